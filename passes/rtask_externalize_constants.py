@@ -23,7 +23,7 @@ class ExternalizeConstants(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Replace each non-splat tensor constant by an argument with an attribute for its value."""
+        """Replace each tensor constant, except small splats, by an argument with its value."""
         arguments = ArgumentList(entry_function(module))
         constants = [op for op in entry_block(module).operations if _is_dense_constant(op)]
         for number, op in enumerate(constants):

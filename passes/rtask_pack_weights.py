@@ -18,7 +18,7 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 from rammer_mlir.passes.weights.folded import fold_views
 
 _FEWEST_LANES = 8
-"""Minimum number of output channels for vectors along them, which else were mostly empty."""
+"""Minimum number of output channels; vectors along fewer would be mostly empty."""
 
 
 @dataclass(frozen=True)

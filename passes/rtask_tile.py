@@ -35,7 +35,7 @@ from rammer_mlir.scheduling.devices.catalog import find_device
 
 @dataclass(frozen=True)
 class Limit:
-    """Maximum bytes that an rTask may access, 0 for none, and the operation that errors name."""
+    """Maximum bytes that an rTask may access (0: no limit), and the operation that errors name."""
 
     memory: int
     op: ir.OpView

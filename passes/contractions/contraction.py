@@ -1,4 +1,4 @@
-"""Contractions, with the elementwise operations that only they feed."""
+"""Contractions, with the chains of elementwise operations on their results."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Units:
         self._used: dict[ir.Operation, list[ir.Value]] = {}
 
     def structured(self, op: ir.OpView) -> Structured:
-        """Return the memoized reading of an operation."""
+        """Return the memoized ``Structured`` of an operation."""
         return self._spaces.structured(op)
 
     def kind(self, op: ir.OpView) -> int:

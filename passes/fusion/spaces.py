@@ -65,7 +65,7 @@ class FusedSpaces:
         return self._known[pattern]
 
     def structured(self, op: ir.OpView) -> Structured:
-        """Return the memoized reading of an operation."""
+        """Return the memoized ``Structured`` of an operation."""
         return self._read(op)[1]
 
     def kind(self, op: ir.OpView) -> int:
@@ -88,7 +88,7 @@ class FusedSpaces:
         return tuple(found)
 
     def _read(self, op: ir.OpView) -> tuple[int, Structured]:
-        """Return the number of an operation's kind and the memoized reading of the operation."""
+        """Return the number of an operation's kind and its ``Structured``, both memoized."""
         operation = op.operation
         if operation not in self._structured:
             structured = Structured(op)

@@ -24,7 +24,8 @@ class IrPrinting(Instrumentation):
         text_of: returns the module as text in the requested form; the module may be invalid.
         before_all, after_all: print around each pass.
         before_names, after_names: print around the passes of these names.
-        only_changes: print after a pass only if it changed the module; alone, after any pass.
+        only_changes: print after a pass only if it changed the module; this applies to all passes
+            unless ``after_names`` are given.
         after_failure: print the module that a failed pass leaves.
         folder: write a file per printing there, instead of printing to ``stream``.
         stream: None for standard error.

@@ -15,7 +15,7 @@ _ADVICE = "write an rtask.kernel with 'external' and an rtask.module with its co
 
 
 def called_functions(module: ir.Module, names: Iterable[str]) -> set[str]:
-    """Return the names and the names of all functions that they call, directly or indirectly."""
+    """Return the given names and those of all functions that they call, even indirectly."""
     known = {symbol_name(function): function for function in functions(module)}
     found: set[str] = set()
     pending = list(names)

@@ -59,7 +59,7 @@ class Codegen(Protocol):
     - ``layouts(region)`` returns the layouts of a region's inputs and outputs that it supports;
     - ``missing()`` names missing software that it needs, None if all is installed;
     - ``version()`` identifies its version, for cache keys;
-    - ``min_macs`` is the default of that option of `rtask-split-regions`;
+    - ``min_macs`` replaces that option of `rtask-split-regions`;
     - ``converted_bytes(region)`` returns the bytes of inputs and outputs that a run copies between
       layouts, for reports;
     - with ``pads_apart``, the host pads the inputs of regions;

@@ -156,7 +156,7 @@ def _has(reading: Reading, attributes: Mapping[str, object]) -> bool:
 
 
 def _orders(reading: Reading) -> Iterator[Sequence[Operand]]:
-    """Yield the permutations of inputs with an equal result."""
+    """Yield the orders of inputs that give the same result."""
     yield reading.inputs
     if len(reading.inputs) == 2 and reading.kind in COMMUTATIVE:
         yield reading.inputs[::-1]

@@ -71,7 +71,7 @@ def remembered_readings() -> Generator[None]:
 
 
 def forget_readings() -> None:
-    """Invalidate memoized readings, after a change of operations beyond their attributes."""
+    """Invalidate memoized readings after operations, not only their attributes, have changed."""
     known = _REMEMBERED.get()
     if known is not None:
         known.clear()

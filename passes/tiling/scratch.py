@@ -1,8 +1,8 @@
 """Scratch memory of external rKernels: an additional result of their rOperators, without uses.
 
-All candidates of an rOperator have the same signature, so generated candidates get the result too,
-and do not access it. If the policy has chosen these, the operand is dropped again, and no memory is
-planned for it.
+All candidates of an rOperator have the same signature, so the host's candidates get the result too,
+and do not access it. If the policy has chosen a host's candidate, the operand is dropped again, and
+no memory is planned for it.
 """
 
 from __future__ import annotations
