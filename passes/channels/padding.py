@@ -3,7 +3,7 @@
 A value whose channels are no multiple of a block cannot be stored in blocks
 (``channels/layout.py``). It is *padded*: further channels stand after its own, which weights
 padded with zeros compute, and which the weights of the next convolution multiply by zero. What is
-in them is known when the network is compiled (``channels/further.py``); it has to be finite,
+in them is known when the network is compiled (``channels/padding_values.py``); it has to be finite,
 because zero times infinity is no zero.
 
 A concatenation of padded values has several *runs* of channels, each with further ones after it.
@@ -15,8 +15,8 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.channels.further import ZEROS, Fills, held_fills, result_fills
-from rammer_mlir.passes.channels.spread import (
+from rammer_mlir.passes.channels.padding_values import ZEROS, Fills, held_fills, result_fills
+from rammer_mlir.passes.channels.propagation import (
     Changes,
     Part,
     changed_loops,
