@@ -12,7 +12,7 @@ from rammer_mlir.errors import PassError, RammerError
 from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.instrumentation.base import Instrumentation, WatchedPass
 from rammer_mlir.passes.ir.forms import check_form
-from rammer_mlir.passes.ir.walking import first_named
+from rammer_mlir.passes.ir.traversal import first_named
 from rammer_mlir.passes.planning import (
     Step,
     check_pipeline,

@@ -10,13 +10,13 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.entry import COMPOSITE
+from rammer_mlir.passes.regions.annotations import remove_mark
 from rammer_mlir.passes.regions.codegen import (
     Codegen,
     ask,
     codegen_of_composite,
     find_codegen,
 )
-from rammer_mlir.passes.regions.marks import remove_mark
 from rammer_mlir.passes.regions.region_graph import RegionGraph
 from rammer_mlir.passes.regions.units import Unit
 

@@ -11,8 +11,8 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.entry import COMPOSITE
+from rammer_mlir.passes.regions.annotations import Mark, set_mark
 from rammer_mlir.passes.regions.codegen import CODEGENS, patterns_of
-from rammer_mlir.passes.regions.marks import Mark, set_mark
 from rammer_mlir.passes.regions.matching import Composite, ReadingGraph, find_composites
 from rammer_mlir.passes.regions.patterns import CompositePattern
 from rammer_mlir.passes.regions.reading import Reading

@@ -13,8 +13,8 @@ from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.entry import CODEGEN, COMPOSITE, entry_block
 from rammer_mlir.passes.ir.outline import Outliner, clone_constants
 from rammer_mlir.passes.ir.structured import captured_values
+from rammer_mlir.passes.regions.annotations import READING, REGION, Mark, remove_mark
 from rammer_mlir.passes.regions.codegen import CODEGENS
-from rammer_mlir.passes.regions.marks import READING, REGION, Mark, remove_mark
 from rammer_mlir.passes.regions.reading_attribute import reading_attribute
 from rammer_mlir.passes.regions.region_graph import RegionGraph
 from rammer_mlir.passes.regions.units import Unit

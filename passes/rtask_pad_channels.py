@@ -9,7 +9,7 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir, linalg, tensor
 from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.channels.padding import Padded, choose_paddings, rounded, runs_along
-from rammer_mlir.passes.channels.spread import Changes, Part
+from rammer_mlir.passes.channels.propagation import Changes, Part
 from rammer_mlir.passes.ir.constant_pad import pad_with_zeros
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.ir.fills import filling

@@ -13,7 +13,7 @@ from rammer_mlir.passes.ir.cloning import ValueMap, clone_into, rename_operands
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.ir.kernels import described_kernels
 from rammer_mlir.passes.memory.operator_steps import OperatorSteps, Root, read_steps
-from rammer_mlir.scheduling.recomputation.gaps import Repeated
+from rammer_mlir.scheduling.recomputation.live_range_gaps import Repeated
 from rammer_mlir.scheduling.recomputation.search import search
 
 _MOST_ROUNDS = 4

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir, linalg, tensor
 from rammer_mlir.passes.channels.layout import Blocked, reassociation
-from rammer_mlir.passes.channels.spread import Changes, Part, trailing_elements
+from rammer_mlir.passes.channels.propagation import Changes, Part, trailing_elements
 from rammer_mlir.passes.ir.fills import filling
 from rammer_mlir.passes.ir.generics import generic, indexing_maps, iterator_types
 from rammer_mlir.passes.ir.packs import BLOCK, PACK, blocked_type, packed_dim

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.channels.spread import (
+from rammer_mlir.passes.channels.propagation import (
     Changes,
     Part,
     changed_loops,

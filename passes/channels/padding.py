@@ -3,7 +3,7 @@
 A value whose channels are no multiple of a block cannot be stored in blocks
 (``channels/layout.py``). It is *padded*: padding channels follow its own channels. Weights padded
 with zeros compute them, and the weights of the next convolution multiply them by zero. Their
-contents are known at compile time (``channels/further.py``); they have to be finite, because
+contents are known at compile time (``channels/padding_values.py``); they have to be finite, because
 infinity times zero is NaN.
 
 A concatenation of padded values has several *runs* of channels, each followed by its padding.
@@ -15,8 +15,8 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.channels.further import ZEROS, Fills, held_fills, result_fills
-from rammer_mlir.passes.channels.spread import (
+from rammer_mlir.passes.channels.padding_values import ZEROS, Fills, held_fills, result_fills
+from rammer_mlir.passes.channels.propagation import (
     Changes,
     Part,
     changed_loops,

@@ -9,7 +9,7 @@ from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.entry import functions, symbol_name
 from rammer_mlir.passes.ir.inlining import inline_call
 from rammer_mlir.passes.ir.kernels import described_kernels
-from rammer_mlir.passes.ir.walking import operations_named
+from rammer_mlir.passes.ir.traversal import operations_named
 
 _ADVICE = "write an rtask.kernel with 'external' and an rtask.module with its code"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rammer_mlir.bindings import ir, submodule
-from rammer_mlir.passes.ir.walking import nested_operations
+from rammer_mlir.passes.ir.traversal import nested_operations
 
 _NAMES = frozenset({"linalg.softmax", "linalg.pack", "linalg.unpack"})
 

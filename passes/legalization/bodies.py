@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
-from rammer_mlir.passes.ir.walking import nested_operations, operations_named, replace
+from rammer_mlir.passes.ir.traversal import nested_operations, operations_named, replace
 from rammer_mlir.passes.legalization.divisions import SIGNED, UNSIGNED
 from rammer_mlir.passes.legalization.elementwise import index
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rammer_mlir.bindings import ir, scf, tensor
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
-from rammer_mlir.passes.ir.walking import operations_named, replace
+from rammer_mlir.passes.ir.traversal import operations_named, replace
 from rammer_mlir.passes.legalization.elementwise import index
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()

@@ -8,7 +8,7 @@ is itself.
 from __future__ import annotations
 
 from rammer_mlir.bindings import arith, ir
-from rammer_mlir.passes.ir.walking import constant_integer, nested_operations
+from rammer_mlir.passes.ir.traversal import constant_integer, nested_operations
 
 SIGNED = frozenset({"arith.divsi", "arith.remsi", "arith.ceildivsi", "arith.floordivsi"})
 UNSIGNED = frozenset({"arith.divui", "arith.remui", "arith.ceildivui"})

@@ -6,7 +6,7 @@ import re
 
 from rammer_mlir.bindings import ir, passmanager, stablehlo
 from rammer_mlir.passes.base import DiagnosticError, FindingsError
-from rammer_mlir.passes.ir.walking import nested_operations, operations_named
+from rammer_mlir.passes.ir.traversal import nested_operations, operations_named
 
 _TOSA = (
     "func.func(tosa-optional-decompositions,tosa-make-broadcastable)",

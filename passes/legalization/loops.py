@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rammer_mlir.bindings import arith, ir, scf, tensor
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
-from rammer_mlir.passes.ir.walking import (
+from rammer_mlir.passes.ir.traversal import (
     constant_integer,
     nested_operations,
     operations_named,

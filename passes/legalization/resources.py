@@ -15,7 +15,7 @@ from rammer_mlir.passes.ir.dense_values import (
     resources_of,
 )
 from rammer_mlir.passes.ir.element_types import dtype_of
-from rammer_mlir.passes.ir.walking import operations_named
+from rammer_mlir.passes.ir.traversal import operations_named
 
 
 def read_resources(module: ir.Module) -> None:

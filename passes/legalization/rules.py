@@ -9,7 +9,7 @@ from rammer_mlir.passes.base import FindingsError, OperationError
 from rammer_mlir.passes.ir.constants import argument_attributes
 from rammer_mlir.passes.ir.element_types import SUPPORTED, dtype_of, element_of
 from rammer_mlir.passes.ir.entry import functions, is_private
-from rammer_mlir.passes.ir.walking import nested_operations
+from rammer_mlir.passes.ir.traversal import nested_operations
 from rammer_mlir.passes.legalization.sequential import (
     CONTROL_FLOW,
     MATERIALIZE,

@@ -10,7 +10,7 @@ from rammer_mlir.passes.ir.function_type import update_function_type
 from rammer_mlir.passes.ir.generics import indexing_maps, iterator_types
 from rammer_mlir.passes.ir.outline import clone_constants
 from rammer_mlir.passes.ir.structured import Structured, captured_values
-from rammer_mlir.passes.ir.walking import replace
+from rammer_mlir.passes.ir.traversal import replace
 from rammer_mlir.passes.legalization.elementwise import (
     all_of,
     per_element,

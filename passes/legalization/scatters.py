@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rammer_mlir.bindings import arith, ir, linalg, stablehlo, tensor
 from rammer_mlir.passes.ir.generics import generic
-from rammer_mlir.passes.ir.walking import operations_named, replace
+from rammer_mlir.passes.ir.traversal import operations_named, replace
 from rammer_mlir.passes.legalization.elementwise import all_of, index, to_index
 
 _Combine = Callable[[ir.Value, ir.Value], ir.Value]

@@ -8,7 +8,7 @@ from rammer_mlir.bindings import bufferization, ir, scf, tensor
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.structured import captured_values
-from rammer_mlir.passes.ir.walking import constant_integer, nested_operations, operations_named
+from rammer_mlir.passes.ir.traversal import constant_integer, nested_operations, operations_named
 
 REGION = "scf.execute_region"
 """Contains control flow: an rOperator of one rTask."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from rammer_mlir.bindings import arith, ir, tensor
-from rammer_mlir.passes.ir.walking import operations_named, replace
+from rammer_mlir.passes.ir.traversal import operations_named, replace
 from rammer_mlir.passes.legalization.elementwise import all_of, index, per_element, to_index
 
 _DYNAMIC = -(1 << 63)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from rammer_mlir.bindings import arith, ir, linalg, stablehlo, tensor
 from rammer_mlir.passes.ir.cloning import ValueMap
 from rammer_mlir.passes.ir.generics import generic
-from rammer_mlir.passes.ir.walking import operations_named, replace
+from rammer_mlir.passes.ir.traversal import operations_named, replace
 from rammer_mlir.passes.legalization.elementwise import index
 
 _MOST_ELEMENTS = 4096

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.ir.function_type import update_function_type
-from rammer_mlir.passes.ir.walking import operations_named, replace
+from rammer_mlir.passes.ir.traversal import operations_named, replace
 
 
 def _before_casts(value: ir.Value) -> ir.Value:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.ir.structured import Structured
-from rammer_mlir.passes.ir.walking import replace
+from rammer_mlir.passes.ir.traversal import replace
 
 
 def drop_empty_tensors(function: ir.OpView) -> None:

@@ -10,8 +10,8 @@ from functools import cached_property
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.regions.annotations import REGION, Mark, remove_mark, set_mark
 from rammer_mlir.passes.regions.codegen import RegionFacts
-from rammer_mlir.passes.regions.marks import REGION, Mark, remove_mark, set_mark
 from rammer_mlir.passes.regions.quotient import Quotient, merge_regions
 from rammer_mlir.passes.regions.units import Unit, is_used_outside, units_of
 from rammer_mlir.passes.regions.weights import weights_of

@@ -8,7 +8,7 @@ from rammer_mlir.bindings import ir, submodule
 from rammer_mlir.errors import OptionError, PassError
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.entry import COMPOSITE, entry_block
-from rammer_mlir.passes.regions.marks import Mark, mark_of, set_mark
+from rammer_mlir.passes.regions.annotations import Mark, mark_of, set_mark
 from rammer_mlir.passes.regions.readings import read
 from rammer_mlir.passes.regions.weights import weights_of
 

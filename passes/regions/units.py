@@ -14,7 +14,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.fusion.grouping import is_cloned
 from rammer_mlir.passes.ir.structured import captured_values, element_bytes, shape_of
-from rammer_mlir.passes.regions.marks import COMPOSITE, REGION, Mark, mark_of
+from rammer_mlir.passes.regions.annotations import COMPOSITE, REGION, Mark, mark_of
 from rammer_mlir.passes.regions.reading import Reading
 from rammer_mlir.passes.regions.readings import read_all
 from rammer_mlir.passes.regions.weights import Weights

@@ -18,9 +18,9 @@ from rammer_mlir.errors import ModelError, UnsupportedError
 from rammer_mlir.frontends.onnx.contrib.rewrite import claim_contrib
 from rammer_mlir.frontends.onnx.external_data import Folders
 from rammer_mlir.frontends.onnx.function_sizes import check_functions
-from rammer_mlir.frontends.onnx.given import ModelWithData, Source, without_folder
 from rammer_mlir.frontends.onnx.model import Model, first_line, separate_weights
 from rammer_mlir.frontends.onnx.open_inputs import clear_unknown_sizes
+from rammer_mlir.frontends.onnx.source_folders import ModelWithData, Source, without_folder
 from rammer_mlir.frontends.onnx.tensor_data import TensorData, content_and_places
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, opset
 from rammer_mlir.frontends.onnx.well_formed import (

@@ -9,7 +9,7 @@ import onnx
 
 from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label
-from rammer_mlir.frontends.onnx.walk import nodes_within, subgraphs
+from rammer_mlir.frontends.onnx.traversal import nodes_within, subgraphs
 
 _FAULTS = (
     ArithmeticError, AssertionError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,

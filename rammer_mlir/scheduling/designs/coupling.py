@@ -44,7 +44,7 @@ def couple(problem: Problem) -> tuple[LoopClass, ...]:
 
 
 def uncoupled(problem: Problem) -> tuple[LoopClass, ...]:
-    """Return a class for each loop, distributable if its class in ``couple`` is."""
+    """Return a class for each loop, with the access that it has by the loops it is coupled with."""
     return tuple(
         LoopClass((loop,), found.extent, found.may_spread)
         for found in couple(problem)
@@ -54,13 +54,13 @@ def uncoupled(problem: Problem) -> tuple[LoopClass, ...]:
 
 def _class(problem: Problem, loops: list[int], fixed: set[int]) -> LoopClass:
     each = Counter(problem.assignment_of[loop] for loop in loops)
-    # Tiles along two loops of an assignment with one choice would cover only the diagonal.
+    # Tiles along two loops of an assignment at once would leave out all but the diagonal.
     may_spread = fixed.isdisjoint(loops) and max(each.values()) == 1
     return LoopClass(tuple(loops), problem.loops[loops[0]].extent, may_spread)
 
 
 def _fixed(problem: Problem) -> Iterator[int]:
-    """Yield the loops that are not distributed, before propagation along edges."""
+    """Yield loops that are not spread, for a reason of their own."""
     for loop in problem.used_loops:
         if problem.loops[loop].kind is not LoopKind.ASSIGNMENT:
             yield loop
@@ -69,7 +69,7 @@ def _fixed(problem: Problem) -> Iterator[int]:
 
 
 def _fixed_by(problem: Problem, read: Read) -> Iterator[int]:
-    """Yield the loops that one read prevents from being distributed."""
+    """Yield loops that one read keeps from being spread."""
     for produced, reading in zip(problem.values[read.value].dims, read.dims, strict=True):
         ends = [loop for loop in (produced, reading) if loop is not None]
         extents = {problem.loops[loop].extent for loop in ends}

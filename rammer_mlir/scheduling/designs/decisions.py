@@ -1,8 +1,7 @@
-"""A group after deciding for each value whether it is stored, recomputed, or ends a unit.
+"""A group after it was decided which values are stored, recomputed, or end a unit.
 
-A recomputed value becomes part of each reader's computation, and its own loops disappear. A value
-that ends a unit goes through memory: its readers belong to a later unit, which shares no loops with
-the earlier one.
+A recomputed value becomes part of each reader's computation, and its loops are gone. After a value
+that ends a unit another one starts, which reads it from memory: the two share no loops.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from rammer_mlir.scheduling.designs.problem import (
 )
 
 Decisions = tuple[Decision, ...]
-"""A decision for each value, in the order of ``Problem.values``."""
+"""A decision for each value."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +34,14 @@ class Decided:
 
     @property
     def num_units(self) -> int:
-        """Number of units, which run in order."""
+        """How many units run one after the other."""
         return max(self.units, default=0) + 1
 
 
 def decide(problem: Problem) -> Iterator[Decided]:
-    """Yield the group under each feasible combination of decisions, preferred combinations first.
+    """Yield the group under each combination of decisions that is possible, preferred ones first.
 
-    A combination is infeasible if its units would depend on each other in a cycle.
+    Impossible is one whose units would wait for each other.
     """
     for decisions in product(*(value.decisions for value in problem.values)):
         decided = _decided(problem, decisions)
@@ -52,7 +51,7 @@ def decide(problem: Problem) -> Iterator[Decided]:
 
 def _decided(problem: Problem, decisions: Decisions) -> Decided | None:
     rest = problem
-    # Recompute readers first: a value that a recomputed reader reads is then inlined in turn.
+    # Readers first: what they read is then theirs to recompute.
     for number in sorted(range(len(decisions)), key=lambda n: -problem.values[n].producer):
         if decisions[number] is Decision.RECOMPUTED:
             rest = _recompute(rest, number)
@@ -67,7 +66,7 @@ def _decided(problem: Problem, decisions: Decisions) -> Decided | None:
 
 
 def _recompute(problem: Problem, number: int) -> Problem:
-    """Inline the computation of a value into each of its readers."""
+    """Let each reader of a value compute it by itself."""
     assignments = list(problem.assignments)
     reads = [read for read in problem.reads if read.value != number]
     for read in (read for read in problem.reads if read.value == number):
@@ -79,7 +78,7 @@ def _recompute(problem: Problem, number: int) -> Problem:
 
 @dataclass(frozen=True)
 class _Inlined:
-    """The computation of a value inlined at a point of a reader."""
+    """The computation of a value in a point of one of its readers."""
 
     problem: Problem
     read: Read
@@ -89,12 +88,12 @@ class _Inlined:
         return self.problem.values[self.read.value].producer
 
     def _loop(self, loop: int | None) -> int | None:
-        """Return the reader's loop that replaces a loop of the producer, or None."""
+        """Return the reader's loop in place of one of the producer's, if there is one."""
         dims = self.problem.values[self.read.value].dims
         return self.read.dims[dims.index(loop)] if loop is not None and loop in dims else None
 
     def into(self, reader: Assignment) -> Assignment:
-        """Return the reader with the operations and memory reads of the producer added."""
+        """Return the reader with the producer's operations and reads of memory."""
         producer = self.problem.assignments[self._producer]
         dims = self.problem.values[self.read.value].dims
         inner = [self.problem.loops[loop].extent for loop in producer.loops if loop not in dims]
@@ -121,7 +120,7 @@ class _Inlined:
         return Span(tuple(terms), constant)
 
     def reads(self) -> Iterator[Read]:
-        """Yield the producer's reads of values of the group, as reads of the reader."""
+        """Yield what the producer reads of the group, as reads of the reader."""
         for read in self.problem.reads:
             if read.reader == self._producer:
                 yield Read(read.value, self.read.reader, tuple(map(self._loop, read.dims)))
@@ -147,7 +146,7 @@ def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
 
 
 def _end(problem: Problem, number: int) -> Problem:
-    """Replace a value by memory traffic: one write, and a read by each reader."""
+    """Let a value go through memory: it is written once, and read by each of its readers."""
     value = problem.values[number]
     reads = [read for read in problem.reads if read.value == number]
     assignments = list(problem.assignments)

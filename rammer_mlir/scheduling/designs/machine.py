@@ -1,4 +1,4 @@
-"""Parallel hardware as a design search models it, and the choices for each loop."""
+"""Parallel hardware as a design search sees it, and the choices that it gives a loop."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ VECTOR_LANES = 16
 """Elements of f32 in an AVX-512 register."""
 
 BLOCK_LANES = 256
-"""Threads of a block: the default of `rtask-map-to-threads`."""
+"""Threads of a block, as `rtask-map-to-threads` has them unless told otherwise."""
 
 _VECTOR_MEETING_SECONDS = 5e-9
-"""Seconds of a horizontal reduction of a vector: about 15 cycles at 3 GHz."""
+"""A horizontal reduction of a vector: about 15 cycles of 3 GHz."""
 
 _LANES_MEETING_SECONDS = 1e-7
-"""Seconds of a butterfly reduction over a warp: five shuffles of about 30 cycles at 1.5 GHz each.
-"""
+"""A butterfly over a warp: five shuffles of about 30 cycles of 1.5 GHz each."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Execution of a loop: ``tile`` iterations per rTask, across lanes or sequential."""
+    """How a loop is executed: so many iterations in an rTask, by lanes or one after the other."""
 
     name: str
     tile: int
@@ -58,11 +57,11 @@ class Machine:
     is_vector: bool = False
 
     def choices(self, extent: int, *, may_spread: bool, tiles: bool = False) -> tuple[Choice, ...]:
-        """Return the choices of a loop; among choices of equal cost the preferred one comes first.
+        """Return the choices of a loop, the preferred ones of equal cost first.
 
         Args:
-            extent: iterations of the loop.
-            may_spread: whether its iterations may be distributed over rTasks.
+            extent: of the loop.
+            may_spread: whether its iterations may be different rTasks.
             tiles: whether rTasks may also take several iterations: halves, quarters and so on.
         """
         lanes = Choice("vector" if self.is_vector else "lanes", extent, by_lanes=True)
@@ -88,8 +87,7 @@ def _halves(extent: int) -> Iterator[int]:
 
 
 def machine_of(device: Device) -> Machine:
-    """Return the model of a device: blocks of threads, or vectors where a vEU is a single thread.
-    """
+    """Return a device as a machine: blocks of threads, or, where a vEU is one thread, vectors."""
     is_vector = device.max_threads == 1
     lanes = VECTOR_LANES if is_vector else min(BLOCK_LANES, device.max_threads)
     return Machine(

@@ -1,4 +1,4 @@
-"""The design search of a group from end to end, and its result as text."""
+"""The design search of one group from end to end, and its result as text."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Outcome:
     Attributes:
         problem: the group.
         spaces: the designs under each decision on the group's values.
-        num_uncoupled: number of designs if each loop had its own choice.
+        num_uncoupled: designs if each loop chose by itself.
         default: the design without a search.
-        found: the result of the search.
+        found: what the search found.
     """
 
     problem: Problem
@@ -38,7 +38,7 @@ class Outcome:
 
     @property
     def chosen(self) -> dict[str, Choice]:
-        """The choice of each remaining loop, by the loop's name."""
+        """The choice of each loop that is left, by the loop's name."""
         chosen = self.space.chosen(self.found.design.choices)
         return {self.problem.loops[loop].name: choice for loop, choice in chosen.items()}
 
@@ -81,7 +81,7 @@ def find_design(problem: Problem, machine: Machine, *, tiles: bool = False) -> O
 
     Args:
         problem: the group.
-        machine: the hardware that it is mapped to.
+        machine: what it is mapped to.
         tiles: whether rTasks may also take several iterations of a loop.
     """
     decided = tuple(decide(problem))
@@ -93,6 +93,6 @@ def find_design(problem: Problem, machine: Machine, *, tiles: bool = False) -> O
 
 
 def _default(spaces: Sequence[DesignSpace]) -> Design:
-    """Return the design without a search: the preferred decisions and their default choices."""
+    """Return what is chosen without a search: the preferred decision, and its default design."""
     choices = default_design(spaces[0])
     return Design(0, choices, spaces[0].bound(choices))

@@ -1,10 +1,8 @@
-"""Best-first search for the cheapest design, and a beam search where there are too many designs.
+"""Best-first search for the cheapest design, and a beam where there are too many designs.
 
-A prefix of a design contains the choices of the first variables. A space bounds the cost of all
-designs that begin with a prefix; the bound of a longer prefix is never lower, and that of a
-complete
-design is its cost. So the first complete design taken from the heap is the cheapest (A*; Dali,
-section 2.1).
+A prefix of a design has the choices of the first variables. A space bounds the cost of all designs
+that begin with a prefix; the bound of a longer prefix is never lower, and that of a complete design
+is its cost. So the first complete design that is taken is the cheapest (A*; Dali, section 2.1).
 """
 
 from __future__ import annotations
@@ -16,17 +14,17 @@ from math import inf, prod
 from typing import NamedTuple, Protocol
 
 Prefix = tuple[int, ...]
-"""The index of the choice of each of the first variables."""
+"""The number of the choice of each variable so far."""
 
 MOST_DESIGNS = 1 << 20
-"""Most designs for an exhaustive search, which proves its result the cheapest."""
+"""Designs up to which the search is exhaustive, in that it proves its result the cheapest."""
 
 BEAM_WIDTH = 4096
-"""Prefixes of each length that the beam keeps."""
+"""Prefixes of a length that a beam keeps."""
 
 
 class Space(Protocol):
-    """Designs under one combination of decisions on the group's values."""
+    """Designs of one decision on the group's values."""
 
     @property
     def num_choices(self) -> tuple[int, ...]:
@@ -66,7 +64,7 @@ class Found:
 
     @property
     def gap(self) -> float:
-        """Upper bound on the ratio of the design's cost to the optimum."""
+        """How many times the optimum the design costs at most."""
         if self.design.cost <= self.bound:
             return 1.0
         return self.design.cost / self.bound if self.bound > 0 else inf
@@ -83,14 +81,14 @@ def search(
     most: int = MOST_DESIGNS,
     width: int = BEAM_WIDTH,
 ) -> Found:
-    """Return the cheapest design, or the best that a beam finds if there are more than ``most``.
+    """Return the cheapest design, or, of more than ``most`` designs, the best that a beam finds.
 
-    Ties are broken by the first space, then by the first choices.
+    Of equally cheap ones it is that with the first space and the first choices.
 
     Args:
-        spaces: at least one space, the preferred space first.
-        incumbent: a known design: designs of higher cost are pruned.
-        most: largest number of designs to search exactly.
+        spaces: at least one, the preferred one first.
+        incumbent: a design that is known already: what costs more is not looked at.
+        most: designs up to which the search is exact.
         width: of the beam.
     """
     if num_designs(spaces) > most:
@@ -99,9 +97,9 @@ def search(
 
 
 def best_first(spaces: Sequence[Space], incumbent: Design | None = None) -> Found:
-    """Return the cheapest design (A*)."""
+    """Return the cheapest design."""
     limit = incumbent.cost if incumbent is not None else inf
-    # Among equal bounds take the longest prefix first: it is closest to a complete design.
+    # Of equal bounds the longest prefix is taken first: it is the nearest to a design.
     heap: list[tuple[float, int, int, Prefix]] = [
         (space.bound(()), 0, number, ()) for number, space in enumerate(spaces)
     ]
@@ -123,12 +121,11 @@ def best_first(spaces: Sequence[Space], incumbent: Design | None = None) -> Foun
 
 
 _Node = tuple[float, int, Prefix]
-"""A bound, the number of the space, and the prefix."""
+"""A bound, the space and the prefix."""
 
 
 class _Beam:
-    """A search that keeps a limited number of prefixes per length, and the least bound it dropped.
-    """
+    """A search that keeps so many prefixes of each length, and the least bound of the others."""
 
     def __init__(self, spaces: Sequence[Space], incumbent: Design | None) -> None:
         self._spaces = spaces
@@ -138,7 +135,7 @@ class _Beam:
         self._least_dropped = inf
 
     def search(self, width: int) -> Found:
-        """Return the best design, with a lower bound that includes the dropped prefixes."""
+        """Return the best design, with a bound on what was dropped."""
         level: list[_Node] = [(space.bound(()), n, ()) for n, space in enumerate(self._spaces)]
         while level:
             level.sort()

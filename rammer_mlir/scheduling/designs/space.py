@@ -62,7 +62,7 @@ class DesignSpace:
 
     @cached_property
     def _parts(self) -> dict[tuple[int, Prefix], Part]:
-        """Memoized costs per assignment and choices of its own loops, shared between prefixes."""
+        """Parts that are known: prefixes that differ elsewhere share them."""
         return {}
 
     def bound(self, prefix: Prefix) -> float:
@@ -75,7 +75,7 @@ class DesignSpace:
         return start + sum(waves) * self.machine.task_seconds + sum(p.seconds for p in parts)
 
     def chosen(self, prefix: Prefix) -> dict[int, Choice]:
-        """Return the choice of each loop whose variable is in the prefix."""
+        """Return the choice of each loop whose variable has one."""
         return {
             loop: options[choice]
             for options, choice, found in zip(self.choices, prefix, self.variables, strict=False)
@@ -96,14 +96,14 @@ class DesignSpace:
         return found
 
     def _chosen_of(self, number: int, prefix: Prefix) -> dict[int, Choice]:
-        """Return the choices of those loops of an assignment whose variable is in the prefix."""
+        """Return the choices of an assignment's loops so far."""
         loops = self.decided.problem.assignments[number].loops
         variables = ((loop, self._variable_of[loop]) for loop in loops)
         return {loop: self.choices[v][prefix[v]] for loop, v in variables if v < len(prefix)}
 
 
 def default_design(space: DesignSpace) -> Prefix:
-    """Return the design without a search: distribute loops where allowed, otherwise use lanes."""
+    """Return what is chosen without a search: loops that may be are spread, others use lanes."""
     return tuple(_default(options) for options in space.choices)
 
 

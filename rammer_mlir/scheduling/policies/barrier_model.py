@@ -1,4 +1,4 @@
-"""A CP-SAT model in which barriers occupy their vEU, for the `optimal` policy."""
+"""A CP-SAT model in which barriers take their vEU's time, for the `optimal` policy."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class BarrierModel(PlacementModel):
-    """Adds variables for the barrier before each rTask and for the rTasks that it waits for.
+    """Adds whether a barrier stands in front of each rTask, and what it has to wait for.
 
-    An rTask's interval includes its barrier. If a source runs on another vEU, it has ended when the
-    latest barrier begins that precedes the reader on its vEU: a barrier may wait for additional
-    rTasks at no cost if they have ended by then. A barrier that its own rTask does not need could
-    equally precede a later rTask, so the model has no such barriers.
+    An rTask begins with its barrier. What it reads from another vEU has ended when the latest
+    barrier begins that stands in front of it or of an earlier rTask of its vEU: waiting for more
+    costs a barrier nothing if it is complete by then. A barrier that its own rTask does not need
+    could stand in front of a later one as well, so there is none.
     """
 
     def _end(self, task: int) -> cp.LinearExprT:
@@ -31,11 +31,9 @@ class BarrierModel(PlacementModel):
         return end
 
     def _add_veus(self) -> None:
-        """Add each vEU's total time of rTasks and barriers: implied, but not found by propagation.
-        """
+        """Add what each vEU's rTasks and barriers take together: implied, but not propagated."""
         super()._add_veus()
-        # A head is a lower bound on the begin of the work; the rTask's barrier begins before the
-        # work.
+        # A head is the least begin of the work: a barrier in front of it begins before.
         self._starts = [max(0, head - self._delay) for head in self._heads]
         windows = self._windows()
         for veu in range(self._device.num_veus):
@@ -50,7 +48,7 @@ class BarrierModel(PlacementModel):
         return self._durations[task] * here + self._delay * both
 
     def _windows(self) -> list[list[int]]:
-        """Return the set of all rTasks, and sets bounded by a least head and a least tail."""
+        """Return all rTasks, and such as cannot begin or have to end some time before the rest."""
         found = {tuple(self._tasks): None}
         if self._counts:
             for cut in self._groups:
@@ -69,8 +67,7 @@ class BarrierModel(PlacementModel):
         return min(times[task] for task in tasks)
 
     def _add_window(self, tasks: list[int], veu: int, taken: list[cp.LinearExpr]) -> None:
-        """Add: the rTasks of a window on a vEU fit between the window's least head and least tail.
-        """
+        """Add that what a vEU runs of some rTasks fits between their least head and least tail."""
         model = self._model
         some = model.new_bool_var("")
         for task in tasks:
@@ -126,7 +123,7 @@ class BarrierModel(PlacementModel):
 
 
 def _behind(table: TaskTable) -> list[int]:
-    """Return for each rTask the bit mask of the rTasks that depend on it."""
+    """Return for each rTask the mask of those that depend on it."""
     masks = [0] * len(table.seconds)
     for task in reversed(range(len(masks))):
         for reader in table.readers[task]:

@@ -1,7 +1,7 @@
-"""Heads and tails: lower bounds on the time before and after each rTask, barriers included.
+"""Heads and tails: the least time before each rTask's work, and after it, barriers counted.
 
-The terms are those of one-machine scheduling (Carlier, 1982). An rTask runs on one vEU; its sources
-ran earlier on the same vEU, or on another vEU and then a barrier lies in between.
+The terms are those of one-machine scheduling (Carlier, 1982). An rTask runs on one vEU, so what it
+reads was made there, one after the other, or elsewhere, and then a barrier lies in between.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from math import inf
 from rammer_mlir.scheduling.policies.packing_bounds import cuts, packing_bound
 
 _MOST_PACKED = 128
-"""Largest graph, in rTasks, whose transitive sources and readers are packed onto vEUs for tighter
-bounds: the work grows with the third power of this number.
-"""
+"""rTasks of a graph up to which all that is before or after each one is packed onto vEUs: the work
+grows with the third power."""
 
 _Part = tuple[float, float]
-"""The head (or tail) of a neighbour of an rTask, and the neighbour's time."""
+"""An rTask next to another one: its own head (or tail), and its time."""
 
 
 def heads(
@@ -33,7 +32,7 @@ def heads(
     """
 
     def pack(inside: Sequence[float]) -> float:
-        # The rTask's own vEU runs some of them and a barrier; the other vEUs end a barrier earlier.
+        # The vEU of the rTask has a barrier among them, the others are done a barrier earlier.
         return min(sum(inside), packing_bound(inside, num_veus) + barrier)
 
     def join(near: Sequence[_Part], far: float) -> float:
@@ -45,17 +44,17 @@ def heads(
 def tails(
     seconds: Sequence[float], readers: Sequence[Sequence[int]], num_veus: int, barrier: float
 ) -> list[float]:
-    """Return for each rTask its tail: the least time between the end of its work and the makespan.
+    """Return for each rTask a time that the rest takes at least when its work has ended.
 
     Args:
         seconds: time of each rTask.
-        readers: for each rTask the rTasks that read from it, of larger numbers.
-        num_veus: number of vEUs.
-        barrier: time of a barrier, in the same unit as ``seconds``.
+        readers: what reads from each, rTasks of larger numbers.
+        num_veus: how many vEUs there are.
+        barrier: time of a barrier, in the same unit.
     """
 
     def pack(inside: Sequence[float]) -> float:
-        # The rTask's own vEU continues at once, the others a barrier later.
+        # The vEU of the rTask goes on at once, the others a barrier later.
         total = sum(inside)
         work = (total + (num_veus - 1) * barrier) / num_veus
         return min(total, max(packing_bound(inside, num_veus), work))
@@ -93,10 +92,9 @@ def _distances(
 
 
 def _joined(parts: list[_Part], join: Callable[[Sequence[_Part], float], float]) -> float:
-    """Return the least time for all parts over all choices of those on the rTask's own vEU.
+    """Return the least time for all parts, those of them on the rTask's own vEU that suit best.
 
-    Parts are sorted by their ends: if a part runs elsewhere, moving a part of an earlier end to the
-    own vEU gains nothing. So only prefixes need to be tried.
+    If one of some end is elsewhere, having those that end earlier on the own vEU gains nothing.
     """
     parts.sort(key=lambda part: -(part[0] + part[1]))
     best = inf
@@ -109,7 +107,7 @@ def _joined(parts: list[_Part], join: Callable[[Sequence[_Part], float], float])
 
 
 def _one_machine(parts: Sequence[_Part]) -> float:
-    """Return the time at which one vEU has run all parts, none before its start."""
+    """Return when one vEU has run all parts, each not before its start."""
     now = 0.0
     for start, time in sorted(parts):
         now = max(now, start) + time

@@ -15,17 +15,16 @@ from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_table
 
 _SHARES = (0.05, 0.2, 0.5)
-"""Largest relative change of a priority in a sample, drawn at random for each sample."""
+"""By how much, at most, the priorities of a sample differ from the longest paths."""
 
 
 @dataclass(frozen=True)
 class ListScheduling:
-    """Place the ready rTask with the longest path after it on the vEU that completes it first.
+    """Give the rTask with the longest path after it the vEU that completes it first.
 
-    A vEU that has not yet waited for a producer on another vEU pays a barrier. The policy tries the
-    fastest and the most efficient rKernels of all operators, and paths with and without a barrier
-    on
-    each edge, and keeps the plan of smallest predicted time.
+    A vEU that has not yet heard of a producer elsewhere pays a barrier. The rKernels are the
+    fastest or the most efficient of all operators, the paths with or without a barrier on each
+    edge: the plan of smallest predicted time is kept.
     """
 
     name: ClassVar[str] = "list"
@@ -72,7 +71,7 @@ class _Veu:
 
 
 def place(table: TaskTable, device: Device, priority: Sequence[float]) -> Placement:
-    """Place ready rTasks in order of descending priority, each on the vEU where it ends first."""
+    """Place the ready rTask of highest priority first, each where it ends first."""
     veus = [_Veu([0] * device.num_veus, []) for _ in range(device.num_veus)]
     where: dict[int, tuple[int, int]] = {}
     knew: dict[int, list[int]] = {}

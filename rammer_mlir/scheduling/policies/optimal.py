@@ -20,13 +20,11 @@ from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import plan_of, task_table
 
 _EXACT = 1e-5
-"""Treat a smaller gap as zero; the solver searches for plans that are faster by half of this share.
-"""
+"""A gap below this counts as none; searches are for plans that are faster by half of it."""
 
 _MOST_SAMPLES = 300
 _SAMPLED_RTASKS = 6_000
-"""Most plans sampled by list scheduling before the solver starts, and most rTasks in all of them.
-"""
+"""Plans by list scheduling to begin with, and rTasks in all of them together."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +41,7 @@ class Proof:
 
     @property
     def gap(self) -> float:
-        """Largest share of the predicted time that another plan could save; 0 for an optimal plan.
-        """
+        """Share of the predicted time that might be saved; 0 where the plan is optimal."""
         seconds = self.plan.predicted_seconds
         return max(0.0, 1 - self.bound / seconds) if seconds else 0.0
 
@@ -53,16 +50,15 @@ class Proof:
 class Optimal:
     """Search for the best placement of single rTasks with the rKernels that `list` chose.
 
-    The first model delays results by a barrier when they reach another vEU, but its barriers occupy
-    no vEU; it is solved fast. If it does not prove the plan optimal, a second model counts the time
-    of barriers, each of which may wait for the sources of several later rTasks.
+    A first model lets a result reach another vEU one barrier late, but no barrier takes that vEU's
+    time; it is solved fast. Where a plan as short as its bound is not found, a second model counts
+    the barriers too, each of which may wait for what several rTasks after it need.
 
     Attributes:
         limit_seconds: the solver stops after this time.
-        workers: threads of the solver; with a single thread, a search that ends in time is
-            repeatable.
-        max_clauses: most rTasks and dependencies times vEUs of a model; the solver takes about a
-            kilobyte for each, and finds little on larger models.
+        workers: threads of the solver; one makes a search that ends in time repeatable.
+        max_clauses: rTasks and dependencies, each for every vEU, that a model may have; the solver
+            takes about a kilobyte for each, and is of little help beyond.
     """
 
     name: ClassVar[str] = "optimal"
@@ -72,7 +68,7 @@ class Optimal:
     max_clauses: int = 500_000
 
     def __post_init__(self) -> None:
-        """Refuse a time limit that is not positive and finite.
+        """Refuse a search without time.
 
         Raises:
             OptionError: if the time limit is not a positive, finite number of seconds.
@@ -84,7 +80,7 @@ class Optimal:
             )
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return the best plan found; see ``prove``.
+        """Return the best plan found.
 
         Raises:
             OptionError: if OR-tools is not installed, or the graph is too large for it.
@@ -132,7 +128,7 @@ class Optimal:
 
 
 def _samples(rtasks: int) -> int:
-    """Return the number of plans to sample, chosen to take a few tenths of a second."""
+    """Return how many plans to sample: in some tenths of a second."""
     return max(1, min(_MOST_SAMPLES, _SAMPLED_RTASKS // rtasks))
 
 

@@ -1,4 +1,4 @@
-"""The interface of scheduling policies."""
+"""What a scheduling policy is."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rammer_mlir.scheduling.program import Plan
 
 
 class Policy(Protocol):
-    """Interface of a scheduling policy.
+    """What every scheduling policy offers.
 
-    The policy `auto` also tries policies whose attribute ``joins_auto`` is true.
+    A policy whose attribute ``joins_auto`` is true is tried by the policy `auto` too.
     """
 
     name: ClassVar[str]
