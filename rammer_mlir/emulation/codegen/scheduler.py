@@ -161,9 +161,8 @@ def _exchange(first: Word, count: Word) -> None:
         source = mode.equals(int(Shuffle.XOR)).choose(number ^ offset, offset)
         source = mode.equals(int(Shuffle.UP)).choose(number - offset, source)
         source = mode.equals(int(Shuffle.DOWN)).choose(number + offset, source)
-        # A wave of 64 lanes is divided into parts of `width`, as in the lowering to rocdl; in a
-        # warp
-        # `width` is the number of participating lanes.
+        # A wave of 64 lanes is divided into parts of `width`, as in the lowering to rocdl;
+        # in a warp, `width` is the number of participating lanes.
         wave = world()[World.SUBGROUP].equals(64)
         begin = wave.choose(number & (word(0) - width), 0)
         turned = begin + ((number + offset) & (width - 1))
