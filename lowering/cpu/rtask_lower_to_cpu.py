@@ -24,7 +24,7 @@ from rammer_mlir.programs.cpu_table import encode_for_cpu
 from rammer_mlir.programs.native_interface import CACHE_LINE
 
 LAUNCH, MACHINE = "rtask.launch", "rtask.machine"
-"""Attributes of the module: how its function is called, and the processor that it is for."""
+"""Attributes of the module: the call of its function, and the processor that it is for."""
 
 _PREFIX = "rammer_"
 
@@ -74,16 +74,16 @@ class LowerToCpu(Pass):
 
 
 def machine_of(name: str) -> Machine:
-    """Return the processor of a name as after ``cpu:``, this one for an empty name.
+    """Return the processor of a name as after ``cpu:``, this machine's for an empty name.
 
     Raises:
-        OptionError: if there is none of this name.
+        OptionError: if there is no processor of this name.
     """
     return named_machine(name).machine() if name else host_machine()
 
 
 def _launch(entry: ir.OpView, symbol: str, num_veus: int) -> ir.DictAttr:
-    """Describe a call to flows that have nothing but the IR."""
+    """Return the description of the call, for users that have only the IR."""
     i64 = ir.IntegerType.get_signless(64)
     kinds = [ir.MemRefType(value.type) for value in entry.operation.regions[0].blocks[0].arguments]
     marks = argument_attributes(entry)

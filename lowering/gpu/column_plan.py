@@ -1,11 +1,9 @@
 """Plan of a block's column reduction (vector times matrix, sums over rows), without IR.
 
 Few results are each reduced from many elements, each used once, so the cost is reading the
-elements.
-Where elements of adjacent results are adjacent in memory, adjacent threads compute adjacent
-results,
-several each, and *rows* of such threads divide the elements of each result among them. Partial
-results are combined by shuffles within a warp, and in shared memory between warps.
+elements. Where elements of adjacent results are adjacent in memory, adjacent threads compute
+adjacent results, several each, and *rows* of such threads divide the elements of each result among
+them. Partial results are combined by shuffles within a warp, and in shared memory between warps.
 """
 
 from __future__ import annotations

@@ -84,8 +84,7 @@ def unflatten(number: ir.Value, sizes: Sequence[Index], shift: int = 0) -> list[
     multiple of the product of the inner sizes, the index differs only by a constant.
 
     Divides in 32 bits: a 64-bit integer division is a subroutine of about 100 instructions on a
-    GPU.
-    A tile has fewer than 2**31 points.
+    GPU. A tile has fewer than 2**31 points.
     """
     if len(sizes) == 1:
         return [add(number, shift)]

@@ -1,12 +1,9 @@
 """Reductions by several lanes per result, combined in a tree of shuffles.
 
 If a tile has fewer results than the block has threads, a group of adjacent lanes shares each
-result:
-each lane reduces every n-th element into a register that begins as the combiner's identity, then
-the
-group combines partial results by butterfly shuffles, and one lane adds the initial value and
-stores.
-The loop over results is uniform, because a shuffle needs all lanes of a warp.
+result: each lane reduces every n-th element into a register that begins as the combiner's identity,
+then the group combines partial results by butterfly shuffles, and one lane adds the initial value
+and stores. The loop over results is uniform, because a shuffle needs all lanes of a warp.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Without tiles, a contraction or a convolution loads each operand for every product. A thread that
 computes a tile of m by n results loads m + n elements for m * n products. Tiles divide the extents,
-so
-that there are no edges, and leave a result for every thread of the block.
+so that there are no edges, and leave a result for every thread of the block.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Placement of an rKernel's temporaries in block-shared memory, or else in the vEU's scratch.
 
 All threads of a block work on the same tile, so the block shares the tile's temporaries. Each gets
-a
-static offset; the two buffers are arguments of the rKernel.
+a static offset; the two buffers are arguments of the rKernel.
 """
 
 from __future__ import annotations

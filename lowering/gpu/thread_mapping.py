@@ -1,10 +1,9 @@
 """Mapping of an rKernel's tile to the threads of a block.
 
 All threads of a block execute an rKernel together: each ``linalg.generic`` is distributed over
-them,
-or computed as a contraction with staged operands, and a block barrier follows every operation that
-writes memory. The surrounding control flow and scalars are uniform: every thread computes them, and
-a single thread executes stores outside of ``linalg``.
+them, or computed as a contraction with staged operands, and a block barrier follows every operation
+that writes memory. The surrounding control flow and scalars are uniform: every thread computes
+them, and a single thread executes stores outside of ``linalg``.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 Adjacent lanes compute adjacent elements of the result. If an operand is contiguous along another
 loop, its accesses are uncoalesced: each lane would fetch a memory sector for a single element. So
-the
-block loads squares of the operand along *its* contiguous dimension, and transposes them in shared
-memory.
+the block loads squares of the operand along *its* contiguous dimension, and transposes them in
+shared memory.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 ``mlir`` (the wheels of the LLVM project) is used if it can be imported and can define dialects and
 verifiers in Python; otherwise ``torch_mlir``, which provides the same API under another name. The
 environment variable ``RAMMER_MLIR_BINDINGS`` overrides the choice with a package name. No other
-module
-of the project imports either package.
+module of the project imports either package.
 """
 
 from __future__ import annotations

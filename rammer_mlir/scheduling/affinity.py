@@ -5,8 +5,7 @@ constants that a vEU's cache lacks counts as a delay. As long as rTasks are read
 constants as the vEU's last rTask, they start earliest and are chosen; the vEU changes to other
 constants only when none is left. In an unrolled recurrent network, one vEU thus processes all time
 steps of a layer while others process the layer before or after; or several vEUs share the steps of
-a
-layer and fill the gaps between them with rTasks of the next layer.
+a layer and fill the gaps between them with rTasks of the next layer.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ def plans_by_affinity(
     """Yield plans of one rProgram for several choices of rKernels.
 
     The choices are the given rKernels, the fastest, those that stay in a vEU's cache, and short
-    ones.
-    Short rTasks are reserved for the gaps in which a vEU would otherwise wait.
+    ones. Short rTasks are reserved for the gaps in which a vEU would otherwise wait.
     """
     fast = tuple(fastest(operator, device) for operator in graph.operators)
     cached = tuple(shared.best_kept(number) for number in range(len(graph.operators)))

@@ -22,8 +22,7 @@ def earliest(
 
     Every vEU gets as many rTasks as it can start before the other vEUs. Within an operator each vEU
     gets a block of consecutive ids, so that readers of neighbouring rTasks in the next operator
-    tend
-    to stay on the same vEU and need no barrier.
+    tend to stay on the same vEU and need no barrier.
     """
     num_rtasks, num_veus = needs.steps.shape
     if num_rtasks == 0:

@@ -1,9 +1,9 @@
 """Cost functions: user-supplied models that predict the seconds of an rTask.
 
 A cost function takes an rKernel and a device and returns the seconds that an rTask computes alone,
-or
-None to use the device's own model. The result counts like a measurement (``costs.rtask_seconds``):
-the device's cost of starting an rTask is added, and vEUs still share the device's bandwidth.
+or None to use the device's own model. The result counts like a measurement
+(``costs.rtask_seconds``): the device's cost of starting an rTask is added, and vEUs still share the
+device's bandwidth.
 """
 
 from __future__ import annotations

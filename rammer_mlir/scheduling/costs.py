@@ -1,8 +1,8 @@
 """The profiler's three queries, answered by measurements or a model (RAMMER section 3.3).
 
 The time of an rTask is ``rtask_seconds``, its resource use is ``resources``. The time of an
-rProgram
-is ``simulator.simulate`` when finished, ``ProgramBuilder.seconds`` while under construction.
+rProgram is ``simulator.simulate`` when finished, ``ProgramBuilder.seconds`` while under
+construction.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Dependencies between rTasks: an rTask waits for the rTasks that write the elements it reads.
 
 For buffers that rKernels update in place, it also waits for the latest earlier operators that read
-or
-write the elements. For a buffer that takes over the memory of others, it also waits for the earlier
-operators that touch those.
+or write the elements. For a buffer that takes over the memory of others, it also waits for the
+earlier operators that touch those.
 """
 
 from __future__ import annotations

@@ -64,8 +64,7 @@ class EndingSearch:
     """Search the best stages of a graph of units, which are numbered in a topological order.
 
     Among stages of equal time the one with the fewest units wins: within a stage waits are per
-    tile,
-    and may cost more than the single barrier that was counted.
+    tile, and may cost more than the single barrier that was counted.
 
     Attributes:
         readers: for each unit, the mask of the units that read its result.
@@ -243,8 +242,7 @@ def count(readers: Sequence[Mask]) -> tuple[int, int]:
     """Return the numbers of transitions and of schedules without pruning (IOS Table 1).
 
     A transition is a pair of a set that can remain and a rooted ending of it; a schedule is a path
-    of
-    transitions from all operators to the empty set.
+    of transitions from all operators to the empty set.
     """
     transitions = 0
     schedules: dict[Mask, int] = {0: 1}

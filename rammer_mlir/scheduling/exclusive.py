@@ -1,8 +1,7 @@
 """Plans of graphs in which some rTasks have the whole device to themselves.
 
 A policy places rTasks concurrently, so it never sees an exclusive rTask: the graph is cut there.
-The
-policy plans each set of operators between two cuts, and each exclusive rTask gets a separate
+The policy plans each set of operators between two cuts, and each exclusive rTask gets a separate
 rProgram, which begins when all earlier rPrograms have ended.
 """
 

@@ -12,8 +12,7 @@ def execution_order(program: RProgram) -> Iterator[tuple[int, Item]]:
     """Yield (vEU, item) in an order in which every barrier follows all rTasks that it waits for.
 
     Runs are yielded whole. Step counters only grow, so greedily executing any unblocked item finds
-    an
-    order exactly if no wait can block forever.
+    an order exactly if no wait can block forever.
 
     Raises:
         ScheduleError: if some waits block each other, naming them.

@@ -20,8 +20,8 @@ class Lifetimes:
     """For each buffer, the rTasks complete before its first use and required to free it again.
 
     Steps count the rTasks of a vEU over all programs of the plan. ``horizon`` and ``last`` are a
-    conservative approximation, as positions in one possible order of execution: if
-    ``last[a] < horizon[b]``, every use of a ends before any use of b.
+    conservative approximation, as positions in one possible order of execution: if ``last[a] <
+    horizon[b]``, every use of a ends before any use of b.
 
     Attributes:
         start: [num_buffers, num_veus]: rTasks of each vEU that are complete, in any execution, when

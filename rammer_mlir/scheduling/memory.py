@@ -43,8 +43,7 @@ def plan_memory(
     """Place the intermediates of a graph in one arena.
 
     Two buffers may share memory if, in the plan's happens-before order, every rTask that touches
-    the
-    first ends before any rTask that touches the second starts.
+    the first ends before any rTask that touches the second starts.
 
     Args:
         graph: the graph.

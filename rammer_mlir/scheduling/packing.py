@@ -2,8 +2,7 @@
 
 First several greedy orders, each placing blocks in the smallest gap that fits; then hill climbing
 over the order, moving blocks at the top of memory to earlier positions. The problem is NP-hard
-(Garey
-and Johnson, SR2), so both are heuristics.
+(Garey and Johnson, SR2), so both are heuristics.
 """
 
 from __future__ import annotations

@@ -2,15 +2,12 @@
 
 Memory addresses are known here, unlike while scheduling: intermediates share the arena, so that an
 rTask mostly writes to memory that was read or written shortly before. A run is replayed on each
-vEU's
-own cache by the reuse distances of blocks of memory (Mattson et al., 1970), in the order of the
-plan,
-after a previous run that filled the caches.
+vEU's own cache by the reuse distances of blocks of memory (Mattson et al., 1970), in the order of
+the plan, after a previous run that filled the caches.
 
 A set-associative cache with arbitrary physical addresses does not lose all data at the same
-distance:
-some of its sets overflow earlier than others. Between two distances, both from the device's
-description, the lost share grows linearly. Data that another vEU wrote since is lost too.
+distance: some of its sets overflow earlier than others. Between two distances, both from the
+device's description, the lost share grows linearly. Data that another vEU wrote since is lost too.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Simulation of a plan on a device whose running rTasks share the memory bandwidth.
 
 ``simulator.simulate`` fixes an rTask's share of the bandwidth by its own rOperator, whatever runs
-at
-the same time, and so can process items in any order. This is an event simulation: rTasks that load
-at
-the same time get equal shares of the bandwidth, and at most the bandwidth of a single vEU.
+at the same time, and so can process items in any order. This is an event simulation: rTasks that
+load at the same time get equal shares of the bandwidth, and at most the bandwidth of a single vEU.
 """
 
 from __future__ import annotations

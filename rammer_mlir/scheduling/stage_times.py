@@ -50,8 +50,7 @@ class OperatorTimes:
         """Return the seconds of a stage whose operators share the vEUs, without its barrier.
 
         Operators are placed in order on the vEUs that are free first, and wait for whole operators:
-        an
-        estimate of placing their rTasks individually, at a hundredth of the time.
+        an estimate of placing their rTasks individually, at a hundredth of the time.
         """
         free = [(0.0, self.device.num_veus)]
         ends: dict[int, float] = {}

@@ -63,8 +63,7 @@ MFMA = MatrixUnit(
 """AMD's ``v_mfma_f32_16x16x16``, from gfx90a on for both types.
 
 A lane has four adjacent results of a column (AMD's CDNA 2 and 3 instruction set documents). A
-compute
-unit computes 512 products per cycle.
+compute unit computes 512 products per cycle.
 """
 
 UNITS = {unit.name: unit for unit in (MMA, MFMA)}

@@ -1,8 +1,7 @@
 """Products by NVIDIA's ``mma.sync``: fragments from shared memory, and their products.
 
 Fragment layouts are PTX's for ``mma.m16n8k16`` with f16 and bf16, and for ``mma.m16n8k8`` with
-tf32.
-Where eight 16-bit elements of a row are contiguous and aligned, ``ldmatrix`` loads fragments,
+tf32. Where eight 16-bit elements of a row are contiguous and aligned, ``ldmatrix`` loads fragments,
 transposed if those rows run along the result instead of k; otherwise each lane loads its elements
 individually. Elements of f32 are rounded to tf32, to nearest with ties away from zero.
 """

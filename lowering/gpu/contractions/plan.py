@@ -2,11 +2,9 @@
 
 The block iterates over *chunks* of a reduction loop. For each chunk it stages the boxes of the
 operands in shared memory, from which its threads compute tiles of results in registers. If there
-are
-fewer tiles than threads, *groups* of threads share the chunk, and their partial results are
-combined
-in shared memory. All sizes are static; at edges, boxes are padded with zeros and results beyond the
-edge are dropped.
+are fewer tiles than threads, *groups* of threads share the chunk, and their partial results are
+combined in shared memory. All sizes are static; at edges, boxes are padded with zeros and results
+beyond the edge are dropped.
 
 If the target has matrix instructions, the threads of a warp compute a tile jointly.
 """
@@ -312,7 +310,7 @@ def _extent_of(access: Access, sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _padded(box: tuple[int, ...], element_bytes: int) -> tuple[tuple[int, ...], int]:
-    """Return the element count and strides that align rows but spread them over the banks."""
+    """Return strides that align rows and spread them over banks, and the number of elements."""
     unit = WIDEST // element_bytes
     strides = [1]
     for position, size in enumerate(reversed(box[1:])):

@@ -1,8 +1,7 @@
 """Choice of a block's contraction plan by a cost model.
 
 The model of a multiprocessor: in each cycle it issues the multiply-adds of four warps or one access
-of
-128 bytes to shared memory; a matrix instruction takes the unit's cycles.
+of 128 bytes to shared memory; a matrix instruction takes the unit's cycles.
 """
 
 from __future__ import annotations

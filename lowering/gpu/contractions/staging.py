@@ -1,9 +1,8 @@
 """Copies of operands' boxes from device memory to shared memory, by all threads of a block.
 
 A fetch begins before the computation that it overlaps with, and finishes after it. With
-asynchronous
-copies, finishing waits for them; otherwise the elements stay in registers in between, and finishing
-stores them.
+asynchronous copies, finishing waits for them; otherwise the elements stay in registers in between,
+and finishing stores them.
 """
 
 from __future__ import annotations

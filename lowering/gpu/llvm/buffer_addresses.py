@@ -16,9 +16,8 @@ def read_addresses_anew(module: ir.Module) -> None:
     All rKernels are called from the same loop, on parts of the same few buffers. An address is the
     buffer's base, plus an offset from the task table, plus an index. The bases are loop-invariant:
     LLVM would hoist base plus constant index out of that loop, and keep the sums for all rKernels
-    in
-    registers at the same time. So each call passes its addresses through empty inline assembly, as
-    an optimization barrier; the addresses remain in the device's address space.
+    in registers at the same time. So each call passes its addresses through empty inline assembly,
+    as an optimization barrier; the addresses remain in the device's address space.
     """
     for operation in walk(module.operation):
         if operation.name == "llvm.func" and len(operation.regions[0].blocks):

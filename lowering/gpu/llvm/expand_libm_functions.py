@@ -2,8 +2,7 @@
 
 The stated errors are in units in the last place (ulp) against the exact value. Short polynomials in
 f32 follow Cephes (Moshier, single precision); where f32 would lose digits, a few operations use
-f64.
-Functions that are not listed, and all functions on f64, are refused by name.
+f64. Functions that are not listed, and all functions on f64, are refused by name.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 A GPU has 32-bit registers: a 64-bit index takes two of them, a sum two instructions and a product
 about four. 32 bits suffice if every buffer of the kernel is shorter than ``LIMIT`` bytes, because
-an
-index is one of the following, none larger than the longest buffer:
+an index is one of the following, none larger than the longest buffer:
 
 - the index of an element in a buffer, along a dimension or linearized: at most its elements;
 - a byte offset into a buffer of the kernel, from the task table: at most its bytes;

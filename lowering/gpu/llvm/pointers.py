@@ -8,8 +8,7 @@ memrefs resolves.
 An element's pointer adds the constant part of its index after the dynamic part. A load's immediate
 offset then holds the constant at no cost, and the accesses of unrolled code share the dynamic part.
 LLVM would find such constants only if all intermediate sums, extended to the bits of an address,
-were
-known not to overflow; its passes lose these flags.
+were known not to overflow; its passes lose these flags.
 """
 
 from __future__ import annotations
@@ -61,8 +60,7 @@ class Pointers:
         """Emit a pointer to the element of a memref at the given indices.
 
         The intermediate pointer before adding the constant may be outside of the buffer: only the
-        sum
-        is known to be inside.
+        sum is known to be inside.
         """
         buffer, begin, strides = self._layout(buffer)
         steps = [self._step(*pair) for pair in zip(indices, strides, strict=True)]

@@ -27,8 +27,7 @@ def read_thread_ids_anew(module: ir.Module, source: ThreadId) -> None:
 
     All rKernels are called from the same loop. LLVM would hoist computations on the thread's number
     out of it, and keep the values of all rKernels in registers at the same time. So each call
-    passes
-    the number through empty inline assembly, as an optimization barrier.
+    passes the number through empty inline assembly, as an optimization barrier.
     """
     for operation in walk(module.operation):
         if operation.name != source.operation or is_in_kernel(operation):

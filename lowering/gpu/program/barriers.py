@@ -2,14 +2,10 @@
 
 A vEU's step counter counts the rTasks that it has completed in all runs so far. To publish: a block
 barrier, then a release store by one thread; each counter has a single writer, so no
-read-modify-write
-is needed. To wait: one thread for each awaited vEU polls with acquire loads, backing off; then a
-block
-barrier. Both orders are at device scope. The block barrier extends the release to the writes, and
-the
-acquire to the later reads, of the block's other threads, by causality order in PTX; where the
-target
-requires it, each thread executes a fence as well.
+read-modify-write is needed. To wait: one thread for each awaited vEU polls with acquire loads,
+backing off; then a block barrier. Both orders are at device scope. The block barrier extends the
+release to the writes, and the acquire to the later reads, of the block's other threads, by
+causality order in PTX; where the target requires it, each thread executes a fence as well.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The persistent kernel: each block executes the records of its vEU.
 
 Long programs get a loop over the task table with a call for each distinct rKernel; short programs
-get
-straight-line code for each vEU, with constant buffers and rTask ids. In both forms the waits of
+get straight-line code for each vEU, with constant buffers and rTask ids. In both forms the waits of
 barriers remain in the table, because different threads read them.
 """
 
@@ -119,8 +118,7 @@ class _DispatchLoop:
         """Run an rKernel's rTasks on buffers named in the table, and publish if the table says so.
 
         A loop-carried value would take registers in every rKernel, so the table stores the position
-        of
-        the step counter instead.
+        of the step counter instead.
         """
         table, kernel = self._frame.table, self._layout.program.kernels[number].name
         limit = add(first, as_index(load_word(table, count_at)))

@@ -1,10 +1,9 @@
 """External rKernels on a GPU: functions for a block's threads that call external code.
 
-The declaration of an external rKernel gets a body that calls
-``void symbol(int64_t rtask, int32_t thread, int32_t threads, T *buffers...)``, which stays declared
-until the code is linked. Thread number and block size are arguments, so that the same LLVM IR,
-without
-intrinsics, works for every GPU and for the emulator.
+The declaration of an external rKernel gets a body that calls ``void symbol(int64_t rtask, int32_t
+thread, int32_t threads, T *buffers...)``, which stays declared until the code is linked. Thread
+number and block size are arguments, so that the same LLVM IR, without intrinsics, works for every
+GPU and for the emulator.
 """
 
 from __future__ import annotations

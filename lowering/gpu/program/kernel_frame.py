@@ -93,8 +93,7 @@ class KernelFrame:
         """Call an rKernel for its rTasks, then synchronise the block.
 
         rTasks of a run are independent, so only rKernels that reuse temporaries need a barrier
-        after
-        each rTask.
+        after each rTask.
         """
         reuses = kernel in self.layout.kernels.with_temporaries
         with repeat(first, limit, index(1)) as task:

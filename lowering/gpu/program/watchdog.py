@@ -1,11 +1,9 @@
 """Barrier-rTasks with a timeout: they report a stuck wait instead of hanging the launch.
 
 A waiting thread counts its polls. The first thread of the launch to exceed the limit writes a
-report;
-it and all threads that time out later leave their loops, and each block skips to the end of its
-list,
-so that the kernel ends normally and the host reads the report. The decision is made per block: its
-word is written before a block barrier and read between that barrier and the next.
+report; it and all threads that time out later leave their loops, and each block skips to the end of
+its list, so that the kernel ends normally and the host reads the report. The decision is made per
+block: its word is written before a block barrier and read between that barrier and the next.
 
 Words of the buffer: see ``rammer_mlir.programs.native_interface``.
 """

@@ -1,22 +1,19 @@
 """The emulator's checks: bounds, reads of unwritten shared memory, and data races.
 
 Races are found by happens-before (as in FastTrack, Flanagan and Freund, PLDI 2009), specialized to
-the
-synchronisation of GPU lanes. Every access has a stamp: block, lane, phase (the block's barriers so
-far) and the lane's releases since the last barrier. An access happens before the current access if
+the synchronisation of GPU lanes. Every access has a stamp: block, lane, phase (the block's barriers
+so far) and the lane's releases since the last barrier. An access happens before the current access
+if
 
 - it is by the same lane, or by the same block in an earlier phase; or
 - the current lane knows it: a release stores the releasing lane's knowledge, and its block's stamps
   up to then, under the counter's address; an acquire of that counter transfers this to the lane,
-  and
-  the next block barrier to the whole block.
+  and the next block barrier to the whole block.
 
 For each granule, shadow memory keeps the stamps of the last write and of the last reads by two
-blocks;
-several readers of the same block and phase are merged into a stamp that says so. Releases and
-acquires
-count only at device or system scope; fences turn adjacent relaxed atomics into releases and
-acquires.
+blocks; several readers of the same block and phase are merged into a stamp that says so. Releases
+and acquires count only at device or system scope; fences turn adjacent relaxed atomics into
+releases and acquires.
 """
 
 from __future__ import annotations

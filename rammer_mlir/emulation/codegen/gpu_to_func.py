@@ -1,8 +1,7 @@
 """Conversion of a ``gpu.module`` to functions that call the emulator for GPU operations.
 
 All other operations of the kernel are unchanged. Memory spaces are removed: all memory is the
-host's.
-Workgroup buffers become additional arguments of their kernel, after the others.
+host's. Workgroup buffers become additional arguments of their kernel, after the others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Insertion of calls of the checking functions beside memory accesses.
 
 Indices are checked on memrefs, where dimensions are known; addresses, shared memory and races on
-the
-LLVM dialect, where every access is a load, a store or an atomic operation.
+the LLVM dialect, where every access is a load, a store or an atomic operation.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Emulation of tensor-core operations: ``mma.sync`` and ``ldmatrix``, lane by lane.
 
 Each lane of a warp has a fragment of each matrix, in the layout of PTX (parallel thread execution
-ISA,
-matrix fragments for ``mma.m16n8k16`` with f16 and bf16, for ``mma.m16n8k8`` with tf32). The
-emulated
-lanes exchange fragments by shuffles, and each computes its four results: products are exact in f32,
-sums accumulate along k in order, whereas a GPU's order and rounding are unspecified. For tf32, the
-lowest 13 bits of an f32 are ignored, as on a GPU; conversions round to nearest.
+ISA, matrix fragments for ``mma.m16n8k16`` with f16 and bf16, for ``mma.m16n8k8`` with tf32). The
+emulated lanes exchange fragments by shuffles, and each computes its four results: products are
+exact in f32, sums accumulate along k in order, whereas a GPU's order and rounding are unspecified.
+For tf32, the lowest 13 bits of an f32 are ignored, as on a GPU; conversions round to nearest.
 """
 
 from __future__ import annotations

@@ -180,8 +180,7 @@ def _poll(address: Word, site: Word) -> None:
     """Yield before reading a location that other lanes may write.
 
     The first poll happens at once, before other lanes run, so that a kernel that wrongly relies on
-    an
-    earlier write sees as few writes as possible.
+    an earlier write sees as few writes as possible.
     """
     lane = current()
     again = lane[Lane.POLL_ADDRESS].equals(address) | (lane[Lane.LOOKS] >= _OTHER_LOOKS)

@@ -26,8 +26,7 @@ class EmulatedDriver:
     """An emulated device.
 
     It identifies kernels by their GPU code, because it executes native code instead. Streams
-    execute
-    work immediately, so ordering streams has no effect, except while a stream is captured.
+    execute work immediately, so ordering streams has no effect, except while a stream is captured.
     """
 
     def __init__(

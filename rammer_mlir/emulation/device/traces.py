@@ -2,8 +2,7 @@
 
 Device memory is transferred in sectors of 32 bytes. A coalesced access of a warp, whose lanes touch
 adjacent elements, transfers only needed sectors; lanes that touch distant elements transfer a
-sector
-each.
+sector each.
 """
 
 from __future__ import annotations
@@ -66,10 +65,8 @@ def warp_accesses(trace: Trace, warp: int) -> list[WarpAccesses]:
     """Group a trace's accesses of device memory by instructions of warps.
 
     The n-th execution of an access by a lane is grouped with the n-th executions by the other lanes
-    of
-    its warp. For loops with different trip counts per lane this equals a GPU's behaviour; for
-    divergent
-    branches inside a loop it is an approximation.
+    of its warp. For loops with different trip counts per lane this equals a GPU's behaviour; for
+    divergent branches inside a loop it is an approximation.
 
     Args:
         trace: a launch's accesses.

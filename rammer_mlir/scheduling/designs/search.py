@@ -2,9 +2,8 @@
 
 A prefix of a design contains the choices of the first variables. A space bounds the cost of all
 designs that begin with a prefix; the bound of a longer prefix is never lower, and that of a
-complete
-design is its cost. So the first complete design taken from the heap is the cheapest (A*; Dali,
-section 2.1).
+complete design is its cost. So the first complete design taken from the heap is the cheapest (A*;
+Dali, section 2.1).
 """
 
 from __future__ import annotations

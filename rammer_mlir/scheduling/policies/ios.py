@@ -34,8 +34,7 @@ class Ios:
     """Cut the graph into blocks, and each block into stages of smallest predicted time.
 
     The groups of a stage run concurrently on all vEUs. The paper's alternative for a stage, to
-    merge
-    its operators into a single operator, is decided earlier by ``rtask-merge-operators``
+    merge its operators into a single operator, is decided earlier by ``rtask-merge-operators``
     (``ios_merging``).
 
     Attributes:

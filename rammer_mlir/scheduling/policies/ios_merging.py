@@ -28,9 +28,8 @@ class MergeSearch:
 
     Attributes:
         kernels: each operator's rKernel, in a topological order; equal rKernels are the same
-        object.
-        sources: the operators that each operator reads from.
-        kinds: for each operator a value that is equal for operators that may be merged, None if it
+        object. sources: the operators that each operator reads from. kinds: for each operator a
+        value that is equal for operators that may be merged, None if it
             cannot be merged; operators of the same kind do not depend on each other.
         merged: returns the rKernels of several operators of the same kind after merging.
         device: the device that the stages are scheduled for.

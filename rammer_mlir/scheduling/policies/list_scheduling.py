@@ -24,8 +24,7 @@ class ListScheduling:
 
     A vEU that has not yet waited for a producer on another vEU pays a barrier. The policy tries the
     fastest and the most efficient rKernels of all operators, and paths with and without a barrier
-    on
-    each edge, and keeps the plan of smallest predicted time.
+    on each edge, and keeps the plan of smallest predicted time.
     """
 
     name: ClassVar[str] = "list"
@@ -49,8 +48,7 @@ def sampled_plan(graph: TaskGraph, device: Device, table: TaskTable, samples: in
     """Return the best plan of list scheduling with random priorities (sampling methods).
 
     The priorities are the longest paths, scaled by random factors; the seed is fixed, so that
-    results
-    are repeatable.
+    results are repeatable.
     """
     chance = random.Random(0)
     levels = table.bottom_levels(device.barrier_seconds)

@@ -6,8 +6,7 @@ no rTask runs at the same time as an exclusive rTask.
 
 The verifier uses only the graph and the finished plan, and shares no code with the scheduler:
 happens-before comes from executing the barriers here (``history``), the touched elements of an
-rTask
-from listing them (``elements``), not from the digit arithmetic that the scheduler uses.
+rTask from listing them (``elements``), not from the digit arithmetic that the scheduler uses.
 """
 
 from rammer_mlir.scheduling.verifier.verify import verify

@@ -152,8 +152,7 @@ def _check_against(
     """Check a use against earlier operators' uses, the latest first.
 
     A write is ordered after all earlier uses of the same elements, as checked when the writer was
-    the
-    later operator. So an interval that an operator writes completely needs no older comparison.
+    the later operator. So an interval that an operator writes completely needs no older comparison.
     """
     for group in earlier:
         for other in group.uses:
