@@ -94,8 +94,7 @@ def host_machine() -> Machine:
         cpu = llvm.get_host_cpu_name()
     bits = vector_bits_of(triple, features)
     if bits == 512:
-        # Kernels state their vector width; LLVM must not split vectors to preserve the clock
-        # frequency.
+        # Kernels state their vector width; LLVM must not split vectors for the sake of the clock.
         features["prefer-256-bit"] = False
     flags = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
     return Machine(triple, cpu, flags, bits)

@@ -105,8 +105,7 @@ class NamedMachine:
         level = _LEVEL_OF.get(self.name, self.name)
         has = dict.fromkeys((feature.llvm for feature in _features(level)), True)
         with LLVM_LOCK:
-            # Every feature that LLVM knows is set explicitly; LLVM lists only those of the host's
-            # family.
+            # Set every feature explicitly; LLVM lists only the features of the host's family.
             known = llvm.get_host_cpu_features() if platform.machine() == X86_64 else {}
         features = {**dict.fromkeys(known, False), **has, "prefer-256-bit": False}
         flags = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))

@@ -129,8 +129,7 @@ def with_device_functions(own: str, modules: Sequence[PtxModule], chip: str) -> 
 
     Raises:
         TargetError: if a module is for a newer chip, does not define a called function, or defines
-        a
-            name that another module defines.
+            a name that another module defines.
     """
     if not modules:
         return own

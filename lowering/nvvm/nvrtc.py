@@ -30,8 +30,7 @@ def run_nvrtc(path: str, source: str, name: str, options: Sequence[str]) -> tupl
         TargetError: if the library cannot be opened.
     """
     try:
-        # NVRTC searches its builtins library in system folders; a library that is loaded already
-        # wins.
+        # NVRTC searches its builtins library in system folders, unless one is loaded already.
         for builtins in Path(path).parent.glob("libnvrtc-builtins.so.*"):
             ctypes.CDLL(str(builtins))
         library = ctypes.CDLL(path)

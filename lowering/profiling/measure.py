@@ -130,7 +130,8 @@ class Loop:
         """Return the hot, cold and far time of an rTask."""
         deadline = time.thread_time() + _MOST_SECONDS
         whole = partial(self.run, 1, 1, 0, self.num_rtasks)
-        self.run(1, self.num_copies, 0, self.num_rtasks)  # touches all pages
+        # touches all pages, so that page faults are not measured
+        self.run(1, self.num_copies, 0, self.num_rtasks)
         call = _low([_timed(lambda: self.run(0, 0, 0, 0)) for _ in range(5 * _SAMPLES)])
         hot_seconds = self._hot(call, deadline)
         cold = self._samples(whole, COLD_BYTES, _SAMPLES, deadline)

@@ -82,8 +82,9 @@ def rocdl_target(chip: str, *, tf32: bool = False) -> GpuTarget:
         num_veus=CHIPS[chip].compute_units,
         shared_limit=64 << 10,
         scope="agent",
-        # A wave's release waits for its own stores only, and its acquire refreshes the cache of
-        # its own compute unit: a block in the mode of two units has two.
+        # The release waits for the stores of its own wave only, and the acquire refreshes the cache
+        # of
+        # its own compute unit only: a block in work-group processor mode uses two compute units.
         fences=True,
         matrix_unit=MFMA if CHIPS[chip].multiplies_matrices else None,
     )

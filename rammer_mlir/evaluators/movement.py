@@ -102,8 +102,8 @@ def _slice(operation: Operation) -> Numbers:
     steps = operation.integers(4) or [1] * len(starts)
     parts = [slice(None)] * x.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        # For negative steps, an end before the first element means None: Python would count from
-        # the back.
+        # For a negative step, an end below the first element means None: Python counts from the
+        # back.
         is_open = step < 0 and end < -x.shape[axis]
         parts[axis] = slice(start, None if is_open else end, step)
     return np.ascontiguousarray(x[tuple(parts)])

@@ -17,7 +17,8 @@ def _floats() -> frozenset[np.dtype[Any]]:
     found = {np.dtype(kind) for kind in (np.float16, np.float32, np.float64)}
     try:
         from ml_dtypes import bfloat16
-    except ModuleNotFoundError:  # an installation that runs models without such tensors
+    # an installation without bf16, which runs only models without such tensors
+    except ModuleNotFoundError:
         return frozenset(found)
     return frozenset(found | {np.dtype(bfloat16)})
 

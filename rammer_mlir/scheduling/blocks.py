@@ -71,7 +71,7 @@ def crossing_values(sources: Sources) -> list[int]:
     value.
     """
     names = [random.Random(number).getrandbits(64) for number in range(len(sources))]
-    remaining = [0] * len(sources)  # The names of a result's readers to come, joined by xor.
+    remaining = [0] * len(sources)  # The xor of the names of a result's readers to come.
     for number, found in enumerate(sources):
         for source in found:
             remaining[source] ^= names[number]

@@ -210,8 +210,7 @@ class ProgramBuilder:
             self._run(veu, work, start, row)
             start = row
             begin = max(float(self._available[veu]), float(ready[row]))
-            # Let this barrier also wait for needs of later rTasks that are complete by then: it
-            # costs nothing.
+            # Also wait for later rTasks' needs that are complete by then: that costs nothing.
             required = steps[row:][ready[row:] <= begin].max(axis=0)
             key = required.tobytes()
             if key not in goals:

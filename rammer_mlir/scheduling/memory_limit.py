@@ -166,8 +166,8 @@ def _predecessors(blocks: list[_Block], spans: Mapping[int, Span]) -> dict[int, 
                 kept.append(other)
                 continue
             before.add(other.buffer)
-            # Only the bytes of the earlier buffer that the new one leaves free can still be awaited
-            # later.
+            # Keep the parts of the earlier buffer outside the new one: later buffers there must
+            # await it.
             if other.begin < block.begin:
                 kept.append(_Block(other.buffer, other.begin, block.begin))
             if block.end < other.end:

@@ -107,8 +107,7 @@ def _digits(boxes: Boxes, origin: int, basis: Sequence[int]) -> Intervals:
     extra = np.zeros((len(boxes.offsets), len(basis)), dtype=np.int64)
     for dim, stride in enumerate(boxes.strides):
         if stride > 0:
-            # A stride outside the chain is treated as a multiple of its largest divisor in the
-            # chain.
+            # A stride outside the chain counts as a multiple of its largest divisor in the chain.
             place = next(p for p, unit in enumerate(basis) if stride % unit == 0)
             extra[:, place] += (boxes.sizes[:, dim] - 1) * (stride // basis[place])
     low = np.empty_like(extra)

@@ -96,8 +96,7 @@ def _distances(footprints: Sequence[dict[int, int]]) -> Iterator[tuple[int, dict
     uses = _Uses(2 * sum(map(len, footprints)) + 1)
     for run in range(2):
         for number, footprint in enumerate(footprints):
-            # An operator's accesses are interleaved: its whole footprint counts for each of its
-            # buffers.
+            # An operator's accesses are interleaved: its whole footprint counts for each buffer.
             found = {b: uses.since(b) for b in footprint if uses.knows(b)} if run else {}
             own = sum(footprint.values())
             for buffer, amount in footprint.items():

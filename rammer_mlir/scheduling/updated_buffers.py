@@ -98,8 +98,7 @@ class UpdatedBuffer:
             consumer: the operator that comes after them.
             part: the range that it touches.
             written: returns the intervals that an operator writes completely: earlier uses of these
-            are
-                skipped.
+                are skipped.
             reads: whether to include uses that only read.
         """
         missing = [part]

@@ -14,14 +14,15 @@ from rammer_mlir.lowering.cpu.vectorize.tile import (
     vectors_of,
 )
 
-_LATENCY = 4.0  # cycles from one fused multiply-add to the next one that needs its result
+_LATENCY = 4.0  # cycles from a fused multiply-add to its result's use by the next
 _HORIZONTAL = 8.0  # cycles to reduce one register to a scalar
-_TILE_OVERHEAD = 4.0  # cycles for the loops around one micro tile
+_TILE_OVERHEAD = 4.0  # cycles for the loops around a micro tile
 _LINE_COST = 1.0  # cycles to bring a cache line to the first level, beside the arithmetic
-_LOAD_COST = 0.1  # cycles that a load costs even if it fits beside the arithmetic
+_LOAD_COST = 0.1  # cycles of a load even if arithmetic hides it
 _RESIDENT_LINES = 384  # lines of an operand that stay in the first level: half of 48 KiB
-_STRIDED = 1.25  # cycles for each lane of a gather or scatter
-_STRIDED_NARROW = 6.0  # of fewer than 32 bits: no instruction does, each lane is extracted
+_STRIDED = 1.25  # cycles per lane of a gather or scatter
+# the same for fewer than 32 bits, where each lane is extracted for lack of an instruction
+_STRIDED_NARROW = 6.0
 _WORDS = 16  # elements of 32 bits in a cache line
 MAX_STRIDE = 4
 """Largest stride for which lanes are extracted from contiguous loads."""

@@ -12,7 +12,7 @@ from rammer_mlir.lowering.cpu.vectorize.nest import Operand
 from rammer_mlir.lowering.cpu.vectorize.shuffle import pick_strided
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value, multiply
 
-_SHUFFLED_LANES = 8  # below, loads of single elements are cheaper than masked ones
+_SHUFFLED_LANES = 8  # with fewer lanes, loads of single elements are cheaper than masked loads
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from rammer_mlir.lowering.cpu.vectorize.tile import LoopNest, TilePlan, loop_ord
 _FACTORS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
 _MOST_UNROLLED = 3  # parallel loops that are unrolled together, beside the vector loop
 _VECTORS = (1, 2, 3, 4, 6, 8)
-_SHARED_REGISTERS = 1 / 3  # share of the registers for what unrolled reduction steps share
+# share of the registers reserved for values shared by unrolled reduction steps
+_SHARED_REGISTERS = 1 / 3
 _UNROLLED_OPERATIONS = 196  # size limit of a reduction loop's unrolled body
 
 

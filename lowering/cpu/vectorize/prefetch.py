@@ -41,8 +41,7 @@ class Panel:
         ahead: distance in elements from a panel to the next.
         registers: offsets of the registers that begin a contiguous run of memory, one per run.
         moves: for each loop whose steps are contiguous in a run, its dimension, the points per
-        step,
-            and the prefetch distance per step in elements.
+            step, and the prefetch distance per step in elements.
         lines: cache lines that each step prefetches per run.
         line: elements of a cache line.
     """
@@ -65,7 +64,7 @@ class Panel:
         fixed = {dim: span for dim, span in spans.items() if dim not in moving}
         places = {place_of(self.operand, i.offsets): i for i in reversed(instances)}
         for place in self.registers:
-            if place not in places:  # at an edge
+            if place not in places:  # a partial tile at an edge lacks this register
                 continue
             start = add(registers.address(self.operand, fixed, places[place]), further)
             for number in range(self.lines):

@@ -124,8 +124,7 @@ def launch(
     Args:
         kernel: compiled code.
         arguments: a value for each of the kernel's arguments: arrays, which the kernel may write,
-        or
-            numbers.
+            or numbers.
         grid: blocks, lanes, subgroup size.
         names: names of the arguments in fault messages.
         unwritten: arguments whose contents are undefined before the launch (checked kernels only:

@@ -117,7 +117,7 @@ class Problem:
 
         Raises:
             ScheduleError: if a loop has no iterations, or an assignment reads a later assignment's
-            value.
+                value.
         """
         for loop in self.loops:
             if loop.extent < 1:

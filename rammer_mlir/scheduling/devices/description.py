@@ -101,7 +101,7 @@ class DeviceDescription:
 
         Raises:
             OptionError: if ``num_veus`` is below 1 or too large, or there is no figure for the
-            type.
+                type.
         """
         count = self.units if num_veus is None else num_veus
         if not 1 <= count <= self.max_veus:

@@ -76,8 +76,8 @@ def get_policy(text: str) -> Policy:
     The options are the fields of a policy that is a dataclass.
 
     Raises:
-        OptionError: if no policy has this name (the message lists the known names), its entry
-        point is broken, or an option is unknown or malformed.
+        OptionError: if no policy has this name (the message lists the known names), its entry point
+            is broken, or an option is unknown or malformed.
     """
     name, brace, options = text.partition("{")
     policy = POLICIES.get(name)

@@ -33,8 +33,7 @@ class BarrierModel(PlacementModel):
     def _add_veus(self) -> None:
         """Add each vEU's total time of rTasks and barriers: implied, but not propagated."""
         super()._add_veus()
-        # A head is a lower bound on the begin of the work; the rTask's barrier begins before the
-        # work.
+        # A head bounds the begin of an rTask's work, and its barrier begins before the work.
         self._starts = [max(0, head - self._delay) for head in self._heads]
         windows = self._windows()
         for veu in range(self._device.num_veus):

@@ -27,9 +27,9 @@ class MergeSearch:
     """Find the stages of a graph that are faster merged.
 
     Attributes:
-        kernels: each operator's rKernel, in a topological order; equal rKernels are the same
-        object. sources: the operators that each operator reads from. kinds: for each operator a
-        value that is equal for operators that may be merged, None if it
+        kernels: each operator's rKernel, in a topological order; equal rKernels are one object.
+        sources: the operators that each operator reads from.
+        kinds: for each operator a value that is equal for operators that may be merged, None if it
             cannot be merged; operators of the same kind do not depend on each other.
         merged: returns the rKernels of several operators of the same kind after merging.
         device: the device that the stages are scheduled for.
@@ -48,8 +48,8 @@ class MergeSearch:
 
     def groups(self) -> list[list[int]]:
         """Return the operators of each stage to merge."""
-        # The rKernel of a merged operator depends on more than its operators' rKernels: treat all
-        # as distinct.
+        # A merged operator's rKernel depends on more than its operators' rKernels: treat all as
+        # distinct.
         alike = range(len(self.kernels))
         limit = self.max_transitions
         search = StageSearch(

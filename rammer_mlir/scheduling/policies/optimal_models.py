@@ -113,8 +113,8 @@ class PlacementModel:
             model.add_no_overlap(
                 self._optional_interval(task, self._on[task][veu]) for task in self._tasks
             )
-        # Implied, but not found by propagation; a cumulative constraint instead slows searches
-        # down.
+        # Implied, but not found by propagation; a cumulative constraint slows searches down
+        # instead.
         model.add(num_veus * self._length >= sum(self._durations))
 
     def _count(self) -> list[list[cp.IntVar]]:
