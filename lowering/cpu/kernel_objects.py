@@ -34,6 +34,7 @@ class _Compiled:
 
 
 def _compile(text: str, machine: Machine) -> _Compiled:
+    # Processor time of this thread, because other threads compile or lower meanwhile.
     begin = time.thread_time()
     made = emit_object(text, machine)
     return _Compiled(made, time.thread_time() - begin)

@@ -107,6 +107,7 @@ class Arithmetic:
         divisor = b.constant
         if divisor is None or divisor <= 0:
             return None
+        # A fractional step per block has no factor: use the interval over all blocks instead.
         if any(factor % divisor for factor in a.factors):
             a = self.absolute(a)
         x, y, z = (factor // divisor for factor in a.factors)

@@ -69,6 +69,7 @@ class ColumnPlan:
     def at(self, width: int) -> Columns:
         """Return the division of work among threads with ``width`` adjacent results each."""
         tiles = self.num_results // width
+        # A power of two, so that shuffles by xor stay within the threads of a place.
         places = tiles if tiles > WARP else 1 << (tiles - 1).bit_length()
         most = max(1, min(self.threads // places, self.num_reduced))
         return Columns(tiles, places, *_rows(self.num_reduced, most), self.threads)

@@ -71,6 +71,7 @@ def _process_jit() -> llvm.LLJIT:
     if not _jits:
         initialize_llvm()
         if sys.platform == "linux":
+            # Kernels may call libm, which the process need not have loaded.
             llvm.load_library_permanently("libm.so.6")
         _jits.append(llvm.create_lljit_compiler(use_jit_link=True))
     return _jits[0]

@@ -173,6 +173,7 @@ class Loop:
         other = np.zeros(evicted // 8)
         other += 1.0  # written once, or else all pages would map to the same zero page
         samples: list[float] = []
+        # Take at least two samples even after the deadline, for a median.
         while len(samples) < 2 or (len(samples) < most and time.thread_time() < deadline):
             other.sum()
             self.run(0, 0, 0, 0)  # reloads the code and data of the call itself

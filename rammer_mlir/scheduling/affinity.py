@@ -126,6 +126,7 @@ class _Placing:
             latest, task = heads[0]
             for number, veu in enumerate(self._veus):
                 delay = veu.cache.missing(cost) + (0.0 if veu.cache.is_near(cost) else self._turn)
+                # A cheap lower bound on the start spares the search through the sources.
                 if best and max(latest, veu.free) + delay > best[0]:
                     continue
                 start = self._start(task, number) + delay

@@ -70,6 +70,7 @@ def crossing_values(sources: Sources) -> list[int]:
     Results with the same readers after the boundary, such as parts of a concatenation, are one
     value.
     """
+    # Random 64-bit names: xors of different sets of readers are different, almost surely.
     names = [random.Random(number).getrandbits(64) for number in range(len(sources))]
     remaining = [0] * len(sources)  # The xor of the names of a result's readers to come.
     for number, found in enumerate(sources):

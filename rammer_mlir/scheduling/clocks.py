@@ -65,6 +65,7 @@ class Clocks:
             return Goal(required, direct, np.zeros(len(required), dtype=np.int32))
         clocks = np.array([self.after(w, int(required[w]) - 1) for w in veus.tolist()])
         implied = clocks[:, veus] >= required[veus]
+        # A requirement does not imply itself.
         np.fill_diagonal(implied, False)
         direct[veus] = ~implied.any(axis=0)
         return Goal(required, direct, clocks.max(axis=0))
@@ -103,4 +104,5 @@ class Clocks:
         for veu, length in enumerate(lengths):
             del self._since[veu][length:]
             del self._known[veu][length:]
+            # ``wait`` may have replaced the last clock in place instead of appending one.
             self._known[veu][-1] = last[veu]

@@ -98,6 +98,7 @@ def _conflicts(lives: Lifetimes, sizes: Mapping[int, int]) -> dict[int, list[int
     Only buffers that share an interval of the execution order are compared in full: the work grows
     with the number of simultaneously live buffers, not with the number of all buffers.
     """
+    # Intervals of square root length balance their number against the comparisons in each.
     width = max(1, int(np.sqrt(lives.last.max(initial=0))))
     stretches: dict[int, list[int]] = {}
     found: dict[int, list[int]] = {number: [] for number in sizes}

@@ -70,6 +70,7 @@ class _Placement:
 
 def _climb(start: _Placement, attempts: int, least: int) -> _Placement:
     """Move blocks at the top ahead of conflicting blocks, while the memory does not grow."""
+    # A fixed seed makes offsets repeatable.
     best, chance = start, random.Random(0)
     for _ in range(attempts):
         if best.top <= least:

@@ -81,6 +81,7 @@ def simulate(
     events: list[Event] = []
     started = 0
     for number, program in enumerate(plan.programs):
+        # An empty rProgram is not launched.
         if not program.num_rtasks:
             continue
         now += device.start_seconds(started)

@@ -22,6 +22,7 @@ from rammer_mlir.lowering.cpu.vectorize.plan import plan_tile
 from rammer_mlir.lowering.cpu.vectorize.transform import TransformEmitter, find_transform
 from rammer_mlir.lowering.ir_walk import walk
 
+# Memoized: rKernels of a model often have equal loop nests.
 _plan = cache(plan_tile)
 
 

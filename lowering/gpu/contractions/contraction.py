@@ -156,6 +156,7 @@ class _Emitter:
         loop = scf.ForOp(constant(0), chunks, constant(1), results)
         with ir.InsertionPoint(loop.body):
             chunk = loop.induction_variable
+            # Double buffering: odd chunks use the second stage.
             stage = arith.andi(chunk, constant(1))
             following = add(chunk, 1)
             wanted = arith.cmpi(arith.CmpIPredicate.ult, following, chunks)

@@ -75,6 +75,7 @@ class KernelFrame:
         counter = multiply(self.veu, index(COUNTER_WORDS))
         self.base = load_word(self._arguments[COUNTERS], counter)
         self.total_at = add(index(self.layout.num_veus), self.veu)
+        # A vEU without rTasks has a total of 0; dividing by it would be undefined.
         divisor = arith.maxsi(load_word(self.table, self.total_at), word(1))
         self.run = arith.divui(self.base, divisor)
         gpu.barrier()

@@ -64,6 +64,7 @@ def _clock(lane: Record) -> Word:
     """Return a lane's own clock: phase, lane, releases."""
     phase = Record(lane[Lane.BLOCK_RECORD])[Block.PHASE]
     releases = lane[Lane.RELEASES]
+    # Saturate: the field of a stamp has 8 bits, and its largest value means all releases.
     limited = (releases > RELEASES_MASK - 1).choose(RELEASES_MASK - 1, releases)
     return (phase << PHASE_SHIFT) | (lane[Lane.LANE] << LANE_SHIFT) | limited
 

@@ -106,6 +106,7 @@ class EmulatedDriver:
     def resident_blocks(self, kernel: object, threads: int) -> int:
         """Return the number of blocks that are resident at once on the described device."""
         if self._resources is None:
+            # A number of blocks that no grid reaches.
             return 1 << 30
         return resident_blocks(self._resources, self.needs(kernel, threads))
 
@@ -153,6 +154,7 @@ class EmulatedDriver:
         code = self._kernel(kernel)
         buffers = [_at(argument.address, argument.num_bytes) for argument in arguments]
         for buffer, argument in zip(buffers, arguments, strict=True):
+            # The emulator copies only writable buffers back.
             buffer.flags.writeable = argument.use != "read"
         unwritten = [n for n, argument in enumerate(arguments) if argument.use == "written"]
         names = [argument.name for argument in arguments]

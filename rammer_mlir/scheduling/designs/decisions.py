@@ -133,6 +133,7 @@ def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
     A reader of a value that does not end a unit belongs to the unit of the value's producer.
     """
     units = [0] * len(problem.assignments)
+    # Without a cycle, the fixpoint is reached after at most one pass per unit.
     for _ in range(len(units) + 1):
         before = list(units)
         for read in problem.reads:

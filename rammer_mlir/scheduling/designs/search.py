@@ -149,6 +149,7 @@ class _Beam:
 
     def _longer(self, level: Sequence[_Node]) -> Iterator[_Node]:
         for bound, number, prefix in level:
+            # The level is sorted by bounds, so all remaining prefixes exceed the best cost too.
             if self._best is not None and bound > self._best.cost:
                 return
             self._taken += 1

@@ -62,6 +62,7 @@ class Auto:
             others = _one_by_one(policies, graph, device, deadline)
             return _best([Wavefront().schedule(graph, device), *others], graph, device)
         futures = [self.executor.submit(p.schedule, graph, device) for p in policies]
+        # Run the first policy here while the executor works on the others.
         first = Wavefront().schedule(graph, device)
         return _best([first, *_finished(futures, deadline)], graph, device)
 

@@ -102,6 +102,7 @@ def _joined(parts: list[_Part], join: Callable[[Sequence[_Part], float], float])
     best = inf
     for count, (start, time) in enumerate(parts):
         near = parts[:count]
+        # Longer prefixes take no less time on the own vEU, so none of them can be better.
         if _one_machine(near) >= best:
             return best
         best = min(best, join(near, start + time))

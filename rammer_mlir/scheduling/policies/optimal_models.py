@@ -74,6 +74,7 @@ class PlacementModel:
         self._limit = floor(_UNITS * (1 - better))
         self._model: cp.CpModel = cp_model.CpModel()
         self._tasks = range(len(table.seconds))
+        # Round down, so that a bound of the model is a bound for every plan.
         self._durations = [floor(seconds / self._unit) for seconds in table.seconds]
         self._delay = floor(device.barrier_seconds / self._unit)
         least = floor(max(0.0, bound - device.launch_seconds) / self._unit)
@@ -198,6 +199,7 @@ class PlacementModel:
         solver = self._cp_model.CpSolver()
         solver.parameters.max_time_in_seconds = limit_seconds
         solver.parameters.num_workers = workers
+        # A fixed seed makes results repeatable.
         solver.parameters.random_seed = 0
         # Bounds come from propagation in this model; linear relaxations only cost time.
         solver.parameters.linearization_level = 0
