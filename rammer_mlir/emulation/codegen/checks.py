@@ -18,8 +18,7 @@ releases and acquires.
 
 from __future__ import annotations
 
-from rammer_mlir.emulation.codegen.scheduler import current, fault, lane_at, world
-from rammer_mlir.emulation.codegen.words import (
+from rammer_mlir.emulation.codegen.i64_language import (
     Record,
     Truth,
     Variable,
@@ -31,6 +30,7 @@ from rammer_mlir.emulation.codegen.words import (
     when,
     while_,
 )
+from rammer_mlir.emulation.codegen.scheduler import current, fault, lane_at, world
 from rammer_mlir.emulation.records import (
     BLOCK_SHIFT,
     GRANULE_BYTES,
