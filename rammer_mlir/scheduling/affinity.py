@@ -37,7 +37,7 @@ def plans_by_affinity(
     """Yield plans of one rProgram for several choices of rKernels.
 
     The choices are the given rKernels, the fastest, those that stay in a vEU's cache, and short
-    ones. Short rTasks are reserved for the gaps in which a vEU would otherwise wait.
+    rKernels, whose rTasks fill the gaps in which a vEU would otherwise wait.
     """
     fast = tuple(fastest(operator, device) for operator in graph.operators)
     cached = tuple(shared.best_kept(number) for number in range(len(graph.operators)))

@@ -135,7 +135,7 @@ class NestEmitter:
         inside: Inside,
         span: Span,
     ) -> list[ir.Value]:
-        """Emit an ``scf.for``; ``span`` is the part of an iteration, with ``valid`` as the end."""
+        """Emit an ``scf.for``; ``span`` is the range of an iteration, with ``valid`` as the end."""
         loop = scf.ForOp(as_value(lower), as_value(upper), constant(step), carried)
         outer_scope, self.registers.scope = self.registers.scope, Scope()
         with ir.InsertionPoint(loop.body):

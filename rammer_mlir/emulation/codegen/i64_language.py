@@ -1,4 +1,4 @@
-"""Builders for the emulator's runtime: i64 words, records and control flow.
+"""A small language of i64 words, records and control flow, for the emulator's runtime.
 
 Python operators emit ``arith``, ``scf`` and ``llvm`` operations at the current insertion point.
 Addresses are i64 words as well.

@@ -34,15 +34,17 @@ class Ios:
     """Cut the graph into blocks, and each block into stages of smallest predicted time.
 
     The groups of a stage run concurrently on all vEUs. The paper's alternative for a stage, to
-    merge its operators into a single operator, is decided earlier by ``rtask-merge-operators``
+    merge
+    its operators into a single operator, is decided earlier by ``rtask-merge-operators``
     (``ios_merging``).
 
     Attributes:
         group_size: most units of a group (the paper's r).
         num_groups: most groups of a stage (the paper's s).
-        units: what the search places as a whole: ``operators``, each with the operators that fill
-            its padding, or ``chains`` of operators whose results have a single reader. Blocks
-            whose bound on the transitions exceeds ``max_transitions`` always use chains.
+        units: the units that the search places: ``operators``, each with the operators that fill
+        its
+            padding, or ``chains`` of operators whose results have a single reader. Blocks whose
+            bound on the transitions exceeds ``max_transitions`` always use chains.
         max_transitions: most transitions of a block; a block that needs more is cut where the
             fewest values are live.
         barriers: ``tile``: stages only order the placement of operators, waits are per tile;
