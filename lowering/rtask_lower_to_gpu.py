@@ -27,9 +27,9 @@ class LowerToGpu(Pass):
     """Map rKernels to the threads of a block, and vEUs to the blocks of one persistent kernel.
 
     ``target`` is a GPU as on the command line; programs of at most ``straight_line_limit`` records
-    become straight-line code, longer ones a loop over the task table. The module's ``rtask.launch``
-    describes the launch: the kernel's arguments and their bytes, blocks, threads, and the values of
-    the argument ``table``.
+    become straight-line code, longer programs a loop over the task table. The module's
+    ``rtask.launch`` describes the launch: the kernel's arguments and their bytes, blocks, threads,
+    and the values of the argument ``table``.
     """
 
     name: ClassVar[str] = "rtask-lower-to-gpu"

@@ -124,7 +124,7 @@ def lower_program(
     lower_kernels(module, machine)
     define_external_kernels(module, external, numbers, KERNEL_PREFIX)
     _declare_kernels(module, program, set(elsewhere.values()))
-    # Hidden visibility: only this library calls the rKernels, directly and not via a symbol table.
+    # Hidden visibility: only this library calls the rKernels, directly and without a PLT entry.
     hide(module, {kernel.name for kernel in program.kernels})
     _erase_all(module, "memref.global")  # the constants that kernels use are LLVM globals now
     with module.context, ir.Location.unknown():

@@ -35,13 +35,14 @@ class LowerToCpu(Pass):
 
     The function is ``void SYMBOL(int64_t veu, int64_t run, void *counters, void **arguments)``:
     ``run`` counts from 1, ``counters`` has 64 bytes for each vEU, aligned and zeroed before the
-    first run, and ``arguments`` are those of the entry function, weights and the arena among them.
-    A run has ended when all vEUs have returned. The module's ``rtask.launch`` has all names and
+    first run, and ``arguments`` are those of the entry function, including weights and the arena.
+    A run has ended when all vEUs have returned. The module's ``rtask.launch`` lists all names and
     sizes.
 
-    ``machine`` is a processor as after ``cpu:``, this one if empty; ``symbol`` is the function's
-    name, ``rammer_`` and the entry function's if empty; programs of at most ``straight_line_limit``
-    records become straight-line code, longer ones a loop over the task table.
+    ``machine`` is a processor as after ``cpu:``, by default this machine's; ``symbol`` is the
+    function's name, by default ``rammer_`` and the entry function's; programs of at most
+    ``straight_line_limit`` records become straight-line code, longer programs a loop over the task
+    table.
     """
 
     name: ClassVar[str] = "rtask-lower-to-cpu"

@@ -163,7 +163,7 @@ def declare(name: str, *arguments: ir.Type, result: ir.Type | None = None) -> ir
 
 
 def hide(module: ir.Module, names: Collection[str]) -> None:
-    """Give functions hidden visibility, so that a library calls them without a symbol table."""
+    """Give functions hidden visibility, so that a library calls them directly, without a PLT."""
     hidden = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, module.context), _HIDDEN)
     for op in module.body.operations:
         if op.operation.name == "llvm.func":

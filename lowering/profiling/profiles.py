@@ -1,7 +1,7 @@
 """The persistent cache of measured times: an SQLite file that many processes may use at once.
 
-Unreadable entries are measured again, and unwritable ones are measured by the next process: a cache
-failure never stops a compilation, it only warns.
+Times that cannot be read are measured again, and times that cannot be written are measured by the
+next process: a cache failure never stops a compilation, it only warns.
 """
 
 from __future__ import annotations

@@ -16,8 +16,9 @@ from rammer_mlir.passes.base import Form, Pass
 class ProfileKernels(Pass):
     """Measure every rKernel on this processor, or read its time from the cache.
 
-    The cache is ``cache``, or the file that ``RAMMER_PROFILES`` names, or one in the user's folder.
-    An exclusive rKernel may use ``num-veus`` threads.
+    The cache is ``cache``, by default the file that ``RAMMER_PROFILES`` names, or else a file in
+    the
+    user's cache folder. An exclusive rKernel may use ``num-veus`` threads.
     """
 
     name: ClassVar[str] = "rtask-profile-kernels"

@@ -15,7 +15,7 @@ from rammer_mlir.evaluators.operation import (
 )
 
 _FEW = 8
-"""If TopK selects less than this fraction (1/8) of a row, it sorts only the possible candidates."""
+"""TopK sorts only possible candidates if it selects less than 1/8 of a row."""
 
 _Places = tuple[Numbers, ...]
 

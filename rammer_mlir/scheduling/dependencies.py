@@ -205,7 +205,7 @@ class Dependencies:
     def _written_whole(
         self, number: int, buffer: int, kernels: Sequence[int]
     ) -> Iterator[Interval]:
-        """Yield the intervals of a buffer of which an operator writes every element."""
+        """Yield the intervals of a buffer of which an operator may write every element."""
         operator = self._graph.operators[number]
         kernel = operator.kernels[kernels[number]]
         for write in (*kernel.writes, *kernel.updates):
