@@ -138,6 +138,6 @@ def most_efficient(operator: ROperator, device: Device) -> int:
 
 
 def candidates(operator: ROperator, device: Device) -> list[int]:
-    """Return the rKernels that fit, or all if none does: the target's check refuses then."""
+    """Return the indices of fitting rKernels, or all if none fits: the target refuses later."""
     fitting = [i for i, kernel in enumerate(operator.kernels) if fits(kernel, device)]
     return fitting or list(range(len(operator.kernels)))
