@@ -83,8 +83,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def select(patterns: Sequence[str], models: Iterable[str] = MODELS) -> list[str]:
-    """Expand names and patterns to model names; raise OptionError for a pattern that matches none.
-    """
+    """Expand names and patterns to model names; raise OptionError if a pattern matches none."""
     if not patterns:
         return list(models)
     chosen: dict[str, None] = {}
@@ -180,8 +179,7 @@ def _measure_offload(options: argparse.Namespace, found: report.Report) -> None:
 
 
 def _figures_21(options: argparse.Namespace) -> list[Figure21Request]:
-    """Return the figures' settings to schedule; at full scale also the published, too large to run.
-    """
+    """Return the settings to schedule; at full scale also the published, too large to run here."""
     threads, seconds = max(options.threads), options.seconds
     if options.scale == "small":
         return [Figure21Request("small", threads, seconds, options.timeout)]

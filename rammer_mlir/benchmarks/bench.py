@@ -157,9 +157,9 @@ class _Measuring:
                 self._works += filter(None, [lanes[policy].call(_work)])
 
     def _open_all(self, stack: ExitStack, threads: int) -> dict[str, Lane]:
-        """Open our first contender alone, since its cost is reported, then the others concurrently.
-        """
-        # Started by this thread: a lane ends with the thread that started it, and the pool's threads end early.
+        """Open our first contender alone, since its cost is reported, then the rest in parallel."""
+        # Started by this thread: a lane ends with the thread that started it, and the pool's
+        # threads end early.
         lanes = {
             name: stack.enter_context(Lane(name, opens, self._model, threads, self._feeds))
             for name, opens in self._opens.items()

@@ -97,8 +97,7 @@ class Tail:
 
 @dataclass(frozen=True)
 class BusyResult:
-    """All measurements of a model; ``missing`` lists contenders without latency, with the reason.
-    """
+    """All measurements of a model; ``missing`` lists contenders without latency and why."""
 
     request: BusyRequest
     tails: list[Tail] = field(default_factory=list[Tail])
@@ -106,8 +105,7 @@ class BusyResult:
     error: str | None = None
 
     def tail(self, name: str, busy: int) -> Tail | None:
-        """Return the tail of a contender beside ``busy`` processes, or None if it was not measured.
-        """
+        """Return a contender's tail beside ``busy`` processes, or None if it was not measured."""
         found = [tail for tail in self.tails if (tail.name, tail.busy) == (name, busy)]
         return found[0] if found else None
 

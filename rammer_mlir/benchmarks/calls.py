@@ -172,8 +172,7 @@ class _Memory:
 
     @property
     def buffers(self) -> ctypes.Array[ctypes.c_void_p]:
-        """Return the addresses of x, w and y as an array, as a function with a state receives them.
-        """
+        """Return the addresses of x, w and y as an array, as a function with a state gets them."""
         return (ctypes.c_void_p * 3)(*map(address_of, (self.x0, self.w, self.y0)))
 
 
@@ -253,8 +252,7 @@ def _turns(executable: Executable, memory: _Memory) -> dict[str, Callable[[], li
 
 
 def _turn(launch: Callable[[], object], steps: int) -> list[float]:
-    """Return the mean seconds of a launch over ``steps`` launches, after as many untimed launches.
-    """
+    """Return the mean seconds of ``steps`` launches, after as many untimed launches."""
     launch()
     begin = time.thread_time()
     launch()

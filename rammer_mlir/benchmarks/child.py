@@ -1,5 +1,4 @@
-"""Run work in a child process, whose memory is freed at its end and whose crash ends nothing else.
-"""
+"""Run work in a child process: its end frees its memory, and its crash ends nothing else."""
 
 from __future__ import annotations
 

@@ -13,8 +13,7 @@ _Arguments = ParamSpec("_Arguments")
 
 
 def one_line_errors(main: Callable[_Arguments, int]) -> Callable[_Arguments, int]:
-    """Wrap a command: print an error that the user can cause as one line, and return exit code 1.
-    """
+    """Wrap a command: print an error that the user can cause as a line, and return exit code 1."""
 
     @functools.wraps(main)
     def command(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> int:

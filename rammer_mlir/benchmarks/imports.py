@@ -1,7 +1,7 @@
 """Time and memory of importing large models: ``python -m rammer_mlir.benchmarks.imports``.
 
 Each model is imported from a file in a separate process. Memory is the growth of that process's
-peak, less the bytes of the weights.
+peak, listed beside the bytes of the weights.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def large_model(kind: str, count: int) -> onnx.ModelProto:
 
 
 def measure_here(path: str) -> dict[str, float]:
-    """Import a model; return the seconds, and the bytes beyond the initial peak and the weights."""
+    """Import a model; return seconds, the growth of the peak in bytes, and the weights' bytes."""
     from rammer_mlir.frontends.onnx import import_model
 
     import_model(large_model("chain", 4))  # loads modules and dialects, a one-time cost

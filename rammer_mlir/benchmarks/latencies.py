@@ -53,8 +53,7 @@ def measured_contenders(results: Sequence[Result]) -> list[str]:
 
 
 def latency_table(results: Sequence[Result]) -> str:
-    """Return a table, a row per model and number of threads: median [quartiles] in ms, our error.
-    """
+    """Return a table, a row per model and number of threads: median [quartiles] in ms, error."""
     others, policies = measured_contenders(results), policies_of(results)
     rows = [["model", "threads", *(f"{name} ms" for name in (*others, *policies)), "error"]]
     for result in results:
@@ -91,8 +90,7 @@ def ratio_table(results: Sequence[Result], threads: Iterable[int] = ()) -> str:
 
 
 def summary_table(results: Sequence[Result]) -> str:
-    """Return a table with a row per number of threads, policy and contender: mean and least ratio.
-    """
+    """Return a table with a row per number of threads, policy and contender: mean, least ratio."""
     groups: defaultdict[tuple[int, str, str], list[Ratio]] = defaultdict(list)
     for ratio in ratios(results):
         groups[ratio.threads, ratio.policy, ratio.contender].append(ratio)

@@ -1,7 +1,8 @@
 """Loops that are not unrolled, beside ONNX Runtime: ``python -m rammer_mlir.benchmarks.loops``.
 
 - A small recurrent cell as a Scan of 100 and of 10,000 steps, against its body's program alone.
-- Selective state space models (Mamba) whose recurrence is a Loop in each layer, written by hand and as PyTorch exports them. ONNX Runtime has its graph optimizations on.
+- Selective state space models (Mamba) whose recurrence is a Loop in each layer, written by hand and
+  as PyTorch exports them. ONNX Runtime has its graph optimizations on.
 
 Each contender runs in a separate process; times are medians of runs, with their spread.
 """

@@ -115,7 +115,7 @@ def node_tests(only: str = "") -> Iterator[NodeTest]:
     parameters = {case.name: _parameters(_model(case).graph) for case in cases}
     for case in cases:
         if only in case.name and "training" not in case.name and _is_taken(_model(case)):
-            # Values that an operator's function body computes from its parameters are no parameters.
+            # Values that a function body computes from an operator's parameters are no parameters.
             original = case.name.partition("_expanded")[0]
             yield from _tests(case, parameters.get(original) or parameters[case.name])
 

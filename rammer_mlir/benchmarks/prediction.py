@@ -55,7 +55,8 @@ class Prediction:
     """Times of a program in seconds, and the errors of its operators' predictions.
 
     Attributes:
-        measured: time of a run, the median of the faster half, without Python's time for checking and binding arrays.
+        measured: time of a run, the median of the faster half, without Python's time for checking
+            and binding arrays.
         profiled: predicted with measured rKernels.
         modelled: predicted from the device description alone.
         profiled_operators, modelled_operators: sum of all operators' differences between predicted

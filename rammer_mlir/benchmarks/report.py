@@ -63,8 +63,7 @@ class Report:
 
 
 def compile_table(results: Iterable[Result]) -> str:
-    """Return a table with a row per model: seconds by stage, memory, arena and the binding limit.
-    """
+    """Return a table with a row per model: seconds by stage, memory, arena, binding limit."""
     measured = [(result, result.compile) for result in results if result.compile is not None]
     stages = list(dict.fromkeys(stage for _, cost in measured for stage in cost.stages))
     sizes = ["peak MB", "before MB", "arena MB", "live MB", "tensors MB"]

@@ -41,8 +41,7 @@ class Roofline:
     launch_seconds: float
 
     def bandwidth(self, footprint: float) -> float:
-        """Return the bandwidth of the largest measured working set not above ``footprint`` bytes.
-        """
+        """Return the bandwidth of the largest measured working set up to ``footprint`` bytes."""
         fitting = [size for size in self.bytes_per_second if size <= footprint]
         return self.bytes_per_second[max(fitting, default=min(self.bytes_per_second))]
 
