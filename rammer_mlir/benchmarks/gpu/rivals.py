@@ -1,4 +1,4 @@
-"""Other ways to run an ONNX model on an NVIDIA GPU, as far as they are installed."""
+"""Other installed runtimes that run an ONNX model on an NVIDIA GPU."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import onnx
 from rammer_mlir.benchmarks.comparison import Array
 
 Run = Callable[[], object]
-"""Runs once, with inputs and outputs on the device, and waits for the result."""
+"""Runs the model once, with inputs and outputs on the device, and waits for the end."""
 
 
 def rivals(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> Iterator[tuple[str, Run]]:
-    """Yield what is installed, by name; what fails to take the model is said and left out."""
+    """Yield a run for each installed rival, by name; report and skip a rival that fails."""
     for name, make in _all():
         try:
             yield name, make(model, feeds)
@@ -24,7 +24,7 @@ def rivals(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> Iterator[tuple
 
 
 def missing() -> list[str]:
-    """Return what could be compared with but is not installed."""
+    """Return the names of supported rivals that are not installed."""
     found = {name for name, _ in _all()}
     every = ("onnxruntime CUDA", "TensorRT", "PyTorch eager", "PyTorch compiled, CUDA graphs")
     return [name for name in every if name not in found]
