@@ -45,14 +45,14 @@ class Optimization:
 def measure_optimization(job: tuple[str, Size]) -> Optimization:
     """Compile a training model with an empty cache, then from the cache; keep the best time."""
     model = build_step(*job).model
-    # The compiler's packages are loaded with the first model, which is not what is measured.
+    # Warm up: the first compilation also imports packages, which is not measured here.
     rammer_mlir.compile(build_step("softmax_cross_entropy", "small").model, cache=False).close()
     with tempfile.TemporaryDirectory(prefix="rammer-fusion-") as folder:
         os.environ[CACHE] = folder
         first, stages = _compile(model)
         graph = sum(stages.get(stage, 0.0) for stage in GRAPH_STAGES)
         again = [_compile(model) for _ in range(REPEATS)]
-    # What the cache counts as its own is reading a program; before that, it looks for it.
+    # The stages' seconds cover reading the cached program; the rest is computing its key.
     whole, stages = min(again, key=lambda found: found[0])
     cached = sum(stages.values())
     return Optimization(first, graph, max(whole - cached, 0.0), cached)
