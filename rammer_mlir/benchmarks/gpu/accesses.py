@@ -1,6 +1,6 @@
 """Coalescing of rKernels: ``python -m rammer_mlir.benchmarks.gpu.accesses MODEL``.
 
-No GPU is needed: the emulator records what every lane accesses. A low ratio of needed to accessed
+No GPU is needed: the emulator records the accesses of every lane. A low ratio of needed to accessed
 sectors of 32 bytes shows uncoalesced accesses; few lanes show that the other lanes of a warp are
 idle.
 """
