@@ -37,9 +37,13 @@ from rammer_mlir.errors import OptionError
 
 PARTS = ("models", "launch", "nodes", "prediction", "offload", "calls", "fusion", "busy")
 DEFAULT_PARTS = ("models", "launch")
-"""Latency and compile time of models, cost of an empty launch, share of ONNX's node tests,
-predicted against measured time, code generators beside the compiler's own rKernels, the cost of
-calling code from elsewhere, fusion of training steps, and latency beside busy processes."""
+"""The default of ``PARTS``.
+
+The parts are latency and compile time of models, the cost of an empty launch, the share of ONNX's
+node tests that pass, predicted against measured time, code generators beside the compiler's own
+rKernels, the cost of calling foreign code, fusion of training steps, and latency beside busy
+processes.
+"""
 
 FUSION_PAGE = Path(__file__).with_name("results") / "fusion.md"
 """File of the fusion part's results, written only if all its models were measured at full scale."""

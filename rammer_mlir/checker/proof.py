@@ -1,4 +1,4 @@
-"""The rules of ``docs/program.md``: records are executed, then bytes are compared."""
+"""The rules of ``docs/program.md``: execute the records symbolically, then compare bytes."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -18,11 +18,12 @@ def _expect(words: list[int], at: int, wanted: list[int]) -> None:
 
 
 class Schedule:
-    """Rules 1, 2 and 6, and when rTasks run: rTask ``t`` of rOperator ``o`` is ``base[o] + t``.
+    """Rules 1, 2 and 6, and the order of rTasks: rTask ``t`` of rOperator ``o`` is ``base[o] + t``.
 
     An rTask has ``veu``, ``step`` (from 1, over all launches) and ``clock``, a row of ``clocks``:
-    steps of each vEU that are complete when it starts, of its own maybe fewer. For rOperators,
-    ``known`` are the steps complete when any rTask starts, ``reached`` those at the end of all.
+    for each vEU, the steps known to be complete when it starts (for its own vEU possibly fewer).
+    For rOperators, ``known`` are the steps complete when any rTask starts, ``reached`` those at the
+    end of all.
     """
 
     def __init__(self, artifact: Artifact):
@@ -44,7 +45,7 @@ class Schedule:
         self._awaited = {(veu, steps) for veu, steps in chain(*barriers)}
         if self._awaited:
             limit(len(self._artifact.launches), "rule 6 (encoded): launches with barriers", 1)
-            self._awaited |= set(enumerate(self._totals))  # the next run counts runs by them
+            self._awaited |= set(enumerate(self._totals))  # the next run counts by them
         self._begin, self._steps = self._steps, list(self._steps)
         self._row, self._clocks = [len(self._rows)] * len(veus), [np.array(self._begin)] * len(veus)
         self._rows.append(self._clocks[0])
@@ -56,7 +57,7 @@ class Schedule:
             veu = ready.pop()
             if (awaited := next(going[veu], None)) is not None:
                 asleep[awaited].append(veu)
-            if self._steps[veu] > seen[veu]:  # those that await it look again
+            if self._steps[veu] > seen[veu]:  # wake the vEUs that wait for it
                 seen[veu], woken, asleep[veu] = self._steps[veu], asleep[veu], []
                 limit(work := work + len(woken), "waits that are not met")
                 ready += woken
@@ -79,7 +80,7 @@ class Schedule:
                     found = f"found vEU {veu} to wait for step {steps} of vEU {other}"
                     raise ScheduleError(f"rule 2 (ends): expected a step of another vEU, {found}")
                 while self._steps[other] < steps:
-                    yield other  # the vEU that has to go on first
+                    yield other  # the vEU that must advance first
                 row = self._ends[other][bisect_left(self._ends[other], (steps, -1))][1]
                 np.maximum(clock, self._rows[row], out=clock)
                 clock[other] = max(clock[other], steps)
@@ -134,7 +135,7 @@ class Schedule:
 
 
 class Memory:
-    """Rules 3 to 5. Each access, ``shift`` after its value's begin, by each rOperator."""
+    """Rules 3 to 5 for each access of each rOperator, at the offset ``shift`` in its value."""
 
     def __init__(self, artifact: Artifact, schedule: Schedule):
         self._artifact, self._schedule, kernels = artifact, schedule, artifact.kernels.tolist()
@@ -161,7 +162,7 @@ class Memory:
         self._check_sharing()
 
     def _check_bytes(self) -> None:
-        """Check rules 3 and 4 by runs of consecutive bytes, those of all values in one space."""
+        """Check rules 3 and 4 on runs of consecutive bytes of all values in one address space."""
         artifact, schedule = self._artifact, self._schedule
         use, task, begin, end = self._runs()
         reads, value, operator = self._reads[use], self._value[use], self._operator[use]
@@ -214,7 +215,7 @@ class Memory:
         return use, task, begin + space, end + space
 
     def _check_sharing(self) -> None:
-        """Check that values that share bytes are in the arena and used one after the other."""
+        """Check that values that share bytes are in the arena, with disjoint live ranges."""
         schedule, artifact = self._schedule, self._artifact
         in_arena, veus = artifact.has_kind["intermediate"], schedule.known.shape[1]
         limit(len(in_arena) * veus, "values, times vEUs", 1 << 26)
@@ -235,7 +236,7 @@ class Memory:
 
 
 def check_exclusive(artifact: Artifact, schedule: Schedule) -> None:
-    """Check rule 7: of an exclusive rTask and any other, one ends before the other starts."""
+    """Check rule 7: an exclusive rTask overlaps no other rTask in time."""
     exclusive = np.flatnonzero(np.repeat(artifact.is_exclusive, np.diff(schedule.base)))
     limit(len(exclusive) * len(schedule.veu), "exclusive rTasks, times rTasks", 1 << 26)
     for task in exclusive.tolist():
