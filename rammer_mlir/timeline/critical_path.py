@@ -38,7 +38,7 @@ def critical_path(timeline: Timeline) -> tuple[Segment, ...]:
             default=(span.start, veu, 0),
         )
         if awaited[0] > span.start:
-            # A trace records an rTask's end after its result is published: a reader may start earlier.
+            # A trace records an rTask's end after it is published: a reader may start earlier.
             met = min(awaited[0], until)
             path.append(Segment(veu, index, met, until))
             veu, until = awaited[1], met
