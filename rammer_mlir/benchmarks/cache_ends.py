@@ -41,6 +41,7 @@ def _ends(cache_bytes: int, repeats: int) -> tuple[int, int]:
     memory = aligned_bytes(int(_COLD * cache_bytes)).view(np.float32)
     memory[:] = 1.0  # otherwise all pages map the kernel's zero page
     hot, cold = (_seconds(memory, int(part * cache_bytes), repeats) for part in (_HOT, _COLD))
+    # Main memory is about as fast as this cache: there is no step to locate.
     if cold < 1.2 * hot:
         return cache_bytes, cache_bytes
     sizes = [cache_bytes * step // _STEPS for step in range(_STEPS // 2, 4 * _STEPS)]
@@ -72,4 +73,5 @@ def _seconds(memory: NDArray[np.float32], num_bytes: int, repeats: int) -> float
         for _ in range(circles):
             part.max()
         samples.append((time.thread_time() - begin) / (circles * num_bytes))
+    # The faster half: other work on the machine only slows reads down.
     return statistics.median(sorted(samples)[: (repeats + 1) // 2])

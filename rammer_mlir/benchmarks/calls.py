@@ -294,7 +294,9 @@ def _loop_of_calls(engine: str, memory: _Memory) -> Callable[[], object] | None:
         return None
     kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
     run, buffers = kind(address), memory.buffers
+    # The first call also binds the buffers, so that the repeated calls need not.
     assert not run(entry.state, 0, ctypes.addressof(buffers)), "bound"
+    # A single list for the whole sample, so that Python is entered once per sample.
     repeated = CallList(entry.owner.calls * memory.steps, {})
     return lambda: (run(repeated.address, 0, ctypes.addressof(buffers)), entry, library)
 

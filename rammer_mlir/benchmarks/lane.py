@@ -50,6 +50,7 @@ class Lane:
         """
         self._name = name
         self._pipe, far = Pipe()
+        # The module is found by -m even if this process got it by a changed sys.path.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__, str(far.fileno())],
@@ -59,6 +60,7 @@ class Lane:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # so that tools that it calls end with it
         )
+        # The far end stays open only in the child, so that its death is seen as EOF here.
         far.close()
         self._job = os.getpid(), open_contender, model, threads, feeds
 
@@ -115,10 +117,12 @@ class Lane:
         if self._process.returncode is not None:
             return  # another process may have this number by now
         with contextlib.suppress(ProcessLookupError):
+            # The group: tools that the contender started would otherwise keep running.
             os.killpg(self._process.pid, number)
 
     def close(self) -> None:
         """End the process and the processes that it started."""
+        # SIGKILL also ends a stopped process; SIGTERM would stay pending until SIGCONT.
         self._signal(signal.SIGKILL)
         self._process.wait()
         self._pipe.close()

@@ -84,6 +84,7 @@ def predict_and_measure(request: PredictionRequest) -> list[Prediction]:
         costs = f"measured:{request.device}"
         options = check_options("cpu", policy=request.policy, num_veus=threads, costs=costs)
         compilation = Compilation.of_model(model, options)
+        # Stops after scheduling, so that the plan can be read before lowering erases it.
         compilation.emit("program")
         scheduled = read_plan(compilation.module)
         graph, device = scheduled.builder.graph(), find_device(request.device).device(threads)
@@ -148,6 +149,7 @@ def _measure(
     clock = time.thread_time if executable.num_veus == 1 else time.perf_counter
 
     def seconds(runs: int) -> float:
+        # Untimed: wakes threads that slept while Python read the last record.
         run()
         begin = clock()
         for _ in range(runs):

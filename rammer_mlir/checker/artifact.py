@@ -76,9 +76,11 @@ class Boxes:
         sizes = words[second : second + tasks * len(steps)].reshape(tasks, len(steps))
         self._task = np.flatnonzero((sizes > 0).all(axis=1))
         self._sizes = sizes[self._task]
+        # In floats, as the product of untrusted sizes and strides may exceed 64 bits.
         span = float(self._sizes.max(axis=0, initial=0).astype(float) @ self._strides)
         limit(span + self._width, "bytes of a box", LARGEST)
         self._begin = words[first : first + tasks][self._task]
+        # With a negative stride, the lowest address is that of the last element.
         self._begin = self._begin + (self._sizes - 1) @ np.minimum(steps, 0)
         ends = self._begin + (self._sizes - 1) @ self._strides + self._width
         self.bounds = self._begin.min(initial=LARGEST), ends.max(initial=-LARGEST)
@@ -86,6 +88,7 @@ class Boxes:
     def runs(self) -> Array:  # rTask, begin, end of consecutive bytes
         box, begin = np.arange(len(self._task)), self._begin
         length = np.full(len(box), self._width)
+        # By ascending stride, so that inner dimensions form the runs that outer dimensions repeat.
         for dim in np.argsort(self._strides).tolist():
             stride, size = self._strides[dim], self._sizes[box, dim]
             dense = stride <= length  # a dense dimension extends a run, any other repeats it

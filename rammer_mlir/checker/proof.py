@@ -29,6 +29,7 @@ class Schedule:
     def __init__(self, artifact: Artifact):
         self._artifact, self._words = artifact, artifact.words()
         tasks = artifact.num_rtasks[artifact.kernels]
+        # A sum of floats cannot overflow, unlike a sum of untrusted integers.
         limit(float(tasks.sum(dtype=float)), "rTasks", MOST >> 1)
         self._tasks, self._kernels = tasks.tolist(), artifact.kernels.tolist()
         self.base, self.waits, self._work = starts(tasks), 0, 0
@@ -51,6 +52,7 @@ class Schedule:
         self._rows.append(self._clocks[0])
         self._ends: list[list[tuple[int, int]]] = [[] for _ in veus]
         asleep: list[list[int]] = [[] for _ in veus]
+        # Each generator advances a vEU until a barrier has to wait.
         going = [self._advance(v, *of) for v, of in enumerate(zip(begins, veus, strict=True))]
         ready, seen, work = [*range(len(veus))], list(self._begin), 0
         while ready:
@@ -73,6 +75,7 @@ class Schedule:
                 continue
             _expect(self._table, at, [-1, len(record), *chain.from_iterable(record)])
             at += 2 + 2 * len(record)
+            # -1: the clock has changed, so the next run stores a new row.
             clock, self._row[veu] = self._clocks[veu].copy(), -1
             for other, steps in record:
                 known = 0 <= other < len(self._steps) and other != veu
@@ -81,6 +84,7 @@ class Schedule:
                     raise ScheduleError(f"rule 2 (ends): expected a step of another vEU, {found}")
                 while self._steps[other] < steps:
                     yield other  # the vEU that must advance first
+                # The clock at the awaited step: whatever that vEU knew then happened before, too.
                 row = self._ends[other][bisect_left(self._ends[other], (steps, -1))][1]
                 np.maximum(clock, self._rows[row], out=clock)
                 clock[other] = max(clock[other], steps)
@@ -98,9 +102,11 @@ class Schedule:
         _expect(self._arguments, self._table[at + 3], self._words[operator])
         before = self._steps[veu] - self._begin[veu]
         if not self._artifact.is_cpu:
+            # A GPU's run publishes its last step only if some barrier or the next launch awaits it.
             done = range(before + 1, before + count + 1)
             if self._table[at + 4] or any((veu, step) in self._awaited for step in done):
                 _expect(self._table, at + 4, [before + count])
+        # Runs between the same two barriers share a row of clocks.
         if self._row[veu] < 0:
             self._row[veu] = len(self._rows)
             self._rows.append(self._clocks[veu])
@@ -124,6 +130,7 @@ class Schedule:
         self.clocks = np.array(self._rows).reshape(-1, shape[1])
         self.known, self.reached = np.full(shape, MOST), np.zeros(shape, int)
         rows = self.clocks[clock]
+        # The earlier steps of a run's own vEU are complete without a barrier.
         rows[np.arange(len(runs)), veu] = step
         np.minimum.at(self.known, operator, rows)
         np.maximum.at(self.reached, (operator, veu), step + count)
@@ -170,6 +177,7 @@ class Memory:
         # Pairs of a run i that is written, in ascending order, and another run j.
         writes = np.flatnonzero(~reads)
         writes = writes[np.argsort(begin[writes], kind="stable")]
+        # The running maximum of the ends is sorted, although the ends are not.
         first = np.searchsorted(np.maximum.accumulate(end[writes]), begin, side="right")
         j, place = entries(np.maximum(np.searchsorted(begin[writes], end) - first, 0))
         i = writes[first[j] + place]

@@ -59,6 +59,7 @@ class OpenModules:
         try:
             for entry, row, known in zip(entries, rows, weights, strict=True):
                 self._enter(by_name[entry.module], entry, row, known)
+        # Also on KeyboardInterrupt: opened libraries may have started threads.
         except BaseException:
             self.close()
             raise
@@ -135,6 +136,7 @@ def weights_of(
     """
     found: list[Weights] = []
     for entry in entries:
+        # All rOperators of an rKernel share the state, which may pack only their common weights.
         columns = zip(*operands[entry.kernel], strict=True)
         found.append([column[0] if len(set(column)) == 1 else None for column in columns])
     return found

@@ -88,6 +88,7 @@ def _draw_all(model: onnx.ModelProto, shapes: light_shapes.Shapes, seed: int) ->
     for node in model.graph.node:
         operands = [unsqueezed.get(name, name) for name in node.input]
         missing = [name for name in operands if name in shapes and name not in drawn]
+        # Its operand is a weight, which is drawn for the node that reads the result.
         if node.op_type == "Unsqueeze":
             continue
         source = moments[operands[0]]

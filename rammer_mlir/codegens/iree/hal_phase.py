@@ -45,6 +45,7 @@ def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
     counts = [numbers.get(name.strip(), 0) for name in dispatch[1].split(",")]
     buffers = {name: int(number) for name, number in _BUFFER.findall(main)}
     places, operands = _bound(dispatch[2], part, numbers), _bound(execute[1], main, buffers)
+    # A count is 0 if its operand is not a constant.
     if not places or not operands or max(places) >= len(operands) or 0 in counts:
         return None
     x, y, z = counts
@@ -65,6 +66,7 @@ def _bound(listing: str, part: str, known: Mapping[str, int]) -> list[int] | Non
     """Return the numbers of the bound operands; None if any is unknown or bound partially."""
     zeros = {name for name, value in _CONSTANT.findall(part) if int(value) == 0}
     found = _BINDING.findall(listing)
+    # A line that does not match is a binding of another kind.
     is_whole = len(found) == len(listing.splitlines())
     if not is_whole or any(start not in zeros or name not in known for name, start in found):
         return None

@@ -71,6 +71,7 @@ def _tiles(program: Program, symbol: str, call: Call, library: bytes) -> Tiles |
     """Return rTasks with proven boxes; None if the function fails."""
     is_small = sum(call.num_bytes) <= _MOST_BYTES
     if len(program.outputs) != 1 or not is_small or not _runs_here(program.target):
+        # The boxes cannot be probed, so a single rTask runs all workgroups.
         return Tiles(call.num_workgroups)
     one = emit_object(adapter_ir(symbol, call, 1), machine_of(program.target))
     code = load_object(one, library)

@@ -113,6 +113,7 @@ class _Probe:
         strides, stride = [1] * len(shape), 1
         while stride < self.count:
             moved = [n for n, part in enumerate(self._box_of(stride) or ()) if part.start]
+            # No axis moved, several did, or this axis moved before: the tiles are not a grid.
             if len(moved) != 1 or strides[moved[0]] > 1:
                 return None
             strides[moved[0]] = stride
@@ -122,6 +123,7 @@ class _Probe:
 
     def proves(self, grid: _Grid) -> bool:
         """Whether each rTask writes exactly its box, and results are independent of their order."""
+        # Both orders and both patterns have to give the same bytes.
         results: set[bytes] = set()
         for order in (range(self.count), range(self.count - 1, -1, -1)):
             self._fill()
@@ -161,4 +163,5 @@ class _Probe:
         numbers = (int.from_bytes(bytes([pattern] * size), "little") for pattern in _PATTERNS)
         pairs = zip(self.outputs, numbers, strict=True)
         first, second = (array[part].view(f"u{size}") != number for array, number in pairs)
+        # A result may equal one of the patterns, but not both.
         return first | second

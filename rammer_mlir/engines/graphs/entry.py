@@ -86,6 +86,7 @@ def opened(host: EntryHost, graph: Graph, weights: Mapping[str, object], run: Ru
     def call(state: int, rtask: int, pointers: int) -> int:
         try:
             found = (ctypes.c_void_p * len(buffers)).from_address(pointers)
+            # ctypes reads a null pointer as None.
             run({name: found[number] or 0 for number, name in places})
         except Exception as error:  # an exception must not unwind through a vEU's native frames
             _log.error("module '%s': %s: %s", host.module.name, type(error).__name__, error)

@@ -99,6 +99,7 @@ class Session:
             environment = make(Function.CREATE_ENV, Function.RELEASE_ENV, _ERRORS_ONLY, b"rammer")
             options = make(Function.CREATE_SESSION_OPTIONS, Function.RELEASE_SESSION_OPTIONS)
             library.call(Function.SET_INTRA_OP_NUM_THREADS, options, threads)
+            # The operators of a region run in order, each on the threads set above.
             library.call(Function.SET_INTER_OP_NUM_THREADS, options, 1)
             library.call(Function.SET_SESSION_GRAPH_OPTIMIZATION_LEVEL, options, level)
             session = make(

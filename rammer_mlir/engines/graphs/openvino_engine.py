@@ -128,6 +128,7 @@ def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int
     content = onnx_model(*read_graph(host))
     core = make(library, made, "core_create", "core_free")
     words = tuple(word.encode() for each in _properties_of(host).items() for word in each)
+    # The source model is freed here: the compiled model does not depend on it.
     with ExitStack() as source:
         read = "core_read_model_from_memory_buffer"
         model = make(library, source, read, "model_free", core, content, len(content), None)

@@ -101,6 +101,7 @@ def time_program(
     captured.synchronize()
     found = {name: array.numpy() for name, array in outputs.items()}
     excess = excess_of(expected, found, tolerance, "a graph")
+    # Run once per copy before timing: the first run allocates the outputs.
     places = [(inputs, executable.run_on_device(inputs)) for inputs in placed]
     program = executable.program
 
@@ -114,6 +115,7 @@ def time_program(
     def launch() -> None:
         executable.run_on_device(*places[0])
 
+    # Four timings below share the budget.
     share = seconds / 4
     graph, runs = _graph_of_many(executable, places)
     return {

@@ -108,6 +108,7 @@ def pack(
     find_gpu(target)  # refuses others before anything is written
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OptionError(f"'{folder}': expected an empty folder or none; remove it")
+    # Packed beside the destination and renamed at the end: a kit is complete or absent.
     temporary = folder.parent / f".{folder.name}.packing"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)

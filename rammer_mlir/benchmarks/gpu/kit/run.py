@@ -126,6 +126,7 @@ def _run_case(request: Request, case: Case, remaining: float) -> Result | None:
     limit = request.limit_of(case)
     with tempfile.TemporaryDirectory(prefix="rammer-kit-") as folder:
         found = _in_process(request, case, Path(folder), min(limit, remaining))
+    # The command's time ended before the case's own limit: no verdict, the case runs again.
     if found["status"] == Status.HUNG and remaining < limit:
         return None
     seconds = round(time.monotonic() - begin, 3)
@@ -157,6 +158,7 @@ def _in_process(request: Request, case: Case, folder: Path, limit: float) -> dic
         return {"status": Status.WRONG, "message": _last_line(text), **_tail(text)}
     if code == 0 and answer.exists():
         return json.loads(answer.read_text(encoding="utf-8"))
+    # A negative code is the number of the signal that ended the process.
     if code < 0:
         message = f"ended by {signal.Signals(-code).name}"
         return {"status": Status.CRASHED, "message": message, **_tail(text)}

@@ -41,11 +41,13 @@ class Seeded:
     def array(self) -> Array:
         """Return the array."""
         size = math.prod(self.shape)
+        # PCG64's raw stream is guaranteed by NumPy; its distributions may change between versions.
         raw = np.random.PCG64(self.seed).random_raw(-(-size // 4))
         drawn = np.asarray(raw, "<u8").view("<u2")[:size].astype(np.int64)
         rows = drawn.reshape(len(self.scales) if len(self.scales) > 1 else self._rows(), -1)
         middle = (_LEVELS - 1) / 2
         means = rows.sum(axis=1) / rows.shape[1] if self.centred else np.full(len(rows), middle)
+        # A uniform distribution over _LEVELS steps has the deviation _LEVELS / sqrt(12).
         factors = np.array(self.scales) * (math.sqrt(12) / _LEVELS)
         values = (rows - means[:, None]) * factors[:, None]
         return values.astype(self.dtype).reshape(self.shape)
