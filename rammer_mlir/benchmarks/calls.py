@@ -166,7 +166,7 @@ class _Memory:
     def steps(self) -> int:
         """Number of launches whose mean is a sample; fewer for large products.
 
-        Python's overhead of tens of microseconds around them is divided among all launches.
+        Python's overhead of tens of microseconds around a sample is divided among its launches.
         """
         return max(500, min(5000, (1 << 18) // (len(self.x0) * self.w.size)))
 

@@ -29,7 +29,8 @@ class Word:
 
     Attributes:
         address: address of the word.
-        is_taken: whether the call sets the word to 0 (it takes ownership of the content).
+        is_taken: whether the word is set to 0 once its content is passed, as the callee takes
+            ownership.
     """
 
     address: int

@@ -38,7 +38,7 @@ class Explanation:
 
     @property
     def better(self) -> tuple[str, float] | None:
-        """The fastest policy and the share of time that it is predicted to save.
+        """The fastest policy and its predicted saving as a share of the time.
 
         None if none is faster.
         """

@@ -1,9 +1,9 @@
 """Latency on a GPU: ``python -m rammer_mlir.benchmarks.gpu [MODEL ...]``.
 
 Models run with inputs and outputs on the device: one persistent kernel for the whole model
-(`wavefront`), and one launch for each operator (`sequential`), each launched every time and
-replayed as a graph. Other installed runtimes run in turns with them. Without a GPU the command
-prints a line and stops.
+(`wavefront`), and one launch for each operator (`sequential`), both as launches and as replayed
+graphs. Other installed runtimes run in turns with them. Without a GPU the command prints a line and
+stops.
 """
 
 from __future__ import annotations

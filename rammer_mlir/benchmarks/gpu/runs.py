@@ -18,9 +18,9 @@ RELAYS = {"empty": (2, 0), "relay": (2, 256), "alone": (1, 256)}
 def ways_to_run(
     label: str, executable: GpuExecutable, feeds: Mapping[str, Array]
 ) -> dict[str, Callable[[], object]]:
-    """Return two runs that wait for their end, with inputs and outputs on the device.
+    """Return a launch and a replay of a graph, with inputs and outputs on the device.
 
-    They are a launch, and a replay of a graph.
+    Both wait until the run has ended.
     """
     inputs = executable.to_device(feeds)
     captured = executable.capture(inputs)

@@ -119,6 +119,7 @@ def _write_convolution(
     channels = weight.shape[kernel.index("C")] if "C" in kernel else 1
     features = prod(weight.shape[: len(kernel)]) // channels
     x, w = inputs
+    # ONNX's Conv has no dimension of groups: they are part of the channels.
     if "G" in given["layout"]:
         x = writer.reshape(x, (image.shape[0], image.shape[1] * image.shape[2], *extents))
     if weight.shape != (features, channels, *given["kernel"]):
@@ -135,6 +136,7 @@ def _write_convolution(
 
 def _write_pool(writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str) -> None:
     given: Mapping[str, Any] = reading.attributes
+    # A window inside the padding has no element, for which ONNX defines no maximum or mean.
     is_padded = any(p >= k for p, k in zip(given["pads"], given["kernel"] * 2, strict=True))
     spatial_letters(reading)
     if is_padded or not has_known_windows(reading):
@@ -143,6 +145,7 @@ def _write_pool(writer: GraphWriter, reading: Reading, inputs: Sequence[str], ou
     more = (
         {"count_include_pad": int(given.get("count_include_pad", True))} if kind[0] == "A" else {}
     )
+    # ONNX has no pooling by sums: an average times the size of the window.
     is_sum = reading.kind == "sum_pool"
     found = writer.node(
         kind, inputs, "" if is_sum else out,
@@ -208,9 +211,11 @@ def _write_reshape(writer: GraphWriter, reading: Reading, inputs: Sequence[str],
 def _write_slice(writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str) -> None:
     offsets, sizes, strides = (_tuple(reading, key) for key in ("offsets", "sizes", "strides"))
     parts = zip(offsets, sizes, strides, strict=True)
+    # The end of a strided slice is just after its last element.
     ends = [o + (n - 1) * s + 1 for o, n, s in parts]
     bounds = [writer.integers(*values) for values in (offsets, ends, range(len(sizes)), strides)]
     part = writer.node("Slice", [*inputs, *bounds])
+    # A slice in linalg may also drop dimensions of size 1.
     writer.node("Reshape", [part, writer.integers(*reading.output.shape)], out)
 
 
@@ -251,6 +256,7 @@ def _write_elementwise(
     result = write_function(writer, reading.kind, expression, parameters, operands)
     whole = tuple(range(reading.output.rank))
     indexing: Any = reading.attributes["indexing"]
+    # A result that is an input's own tensor cannot be renamed.
     if whole in indexing and result not in operands:
         writer.rename(result, out)
     else:  # all inputs are smaller than the result: broadcast explicitly
@@ -284,6 +290,7 @@ def _align(
         return name
     kept = [place for place, dim in enumerate(dims) if dim != FIRST_ELEMENT]
     order = sorted(kept, key=lambda place: dims[place])
+    # Permute first: a reshape alone cannot exchange dimensions.
     if order != kept:
         first = [place for place in range(len(dims)) if place not in kept]
         name = writer.node("Transpose", [name], perm=[*first, *order])

@@ -82,10 +82,7 @@ class OneDnn:
     )
 
     def patterns(self) -> Sequence[CompositePattern]:
-        """Return the patterns of a single primitive: an operation with post operations.
-
-        Resizing.
-        """
+        """Return the patterns of primitives: operations with post operations, and resizing."""
         main = {
             "onednn.convolution": op(CONVOLUTIONS, wildcard("x"), constant("w")),
             "onednn.layer": op(PRODUCTS, wildcard("x"), constant("w")),
@@ -105,9 +102,9 @@ class OneDnn:
         return [*chains, CompositePattern("onednn.resize", repeated, _is_one, 1)]
 
     def supports(self, reading: Reading) -> bool:
-        """Whether an operation alone is a primitive.
+        """Whether a single operation is a primitive by itself.
 
-        Convolutions and products match by patterns.
+        Convolutions and products are not: patterns match them, with their post operations.
         """
         if reading.kind in (*CONVOLUTIONS, *PRODUCTS) or reading.inputs[0].is_constant:
             return False

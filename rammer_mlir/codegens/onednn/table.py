@@ -39,10 +39,7 @@ _BLOCKED_TAGS = {3: 56, 4: 78, 5: 121}
 """``dnnl_aBc16b`` and its variants, by the number of dimensions."""
 
 _SECOND, _NEXT_POST = 2, 32768
-"""Argument number of a binary primitive's second operand.
-
-Stride between post operations' operands.
-"""
+"""Argument number of a binary primitive's second operand, and stride between post operations."""
 
 
 def words_of(table: Table, scratch_bytes: int = 0) -> list[int]:

@@ -113,10 +113,12 @@ def module_of(torch: Torch, graph: Graph, arrays: Mapping[str, Array]) -> Module
             super().__init__()
             self.places = {name: f"constant{number}" for number, name in enumerate(arrays)}
             for name, array in arrays.items():
+                # A copy: arrays from a file may be read-only, which PyTorch warns of.
                 self.register_buffer(self.places[name], torch.from_numpy(np.array(array)))
 
         def forward(self, *inputs: Any) -> Tensor:
             values: dict[str, Tensor] = dict(zip(graph.inputs, inputs, strict=True))
+            # Shapes stay Python lists, so that torch.compile sees constants.
             values.update(graph.literals)
             for name, place in self.places.items():
                 values[name] = getattr(self, place)
@@ -152,6 +154,7 @@ def _padded(torch: Torch, a: Attributes, x: Tensor, rank: int) -> tuple[Tensor, 
     low, high = pads[:rank], pads[rank:]
     if low == high:
         return x, low
+    # PyTorch pads from the last dimension to the first, each as (low, high).
     both = [side for pair in reversed(list(zip(low, high, strict=True))) for side in pair]
     return torch.nn.functional.pad(x, both), [0] * rank
 
@@ -196,6 +199,7 @@ def _gemm(torch: Torch, a: Attributes, x: Tensor, w: Tensor, c: Tensor = None) -
 
 def _reshape(torch: Torch, a: Attributes, x: Tensor, shape: list[int]) -> Tensor:
     del a
+    # In ONNX, a size of 0 keeps the operand's dimension.
     sizes = [x.shape[n] if size == 0 else size for n, size in enumerate(shape)]
     return torch.reshape(x, sizes)
 

@@ -75,6 +75,7 @@ def _spread(
     uncovered = window.uncovered(shape[2:], dy.shape[2:])
     rank = len(uncovered)
     ends = window.pads[rank:]
+    # If no window reaches the padding's end, the transposed convolution is shorter by as much.
     cut = [max(end - missed, 0) for end, missed in zip(ends, uncovered, strict=True)]
     missing = [max(missed - end, 0) for end, missed in zip(ends, uncovered, strict=True)]
     found = g.op(
@@ -82,6 +83,7 @@ def _spread(
         kernel_shape=window.kernel, strides=window.strides, dilations=window.dilations,
         pads=[*window.pads[:rank], *cut], group=group,
     )  # fmt: skip
+    # Input elements that no window reaches have the gradient zero.
     if not any(missing):
         return found
     return g.op("Pad", found, g.integers(*[0] * (len(dy.shape) + 2), *missing))
@@ -100,6 +102,7 @@ def _filters(g: ExtendedGraph, x: Value, dy: Value, weight: Value, window: _Wind
         pads=window.pads,
     )  # fmt: skip
     axes = [a for a in range(2, len(swap)) if found.shape[a] != weight.shape[a]]
+    # Only the spatial dimensions that have extra taps.
     if axes:
         ends = g.integers(*(weight.shape[axis] for axis in axes))
         found = g.op("Slice", found, g.integers(*[0] * len(axes)), ends, g.integers(*axes))
@@ -112,6 +115,7 @@ def max_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     assert dy is not None
     if node.integer("storage_order", 0):
         raise node.refuse("storage_order 0", 1)
+    # MaxPool's second output has flat indices into the whole tensor.
     indices = g.reshape(g.second_output(node), -1)
     zeros = g.zeros([math.prod(x.shape)], dy)
     flat = g.op("ScatterElements", zeros, indices, g.reshape(dy, -1), axis=0, reduction="add")
@@ -126,6 +130,7 @@ def average_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     window = _window(node, node.integers("kernel_shape", []))
     channels = x.shape[1]
     ones = np.ones([channels, 1, *window.kernel], g.dtype(x).name)
+    # Borders have fewer elements if the padding does not count.
     counts = _counts(window, x.shape[2:], dy.shape[2:], node.integer("count_include_pad", 0) == 1)
     shares = g.op("Div", dy, g.constant(counts.astype(g.dtype(x).name), "counts"))
     return [_spread(g, shares, g.constant(ones, "ones"), window, x.shape, channels)]

@@ -72,6 +72,7 @@ class Planned:
         base = 0.0
         for first, *others in alike.values():
             alone = replace(self.base, programs=(programs[first],))
+            # The launch's share is added from ``launches``, which knows about queued launches.
             seconds = simulate_sharing(self.graph, alone, device).seconds - device.launch_seconds
             base += (1 + len(others)) * seconds
         whole = simulate_sharing(self.graph, self.rammer, device).seconds
@@ -97,6 +98,7 @@ def descend(
         improved = False
         for name in best:
             for factor in (exp(step), exp(-step)):
+                # The cap keeps an efficiency at most 1.
                 value = min(best[name] * factor, MOST_ALIKE.get(name, best[name] * factor))
                 found = cost({**best, name: value})
                 if found < least:
@@ -138,6 +140,7 @@ def fit(graphs: Mapping[str, TaskGraph], start: DeviceDescription) -> DeviceDesc
         figures = {name: float(getattr(description, name)) for name in NUMBERS}
         found = descend(cost, figures)
         description = with_figures(start, found)
+        # Three times per model: kernels, base and Rammer.
         mean = exp(sqrt(cost(found) / (3 * len(models))))
         text = ", ".join(f"{name} = {value:.4g}" for name, value in found.items())
         print(f"round {number + 1}: {text}; mean factor {mean:.2f}", flush=True)
