@@ -123,6 +123,7 @@ def limits_of(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) 
         longest=0.0 if longest is None else seconds[longest],
         longest_name="" if longest is None else graph.operators[table.operators[longest]].name,
         arithmetic=flops / (num_veus * device.flops_per_second),
+        # Few vEUs cannot use the whole bandwidth of the device.
         memory=touched / min(num_veus * device.bytes_per_second, device.total_bytes_per_second),
     )
 

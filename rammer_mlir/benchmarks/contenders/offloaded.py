@@ -105,6 +105,7 @@ class Offloaded:
             line = self._model.record(feeds)
             return line.seconds, [line]
         lines: list[Timeline] = []
+        # Timed without recording, because a recorded part runs twice.
         begin = time.perf_counter()
         self._model.run(feeds)
         seconds = time.perf_counter() - begin
@@ -125,18 +126,21 @@ class _RecordedPart(Part):
         """Return the outputs in order."""
         if isinstance(self.model, Executable):
             self._lines.append(self.model.record(dict(zip(self.names, values, strict=True))))
+        # A recorded run returns no outputs, so the part runs again for them.
         return super().call(values)
 
 
 def _foreign_names(codegens: str) -> re.Pattern[str]:
     """Return a pattern of the names of external rKernels: a region's name and a number."""
     names = "|".join(re.escape(name.strip()) for name in codegens.split(","))
+    # "$^" matches no name.
     return re.compile(rf"(?:{names})_\d+_x\d+") if codegens else re.compile("$^")
 
 
 def _spent(total: float, lines: Sequence[Timeline], foreign: re.Pattern[str]) -> Spent:
     """Sum the times of a run; programs recorded in other runs than ``total`` may differ."""
     inside = sum(line.seconds for line in lines)
+    # The recorded runs may have been slower than the timed run.
     total = max(total, inside)
     shares = {"foreign": 0.0, "own": 0.0, "copies": 0.0}
     rtasks = 0

@@ -123,9 +123,11 @@ def suppress(g: GraphBuilder, given: Detections, rule: Suppression) -> Detection
     scores = g.op("Unsqueeze", given.scores, g.integers(1))
     limits = [g.constant(np.array([limit], np.float32)) for limit in (rule.overlap, rule.least)]
     kept = g.op("NonMaxSuppression", _apart(g, given), scores, g.integers(rule.most), *limits)
+    # NonMaxSuppression returns triples (image, class, box).
     at = g.op("Gather", kept, g.integers(0, 2), axis=1)
     none = g.constant(np.full(given.scores.shape, NOTHING, np.float32), "none")
     left = g.op("ScatterND", none, at, g.op("GatherND", given.scores, at))
+    # Suppressed scores are -1, so that sorting moves them to the end.
     return best(g, Detections(left, given.boxes, given.labels), rule.most)
 
 

@@ -110,6 +110,7 @@ class UnrolledLayer:
         self._hidden = drawn.hidden
         self._kernel = g.constant(drawn.kernel.T, "kernel")
         self._recurrent = g.constant(drawn.recurrent.T, "recurrent")
+        # The biases of the input and of the hidden state are only ever added.
         self._bias = g.constant(drawn.bias.reshape(2, -1).sum(axis=0), "bias")
 
     def sequence(self, x: StepSequence) -> tuple[StepSequence, State]:
@@ -131,6 +132,7 @@ class UnrolledLayer:
         carried = g.op("MatMul", state.hidden, self._recurrent)
         gates = g.op("Add", g.op("Add", projected, carried), self._bias)
         parts = g.ops("Split", gates, num_outputs=4, axis=-1)
+        # The order of ONNX's gates: input, output, forget, cell.
         enter, leave, forget = (g.op("Sigmoid", part) for part in parts[:3])
         kept = g.op("Mul", forget, state.cell)
         cell = g.op("Add", kept, g.op("Mul", enter, g.op("Tanh", parts[3])))

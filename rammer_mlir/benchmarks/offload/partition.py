@@ -107,6 +107,7 @@ def _programs(model: Model) -> Iterator[ImportedModel | int]:
     yield sum(isinstance(step, Evaluate) for step in found.program.steps)
     for part in found.parts:
         if open_signature(part.model).is_open:
+            # An open part has no static program, so that its nodes count as the host's.
             yield len(part.model.graph.node)
         else:
             yield from _programs(part.model)
@@ -155,6 +156,7 @@ def _count(program: ImportedModel, passes: Sequence[str]) -> tuple[Counter[str],
             if is_generated:
                 total["converted"] += _converted_bytes(codegen, region)
                 continue
+            # A region without code returns to the host.
             total["taken"] -= sum(
                 reading.kind != _COPIED for each in region.operations for reading in each.readings
             )

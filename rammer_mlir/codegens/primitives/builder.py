@@ -100,6 +100,7 @@ class _Builder:
         Raises:
             NotExpressibleError: if the operation is not a primitive.
         """
+        # Fills only initialize the results of other operations.
         readings = [each for each in self.operation.readings if each.kind != "fill"]
         for reading in readings:
             _check_types(reading)
@@ -313,6 +314,7 @@ _MAIN: dict[str, Callable[[_Builder, Reading], Node]] = {
     **dict.fromkeys(PRODUCTS, _Builder.product),
     **dict.fromkeys(("max_pool", "average_pool", "sum_pool"), _Builder.pool),
     **dict.fromkeys(_REDUCTIONS, _Builder.reduction),
+    # Marks broadcasts as main operations; ``node`` itself translates them.
     "broadcast": _Builder.transpose,
     "concat": _Builder.concatenation,
     "softmax": _Builder.softmax,
@@ -349,6 +351,7 @@ def _windows(reading: Reading) -> Windows:
     rank = len(kernel)
     if not has_known_windows(reading):
         raise NotExpressibleError("windows beyond the padding")
+    # Libraries count dilations from 0, the readings from 1.
     return Windows(strides, tuple(d - 1 for d in dilations), pads[:rank], pads[rank:], kernel)
 
 

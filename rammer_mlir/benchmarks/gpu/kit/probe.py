@@ -123,6 +123,7 @@ class Probe:
             cached = min(size, _IN_CACHE)
             shapes += [(cached, blocks, 16) for blocks in (1, self.units)]
             for num_bytes, blocks, loads in shapes:
+                # A single block reads only a part, since it is many times slower than all blocks.
                 share = num_bytes if blocks > 1 else max(num_bytes // 16, _LEAST)
                 run = self._launch(f"read{loads}", blocks, [data, share // 16, out])
                 seconds = device_seconds(self._driver, self._stream, run, 0.1)["median"]
@@ -158,6 +159,7 @@ class Probe:
                         f"pass_{poll}", blocks, [counters, data, _STEPS], cooperative=True
                     )
 
+                    # The kernel counts from 0, so each launch needs cleared counters.
                     def cleared(run: Callable[[], None] = run) -> None:
                         self._driver.clear(counters, _COUNTER_BYTES * self.units, self._stream)
                         run()
