@@ -208,7 +208,7 @@ class Memory:
             f"{artifact.num_bytes[at]} bytes, found {found[at]:.0f}"
         ))  # fmt: skip
 
-    def _runs(self) -> tuple[Array, ...]:  # use, rTask, begin, end of what may conflict
+    def _runs(self) -> tuple[Array, ...]:  # use, rTask, begin, end of runs that may conflict
         use = np.flatnonzero(~self._given[self._value])
         distinct, number = np.unique(self._boxes[use], return_inverse=True)
         lists, total = [np.zeros((3, 0), np.int64)], 0

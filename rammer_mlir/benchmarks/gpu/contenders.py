@@ -15,16 +15,16 @@ Run = Callable[[], object]
 
 
 def rivals(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> Iterator[tuple[str, Run]]:
-    """Yield a run for each installed rival, by name; report and skip a rival that fails."""
+    """Yield a run for each installed contender, by name; report and skip one that fails."""
     for name, make in _all():
         try:
             yield name, make(model, feeds)
-        except Exception as error:  # anything may go wrong in a rival, and must not end the table
+        except Exception as error:  # anything may go wrong in a contender; it must not end the table
             print(f"  {name}: left out, {type(error).__name__}: {str(error).splitlines()[:1]}")
 
 
 def missing() -> list[str]:
-    """Return the names of supported rivals that are not installed."""
+    """Return the names of supported contenders that are not installed."""
     found = {name for name, _ in _all()}
     every = ("onnxruntime CUDA", "TensorRT", "PyTorch eager", "PyTorch compiled, CUDA graphs")
     return [name for name in every if name not in found]

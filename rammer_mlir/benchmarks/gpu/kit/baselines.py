@@ -142,7 +142,7 @@ def _capture(torch: Torch, module: Module, sets: Sets) -> tuple[Any, Sequence[An
     """Return a CUDA graph of a run on each of the inputs, and the outputs of the last run."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):  # libraries allocate what they need before the capture
+    with torch.cuda.stream(side):  # libraries allocate their workspaces before the capture
         for _ in range(_WARM_UP):
             module(*sets[0])
     torch.cuda.current_stream().wait_stream(side)
