@@ -19,7 +19,7 @@ def rivals(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> Iterator[tuple
     for name, make in _all():
         try:
             yield name, make(model, feeds)
-        except Exception as error:  # anything may go wrong in a contender; it must not end the table
+        except Exception as error:  # any failure of a contender must not end the table
             print(f"  {name}: left out, {type(error).__name__}: {str(error).splitlines()[:1]}")
 
 
