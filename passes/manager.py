@@ -13,7 +13,7 @@ from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.instrumentation.base import Instrumentation, WatchedPass
 from rammer_mlir.passes.ir.forms import check_form
 from rammer_mlir.passes.ir.traversal import first_named
-from rammer_mlir.passes.planning import (
+from rammer_mlir.passes.pipeline_steps import (
     Step,
     check_pipeline,
     pipeline_of_flags,

@@ -16,7 +16,7 @@ from rammer_mlir.passes.contractions.row_batches import choose_batches
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.ir.structured import element_bytes, shape_of
 from rammer_mlir.passes.weights.derived import DerivedWeights
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 
 

@@ -14,7 +14,7 @@ from rammer_mlir.passes.ir.outline import create_operator
 from rammer_mlir.passes.memory.chunking import choose_region
 from rammer_mlir.passes.memory.cut_emission import emit_part, part_type, slice_of
 from rammer_mlir.passes.memory.cut_functions import CutFunctions
-from rammer_mlir.passes.memory.cuts import Cut
+from rammer_mlir.passes.memory.operand_parts import Cut
 from rammer_mlir.passes.memory.operator_steps import kernel_names, read_steps
 from rammer_mlir.passes.memory.regions import Chunk, Region, Regions
 

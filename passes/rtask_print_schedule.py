@@ -10,7 +10,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.scheduling.devices.catalog import find_device
-from rammer_mlir.scheduling.table import schedule_table
+from rammer_mlir.scheduling.schedule_text import schedule_table
 
 
 @dataclass(frozen=True)

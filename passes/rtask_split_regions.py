@@ -12,10 +12,10 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.regions.codegen import CODEGENS, Codegen, RegionFacts, answer, ask, of_type
-from rammer_mlir.passes.regions.cuts import Limits, cut
+from rammer_mlir.passes.regions.interval_partition import Limits, cut
 from rammer_mlir.passes.regions.intervals import interval_sizes
 from rammer_mlir.passes.regions.region_graph import RegionGraph
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import CPU, find_device
 
 

@@ -29,7 +29,7 @@ from rammer_mlir.passes.tiling.kernel import (
 from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS, KernelProvider, offered_kernels
 from rammer_mlir.passes.tiling.scratch import Scratch, add_scratch
 from rammer_mlir.passes.tiling.tile_search import search_tiling
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 
 

@@ -23,7 +23,7 @@ from rammer_mlir.passes.tiling.providers import (
     register_rkernels,
 )
 from rammer_mlir.scheduling.cost_functions import CostFunction, register_costs
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import find_device, register_device
 from rammer_mlir.scheduling.devices.description import DeviceDescription
 from rammer_mlir.scheduling.graph import RKernel, TaskGraph

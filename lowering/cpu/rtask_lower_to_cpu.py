@@ -9,7 +9,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.errors import PassError
 from rammer_mlir.lowering.cpu.callable_program import define_callable
 from rammer_mlir.lowering.cpu.dispatch import STRAIGHT_LINE_LIMIT
-from rammer_mlir.lowering.cpu.image import lower_program
+from rammer_mlir.lowering.cpu.native_image import lower_program
 from rammer_mlir.lowering.external.calls import external_kernels
 from rammer_mlir.lowering.llvm.machine import Machine, host_machine
 from rammer_mlir.lowering.llvm.named_machines import named_machine

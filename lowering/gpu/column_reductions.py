@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rammer_mlir.bindings import arith, gpu, ir, memref, scf, vector
 from rammer_mlir.lowering.gpu.alignment import holds_aligned_runs
-from rammer_mlir.lowering.gpu.body import Loads, Point, emit_body, indices_at
 from rammer_mlir.lowering.gpu.column_plan import ColumnPlan
+from rammer_mlir.lowering.gpu.generic_body import Loads, Point, emit_body, indices_at
 from rammer_mlir.lowering.gpu.guards import when
 from rammer_mlir.lowering.gpu.iteration_space import unflatten
 from rammer_mlir.lowering.gpu.lane_reductions import WIDTH, exchange

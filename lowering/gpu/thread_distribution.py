@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import arith, ir, memref, scf
-from rammer_mlir.lowering.gpu.body import (
+from rammer_mlir.lowering.gpu.generic_body import (
     Loads,
     Place,
     emit_body,

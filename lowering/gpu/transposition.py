@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from rammer_mlir.bindings import arith, gpu, ir, memref, scf
-from rammer_mlir.lowering.gpu.body import (
+from rammer_mlir.lowering.gpu.generic_body import (
     Loads,
     Point,
     emit_body,

@@ -19,7 +19,7 @@ from rammer_mlir.passes.fusion.operation_graph import OperationGraph
 from rammer_mlir.passes.fusion.partition import Partition
 from rammer_mlir.passes.fusion.tree_cuts import Unit, cheapest_cuts
 from rammer_mlir.passes.fusion.unit_costs import UnitCosts
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 
 RULES: tuple[Boundary, ...] = (Parallelism(), *(UniqueInputs(most) for most in range(9)))
 """The boundaries whose groups are the starting points of the search."""

@@ -16,7 +16,7 @@ from rammer_mlir.passes.tiling.kernel import loop_limits
 from rammer_mlir.passes.tiling.space import analyze
 from rammer_mlir.passes.tiling.space_cost import SpaceCost
 from rammer_mlir.scheduling.costs import runtime
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
 
 _Pattern = tuple[tuple[int, tuple[tuple[int, int], ...], tuple[bool, ...]], ...]

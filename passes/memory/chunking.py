@@ -10,7 +10,7 @@ from rammer_mlir.passes.ir.structured import shape_of
 from rammer_mlir.passes.memory.cut_functions import Parts
 from rammer_mlir.passes.memory.operator_steps import OperatorSteps, Root
 from rammer_mlir.passes.memory.regions import Chunk, Region, Regions, first_used
-from rammer_mlir.scheduling.recomputation.steps import Step, Steps, Value
+from rammer_mlir.scheduling.recomputation.operator_sequence import Step, Steps, Value
 
 _REACH = 16
 """Maximum distance of a region's end from the peak, in rOperators."""

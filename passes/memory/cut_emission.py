@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.ir.constant_pad import find_constant_pad
 from rammer_mlir.passes.ir.structured import Structured, is_generic, shape_of
-from rammer_mlir.passes.memory.cuts import Cut, cut_loop, result_axis
+from rammer_mlir.passes.memory.operand_parts import Cut, cut_loop, result_axis
 
 
 def emit_part(

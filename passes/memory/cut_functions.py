@@ -12,7 +12,7 @@ from rammer_mlir.passes.ir.entry import CODEGEN, COMPOSITE, functions, symbol_na
 from rammer_mlir.passes.ir.outline import Outliner, clone_constants
 from rammer_mlir.passes.ir.structured import captured_values, is_generic
 from rammer_mlir.passes.memory.cut_emission import emit_part, part_type, result_cuts
-from rammer_mlir.passes.memory.cuts import Cut, Needed, operand_cuts
+from rammer_mlir.passes.memory.operand_parts import Cut, Needed, operand_cuts
 
 Parts = tuple[Cut | None, ...]
 """The part of each result; None for an unused result."""

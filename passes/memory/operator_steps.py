@@ -15,7 +15,7 @@ from rammer_mlir.passes.ir.constant_pad import find_constant_pad
 from rammer_mlir.passes.ir.layout import Layout
 from rammer_mlir.passes.ir.structured import element_bytes, shape_of
 from rammer_mlir.scheduling.memory import aligned
-from rammer_mlir.scheduling.recomputation.steps import Step, Steps, Value
+from rammer_mlir.scheduling.recomputation.operator_sequence import Step, Steps, Value
 
 Root = ir.Value | int
 """The value that owns a tensor's buffer, or the number of the output that it is part of."""

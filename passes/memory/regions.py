@@ -11,7 +11,7 @@ from rammer_mlir.passes.fusion.grouping import OPERATOR
 from rammer_mlir.passes.ir.constant_pad import PAD
 from rammer_mlir.passes.ir.structured import shape_of
 from rammer_mlir.passes.memory.cut_functions import CutFunctions, Parts
-from rammer_mlir.passes.memory.cuts import Cut, Needed, operand_cuts
+from rammer_mlir.passes.memory.operand_parts import Cut, Needed, operand_cuts
 from rammer_mlir.passes.memory.operator_steps import kernel_names
 
 

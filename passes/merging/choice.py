@@ -28,7 +28,7 @@ from rammer_mlir.passes.merging.loop_nest import (
     products_nest,
 )
 from rammer_mlir.passes.weights.derived import DerivedWeights
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
 from rammer_mlir.scheduling.policies.ios_merging import MergeSearch
 

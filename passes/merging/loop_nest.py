@@ -15,7 +15,7 @@ from rammer_mlir.passes.ir.structured import Structured, element_bytes, shape_of
 from rammer_mlir.passes.merging.convolutions import Window
 from rammer_mlir.passes.tiling.choice import CONTIGUOUS, LoopLimit, TileCost, Tiling
 from rammer_mlir.passes.tiling.device_tiles import estimated_kernel
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
 
 Terms = tuple[tuple[int, int], ...]

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from rammer_mlir.errors import PassError, TargetError
-from rammer_mlir.passes.regions.cuts import Limits
 from rammer_mlir.passes.regions.guarded import guarded
+from rammer_mlir.passes.regions.interval_partition import Limits
 from rammer_mlir.passes.regions.patterns import CompositePattern
 from rammer_mlir.passes.regions.reading import Reading
 from rammer_mlir.programs.module_options import ModuleOption
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.support.plugins import Extension, Registry, check_name, refuse, refuse_misspelt
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.regions.cuts import Limits
+from rammer_mlir.passes.regions.interval_partition import Limits
 from rammer_mlir.passes.regions.region_graph import RegionGraph
 from rammer_mlir.passes.regions.units import Unit
 

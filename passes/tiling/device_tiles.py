@@ -13,7 +13,7 @@ from itertools import takewhile
 
 from rammer_mlir.passes.tiling.choice import LoopLimit, TileCost, Tiling, num_tiles, refinements
 from rammer_mlir.scheduling.costs import rtask_seconds
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
 
 _SLOWEST = 2.0

@@ -13,13 +13,13 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 from rammer_mlir.passes.winograd.blocked_convolution import BlockedConvolution
 from rammer_mlir.passes.winograd.choice import Form
 from rammer_mlir.passes.winograd.filtering import Filtering
-from rammer_mlir.passes.winograd.steps import (
+from rammer_mlir.passes.winograd.tiles import join_tiles, split_tiles, with_whole_tiles
+from rammer_mlir.passes.winograd.winograd_contractions import (
     follow,
     multiply_tiles,
     transform_image,
     transform_sums,
 )
-from rammer_mlir.passes.winograd.tiles import join_tiles, split_tiles, with_whole_tiles
 
 _Body = Callable[[Sequence[ir.Value]], list[ir.Value]]
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.comparison import Array, compare
+from rammer_mlir.benchmarks.contender_process import Feeds, Lane, outputs, turn
 from rammer_mlir.benchmarks.contenders.ours import CompileCost, Ours, Work
 from rammer_mlir.benchmarks.contenders.protocol import Contender, Open
 from rammer_mlir.benchmarks.contenders.table import CONTENDERS, REFERENCE, open_contender
-from rammer_mlir.benchmarks.lane import Feeds, Lane, outputs, turn
 from rammer_mlir.benchmarks.models import Scale, build, random_feeds
 from rammer_mlir.benchmarks.models.counts import Counts, count
 from rammer_mlir.benchmarks.timing import Latency, take_turns

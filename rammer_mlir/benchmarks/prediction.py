@@ -20,8 +20,8 @@ from rammer_mlir.compiler.options import check_options
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.programs.cpu_image import CpuImage
-from rammer_mlir.runtime.context import Context
 from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.execution_context import Context
 from rammer_mlir.runtime.feeds import check_inputs, check_outputs
 from rammer_mlir.runtime.pool import WAIT_POLLS, ThreadPool, native_code
 from rammer_mlir.scheduling.devices.catalog import find_device

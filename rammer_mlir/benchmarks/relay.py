@@ -17,7 +17,7 @@ from rammer_mlir.compiler.options import CheckedOptions, check_options
 from rammer_mlir.compiler.stage import Work
 from rammer_mlir.compiler.stage_names import PORTABLE_STAGES
 from rammer_mlir.emulation.device.executable import EmulatedExecutable
-from rammer_mlir.lowering.cpu.image import build_image, lower_program
+from rammer_mlir.lowering.cpu.native_image import build_image, lower_program
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.link import link_shared

@@ -18,7 +18,7 @@ from rammer_mlir.compiler.registry import COMPILER_PASSES
 from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.passes.instrumentation import read_reproducer
-from rammer_mlir.passes.planning import (
+from rammer_mlir.passes.pipeline_steps import (
     check_pipeline,
     close_pass_name,
     expanded_pipeline,

@@ -13,7 +13,7 @@ from rammer_mlir.engines.engine import Engine, register_engine
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.passes.ir.boxes_text import Box
 from rammer_mlir.passes.regions.codegen import Codegen, RegionFacts, register_codegen
-from rammer_mlir.passes.regions.cuts import Limits
+from rammer_mlir.passes.regions.interval_partition import Limits
 from rammer_mlir.passes.regions.match import Match
 from rammer_mlir.passes.regions.patterns import (
     CompositePattern,
@@ -26,7 +26,7 @@ from rammer_mlir.passes.regions.reading import Operand, Reading
 from rammer_mlir.passes.regions.region import Layouts, Region, RegionCode, RegionOperation
 from rammer_mlir.programs.module_options import ModuleOption
 from rammer_mlir.programs.modules import Requirement
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 
 __all__ = [
     "Bound",

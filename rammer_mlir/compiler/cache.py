@@ -21,8 +21,8 @@ from rammer_mlir.compiler.caching.differences import difference
 from rammer_mlir.compiler.caching.hits import record_hit
 from rammer_mlir.compiler.caching.keys import artifact_parts, digest_of, given_digest, obstacle
 from rammer_mlir.compiler.caching.rkernels import RKernelCache
-from rammer_mlir.compiler.known_code import KnownCode, KnownObjects
 from rammer_mlir.compiler.options import CheckedOptions, refuse_samples
+from rammer_mlir.compiler.shared_code import KnownCode, KnownObjects
 from rammer_mlir.compiler.specialization_inputs import Given
 from rammer_mlir.errors import OptionError, RammerError
 from rammer_mlir.frontends.onnx.digest import model_digest

@@ -12,13 +12,13 @@ from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.backends.backend import Code
 from rammer_mlir.compiler.caching.programs import ProgramCache
-from rammer_mlir.compiler.known_code import NOTHING_KNOWN, KnownCode, KnownObjects
+from rammer_mlir.compiler.inlined_weights import with_values
 from rammer_mlir.compiler.options import CheckedOptions, refuse_samples
 from rammer_mlir.compiler.pipeline import applied_costs
+from rammer_mlir.compiler.shared_code import NOTHING_KNOWN, KnownCode, KnownObjects
 from rammer_mlir.compiler.specialization_inputs import Given
 from rammer_mlir.compiler.stage import Image, Work, run_stages
 from rammer_mlir.compiler.stage_names import PORTABLE_STAGES, REGIONS
-from rammer_mlir.compiler.values import with_values
 from rammer_mlir.compiler.weight_recipes import Recipe
 from rammer_mlir.errors import OptionError, PassError
 from rammer_mlir.explanation.explain import EXPLAINED_POLICIES, Explanation
@@ -38,13 +38,13 @@ from rammer_mlir.programs.dimensions import Shapes
 from rammer_mlir.programs.gpu_image import GpuCode
 from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.runtime.executable import Executable
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
-from rammer_mlir.scheduling.planning import executed_plan
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.replay import simulate_repeated
+from rammer_mlir.scheduling.simulated_plan import executed_plan
 from rammer_mlir.support.log import LOGGER, log_seconds
 from rammer_mlir.timeline.predicted import predicted_timeline
 from rammer_mlir.timeline.spans import Timeline

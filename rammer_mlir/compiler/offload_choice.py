@@ -15,8 +15,8 @@ from functools import cached_property
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.offload_decision import OffloadDecision
-from rammer_mlir.compiler.offload_finals import Finals, fastest
 from rammer_mlir.compiler.offload_search import HOST, Choice, Search
+from rammer_mlir.compiler.offload_timing import Finals, fastest
 from rammer_mlir.compiler.offload_units import gains, number_operations, restore_locations
 from rammer_mlir.compiler.quantization.decisions import QuantizationReport
 from rammer_mlir.compiler.region_forming import FormRegions
@@ -31,9 +31,9 @@ from rammer_mlir.passes.registry import PASSES
 from rammer_mlir.passes.tiling.generated import generated_operations
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
-from rammer_mlir.scheduling.planning import executed_plan
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.replay import simulate_repeated
+from rammer_mlir.scheduling.simulated_plan import executed_plan
 from rammer_mlir.support.log import LOGGER
 
 _LEAST_SHARES = (0.002, 0.02)

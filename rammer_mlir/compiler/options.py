@@ -10,8 +10,8 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from rammer_mlir.compiler.backends.registry import find_backend
-from rammer_mlir.compiler.boundary import check_boundary
 from rammer_mlir.compiler.compile_options import CompileOptions
+from rammer_mlir.compiler.fusion_boundary import check_boundary
 from rammer_mlir.compiler.quantization.quantize import quantization_of
 from rammer_mlir.compiler.quantization.samples import Samples
 from rammer_mlir.compiler.stage_names import PORTABLE_STAGES, REGIONS

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from rammer_mlir.compiler import steps
-from rammer_mlir.compiler.boundary import formed_operators
 from rammer_mlir.compiler.compile_options import CompileOptions
+from rammer_mlir.compiler.fusion_boundary import formed_operators
 from rammer_mlir.compiler.memory_budget import BudgetPasses, budget_stages
 from rammer_mlir.compiler.offload_choice import TrialPasses, choose_regions
 from rammer_mlir.compiler.quantization.quantize import quantization_of

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.compile_options import CompileOptions
-from rammer_mlir.compiler.known_code import KnownCode, KnownObjects
 from rammer_mlir.compiler.memory_decision import MemoryDecision
 from rammer_mlir.compiler.offload_decision import OffloadDecision
 from rammer_mlir.compiler.quantization.decisions import QuantizationReport
+from rammer_mlir.compiler.shared_code import KnownCode, KnownObjects
 from rammer_mlir.compiler.weight_recipes import Recipe
 from rammer_mlir.emulation.codegen.kernel import KernelCode
 from rammer_mlir.lowering.cpu.kernel_objects import KernelObjects

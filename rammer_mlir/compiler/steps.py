@@ -10,8 +10,8 @@ from rammer_mlir.compiler.weights import weight_recipes
 from rammer_mlir.emulation.codegen.gpu_to_func import kernel_names
 from rammer_mlir.emulation.codegen.kernel import lower_gpu_kernel
 from rammer_mlir.errors import TargetError
-from rammer_mlir.lowering.cpu.image import build_image, code_identity, lower_program
 from rammer_mlir.lowering.cpu.kernel_objects import KernelObjects
+from rammer_mlir.lowering.cpu.native_image import build_image, code_identity, lower_program
 from rammer_mlir.lowering.cpu.separate_kernels import take_kernels
 from rammer_mlir.lowering.external.code import read_code
 from rammer_mlir.lowering.external.device_ir import check_device_code

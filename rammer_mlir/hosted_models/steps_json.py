@@ -22,7 +22,7 @@ from rammer_mlir.programs.host_program import (
     Step,
 )
 from rammer_mlir.programs.padding import PaddedInput, PaddedOutput, Padding
-from rammer_mlir.runtime.parts import read_dtype
+from rammer_mlir.runtime.artifact_parts import read_dtype
 
 Json = dict[str, Any]
 

@@ -25,7 +25,7 @@ from rammer_mlir.runtime.artifact import (
     entry_of,
     write_members,
 )
-from rammer_mlir.runtime.parts import read_dtype
+from rammer_mlir.runtime.artifact_parts import read_dtype
 from rammer_mlir.runtime.shared_weights import Weights
 from rammer_mlir.runtime.signatures import Signer
 

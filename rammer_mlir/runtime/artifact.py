@@ -29,7 +29,7 @@ from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.runtime import cpu_parts, gpu_parts
 from rammer_mlir.runtime.archive import Pieces, add_member, is_as_written, map_member, size_of
-from rammer_mlir.runtime.parts import Members
+from rammer_mlir.runtime.artifact_parts import Members
 from rammer_mlir.runtime.seal import SEAL, Content, seal_of
 from rammer_mlir.runtime.shared_weights import Weights
 from rammer_mlir.runtime.signatures import SIGNATURE, Signer, Verifier, message_of

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from rammer_mlir.errors import ArtifactError
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.cpu_table import CpuTable
-from rammer_mlir.runtime.module_parts import read_entries, read_modules, write_modules
-from rammer_mlir.runtime.parts import (
+from rammer_mlir.runtime.artifact_parts import (
     Members,
     Parts,
     read_signature,
     write_signature,
 )
+from rammer_mlir.runtime.module_parts import read_entries, read_modules, write_modules
 from rammer_mlir.runtime.program_parts import read_program, read_proof, write_program
 from rammer_mlir.support.cpu_features import cpu_features
 

@@ -19,7 +19,7 @@ from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.runtime.artifact import Artifact
 from rammer_mlir.runtime.compiled import REPLACED, Array, CompiledModel
-from rammer_mlir.runtime.context import Context
+from rammer_mlir.runtime.execution_context import Context
 from rammer_mlir.runtime.external import check_status, open_modules, warn_of_fallback
 from rammer_mlir.runtime.feeds import check_inputs, check_outputs
 from rammer_mlir.runtime.pinning import caller_on, check_cores, check_threads, pin_threads

@@ -11,13 +11,13 @@ import numpy as np
 
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.programs.residency import KernelResources
-from rammer_mlir.runtime.module_parts import read_modules, write_modules
-from rammer_mlir.runtime.parts import (
+from rammer_mlir.runtime.artifact_parts import (
     Members,
     Parts,
     read_signature,
     write_signature,
 )
+from rammer_mlir.runtime.module_parts import read_modules, write_modules
 from rammer_mlir.runtime.program_parts import read_program, read_proof, write_program
 
 _TABLES = "tables.bin"

@@ -15,8 +15,8 @@ from rammer_mlir.runtime.artifact import Artifact
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.driver_loading import check_device, open_driver
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
-from rammer_mlir.runtime.library import SharedLibrary
 from rammer_mlir.runtime.pool import native_code
+from rammer_mlir.runtime.shared_libraries import SharedLibrary
 
 
 def open_artifact(path: Path, found: Artifact, device: int = 0) -> Executable | GpuExecutable:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, astuple
 
 from rammer_mlir.programs.modules import CodeModule, ModuleEntry, Requirement
-from rammer_mlir.runtime.parts import Members, Parts
+from rammer_mlir.runtime.artifact_parts import Members, Parts
 
 _MODULES, _ENTRIES, _OPTIONS = "modules", "entries", "options"
 

@@ -26,7 +26,7 @@ from rammer_mlir.programs.records import (
     RunRecord,
     Slot,
 )
-from rammer_mlir.runtime.parts import Members
+from rammer_mlir.runtime.artifact_parts import Members
 
 _PROGRAM, _PROOF, _BOXES = "program.json", "proof.json", "boxes.bin"
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from rammer_mlir.scheduling.caches import Cache, SharedConstants, TaskCost
 from rammer_mlir.scheduling.costs import candidates, fastest, rtask_seconds
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import ROperator, TaskGraph
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_table

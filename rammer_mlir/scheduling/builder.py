@@ -18,7 +18,7 @@ from rammer_mlir.errors import ScheduleError
 from rammer_mlir.scheduling.clocks import Clock, Clocks, Goal
 from rammer_mlir.scheduling.costs import rtask_seconds
 from rammer_mlir.scheduling.dependencies import Dependencies
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import Int64Array, RKernel, TaskGraph
 from rammer_mlir.scheduling.program import Barrier, Item, RProgram, Run
 

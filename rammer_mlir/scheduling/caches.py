@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.scheduling.costs import candidates, rtask_seconds, seconds_with_traffic
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel, TaskGraph
 
 NOTHING = -1

@@ -13,7 +13,7 @@ from math import inf
 from typing import Any, cast
 
 from rammer_mlir.errors import ScheduleError
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
 from rammer_mlir.support.plugins import Registry, refuse
 

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from rammer_mlir.scheduling.costs import runtime
 from rammer_mlir.scheduling.dependencies import Dependencies
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel, ROperator, TaskGraph
 from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
 from rammer_mlir.scheduling.simulator import simulate

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.scheduling.clocks import Clocks
-from rammer_mlir.scheduling.execution import execution_order
+from rammer_mlir.scheduling.execution_order import execution_order
 from rammer_mlir.scheduling.graph import Int64Array, TaskGraph
 from rammer_mlir.scheduling.program import Barrier, Plan, RProgram
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from rammer_mlir.scheduling.clocks import Clocks
-from rammer_mlir.scheduling.execution import execution_order
+from rammer_mlir.scheduling.execution_order import execution_order
 from rammer_mlir.scheduling.graph import Int64Array
 from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.scheduling.costs import far_part
-from rammer_mlir.scheduling.device import Device
-from rammer_mlir.scheduling.execution import execution_order
+from rammer_mlir.scheduling.device_costs import Device
+from rammer_mlir.scheduling.execution_order import execution_order
 from rammer_mlir.scheduling.graph import Access, Int64Array, RKernel, TaskGraph
 from rammer_mlir.scheduling.memory import aligned, plan_memory
 from rammer_mlir.scheduling.overlap import span

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from rammer_mlir.scheduling.caches import Cache, SharedConstants
 from rammer_mlir.scheduling.costs import rtask_seconds
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.program import Plan, Run
 

@@ -12,8 +12,8 @@ from heapq import heappop, heappush
 from typing import Any, Literal
 
 from rammer_mlir.scheduling.costs import rtask_seconds
-from rammer_mlir.scheduling.device import Device
-from rammer_mlir.scheduling.execution import execution_order
+from rammer_mlir.scheduling.device_costs import Device
+from rammer_mlir.scheduling.execution_order import execution_order
 from rammer_mlir.scheduling.graph import RKernel, TaskGraph
 from rammer_mlir.scheduling.program import Barrier, Plan, RProgram
 from rammer_mlir.scheduling.simulator import Event, Simulation

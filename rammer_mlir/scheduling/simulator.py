@@ -9,8 +9,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 
 from rammer_mlir.scheduling.caches import SharedConstants
-from rammer_mlir.scheduling.device import Device
-from rammer_mlir.scheduling.execution import execution_order
+from rammer_mlir.scheduling.device_costs import Device
+from rammer_mlir.scheduling.execution_order import execution_order
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram
 from rammer_mlir.scheduling.run_costs import ModelCosts, RunCosts, SharedConstantCosts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rammer_mlir.scheduling.blocks import (
+from rammer_mlir.scheduling.ios_blocks import (
     Sources,
     chain_units,
     cut_at_single_values,
@@ -13,7 +13,7 @@ from rammer_mlir.scheduling.blocks import (
     most_transitions,
     unit_sources,
 )
-from rammer_mlir.scheduling.endings import (
+from rammer_mlir.scheduling.ios_dynamic_programming import (
     EndingSearch,
     Pruning,
     SearchLimitError,

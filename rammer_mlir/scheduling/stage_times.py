@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rammer_mlir.scheduling.blocks import Sources
 from rammer_mlir.scheduling.costs import rtask_seconds, runtime, work
-from rammer_mlir.scheduling.device import Device
-from rammer_mlir.scheduling.endings import Mask, members
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
+from rammer_mlir.scheduling.ios_blocks import Sources
+from rammer_mlir.scheduling.ios_dynamic_programming import Mask, members
 
 Free = list[tuple[float, int]]
 """Pairs of a time and the number of vEUs that are free from then on, ascending."""

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rammer_mlir.errors import ScheduleError
-from rammer_mlir.scheduling.device import Device
-from rammer_mlir.scheduling.execution import execution_order
+from rammer_mlir.scheduling.device_costs import Device
+from rammer_mlir.scheduling.execution_order import execution_order
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.minimize import append_run
 from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run

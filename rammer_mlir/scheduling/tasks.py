@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from rammer_mlir.scheduling.costs import rtask_seconds
 from rammer_mlir.scheduling.dependencies import Dependencies
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.minimize import minimize
 from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run

@@ -10,8 +10,8 @@ import pytest
 from rammer_mlir.benchmarks.models import build
 from rammer_mlir.compiler import steps
 from rammer_mlir.compiler.compilation import Compilation
-from rammer_mlir.compiler.known_code import KnownCode
 from rammer_mlir.compiler.options import check_options
+from rammer_mlir.compiler.shared_code import KnownCode
 from rammer_mlir.frontends.onnx import import_model
 from rammer_mlir.lowering.nvvm.ptxas import find_ptxas
 from rammer_mlir.programs.gpu_image import GpuCode, GpuImage

@@ -8,8 +8,8 @@ from itertools import combinations
 
 import pytest
 
-from rammer_mlir.compiler.offload_finals import fastest
 from rammer_mlir.compiler.offload_search import HOST, MOST_SIMULATIONS, Choice, Search
+from rammer_mlir.compiler.offload_timing import fastest
 
 
 def always() -> bool:

@@ -16,7 +16,7 @@ from rammer_mlir.cli import run as run_tool
 from rammer_mlir.explanation.explain import Explanation
 from rammer_mlir.explanation.limits import Limits, limits_of, operator_times
 from rammer_mlir.explanation.losses import losses
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.minimize import minimize
 from rammer_mlir.scheduling.policies import get_policy

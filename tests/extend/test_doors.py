@@ -30,7 +30,7 @@ from rammer_mlir.extend import (
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.registry import EXTENSION_PASSES
 from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS, seconds_by
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices import catalog
 from rammer_mlir.scheduling.devices.catalog import DEVICES, cpu_device, device_for, find_device
 from rammer_mlir.scheduling.graph import RKernel, TaskGraph

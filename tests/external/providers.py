@@ -16,7 +16,7 @@ from rammer_mlir.extend import OfferedOperator, external_rkernel
 from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
 
 ROWS, COLUMNS = 24, 64

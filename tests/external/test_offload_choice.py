@@ -19,14 +19,14 @@ from rammer_mlir.benchmarks.models import build, random_feeds
 from rammer_mlir.benchmarks.models.builder import GraphBuilder
 from rammer_mlir.codegens import Region, RegionCode
 from rammer_mlir.compiler.compilation import Compilation
-from rammer_mlir.compiler.offload_finals import Finals
 from rammer_mlir.compiler.offload_search import HOST, Choice
+from rammer_mlir.compiler.offload_timing import Finals
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import OffloadWarning, OptionError
 from rammer_mlir.passes.regions.codegen import CODEGENS
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
 
 pytestmark = pytest.mark.usefixtures("products")

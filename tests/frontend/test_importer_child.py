@@ -10,8 +10,8 @@ from onnx import TensorProto, helper
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import UnsupportedError
-from rammer_mlir.frontends.onnx.child import ImporterDied, ImportWorker, import_in_child
-from rammer_mlir.frontends.onnx.framing import HEADER
+from rammer_mlir.frontends.onnx.importer_child import ImporterDied, ImportWorker, import_in_child
+from rammer_mlir.frontends.onnx.importer_messages import HEADER
 
 
 def one_node(operator: str, opset: int = 17) -> bytes:
@@ -80,10 +80,10 @@ def test_a_large_request_to_a_dead_child_is_an_error() -> None:
 
 def test_chatter_does_not_get_between_the_answers() -> None:
     code = (
-        "import os; from rammer_mlir.frontends.onnx import worker; "
-        "serve = worker.import_graph; "
+        "import os; from rammer_mlir.frontends.onnx import importer_worker; "
+        "serve = importer_worker.import_graph; "
         "worker.import_graph = lambda model: (print('chatter', flush=True), "
-        "os.write(1, b'more'), serve(model))[2]; worker.main()"
+        "os.write(1, b'more'), serve(model))[2]; importer_worker.main()"
     )
     worker = ImportWorker([sys.executable, "-c", code])
     try:

@@ -17,8 +17,8 @@ from rammer_mlir import dialects
 from rammer_mlir.benchmarks.models import build
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.compilation import Compilation
-from rammer_mlir.compiler.known_code import KnownObjects
 from rammer_mlir.compiler.options import check_options
+from rammer_mlir.compiler.shared_code import KnownObjects
 from rammer_mlir.errors import TargetError
 from rammer_mlir.frontends.onnx import import_model
 from rammer_mlir.lowering.cpu import kernel_objects

@@ -14,11 +14,11 @@ from rammer_mlir.benchmarks import memory, report, timing
 from rammer_mlir.benchmarks.__main__ import main, select
 from rammer_mlir.benchmarks.bench import Request, Result, measure
 from rammer_mlir.benchmarks.comparison import Array
+from rammer_mlir.benchmarks.contender_process import MIN_RUNS
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.contenders.ours import CompileCost
 from rammer_mlir.benchmarks.contenders.protocol import Open
 from rammer_mlir.benchmarks.contenders.table import REFERENCE
-from rammer_mlir.benchmarks.lane import MIN_RUNS
 from rammer_mlir.benchmarks.launch import LaunchTime
 from rammer_mlir.benchmarks.models import MODELS
 from rammer_mlir.benchmarks.node_cases import Result as NodeResult

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from rammer_mlir.benchmarks.comparison import compare
+from rammer_mlir.benchmarks.contender_process import Lane, outputs, turn
 from rammer_mlir.benchmarks.contenders.protocol import required
 from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_contender
-from rammer_mlir.benchmarks.lane import Lane, outputs, turn
 from rammer_mlir.benchmarks.models import build, random_feeds
 from rammer_mlir.errors import TargetError
 

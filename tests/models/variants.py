@@ -21,7 +21,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.compiler.weights import packed_weights
 from rammer_mlir.frontends.onnx import import_model
-from rammer_mlir.lowering.cpu.image import build_image, lower_program
+from rammer_mlir.lowering.cpu.native_image import build_image, lower_program
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.link import link_shared

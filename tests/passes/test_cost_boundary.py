@@ -24,7 +24,7 @@ from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.tiling.choice import refinements
 from rammer_mlir.passes.tiling.kernel import Computation, TiledDomain, loop_limits, tile_cost
 from rammer_mlir.passes.tiling.space_cost import SpaceCost
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 
 MODELS = ("transformer_encoder", "squeezenet", "layer_norm_head", "nas_cell", "lstm_bidirectional")

@@ -15,7 +15,7 @@ from rammer_mlir.passes.tiling.choice import (
     refinements,
 )
 from rammer_mlir.passes.tiling.device_tiles import tiles_for
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 
 EXTENTS = (96, 640)

@@ -19,7 +19,7 @@ from rammer_mlir.passes.manager import add_pipeline, pipeline_of_flags, run_pipe
 from rammer_mlir.passes.mlir_pass_names import MLIR_PASS_NAMES
 from rammer_mlir.passes.options import create_pass, describe_options
 from rammer_mlir.passes.pipeline import parse_pipeline
-from rammer_mlir.passes.planning import close_pass_name, expanded_pipeline, is_pass_of_mlir
+from rammer_mlir.passes.pipeline_steps import close_pass_name, expanded_pipeline, is_pass_of_mlir
 from rammer_mlir.passes.registry import PASSES, help_line
 from tests.passes.small_module import module
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.passes.regions.cuts import Interval, Limits, cut
+from rammer_mlir.passes.regions.interval_partition import Interval, Limits, cut
 
 
 def all_cuts(count: int) -> list[list[tuple[int, int]]]:

@@ -24,10 +24,10 @@ from rammer_mlir.frontends.onnx import import_model
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.regions.codegen import CODEGENS, RegionFacts
-from rammer_mlir.passes.regions.cuts import Limits
+from rammer_mlir.passes.regions.interval_partition import Limits
 from rammer_mlir.passes.regions.patterns import CompositePattern, constant, op, wildcard
 from rammer_mlir.passes.regions.reading import Reading
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 
 Array = NDArray[Any]
 

@@ -18,7 +18,7 @@ from rammer_mlir.passes.ir.entry import computations, entry_block, symbol_name
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.regions import readings
 from rammer_mlir.passes.regions.codegen import CODEGENS, RegionFacts, register_codegen
-from rammer_mlir.passes.regions.cuts import Limits
+from rammer_mlir.passes.regions.interval_partition import Limits
 from rammer_mlir.passes.regions.intervals import interval_sizes
 from rammer_mlir.passes.regions.match import Match
 from rammer_mlir.passes.regions.patterns import CompositePattern, op, wildcard
@@ -26,7 +26,7 @@ from rammer_mlir.passes.regions.reading import Reading
 from rammer_mlir.passes.regions.readings import read
 from rammer_mlir.passes.regions.region_graph import RegionGraph
 from rammer_mlir.passes.regions.weights import Weights
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 
 
 class Toy:

@@ -16,7 +16,7 @@ import numpy as np
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.dispatch import STRAIGHT_LINE_LIMIT
-from rammer_mlir.lowering.cpu.image import build_image, lower_program
+from rammer_mlir.lowering.cpu.native_image import build_image, lower_program
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.link import link_shared

@@ -18,7 +18,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.lowering.cpu import runtime
-from rammer_mlir.lowering.cpu.image import build_image, lower_program
+from rammer_mlir.lowering.cpu.native_image import build_image, lower_program
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
@@ -36,7 +36,7 @@ from rammer_mlir.programs.native_interface import (
     VEU,
     ContextWord,
 )
-from rammer_mlir.runtime.context import Context
+from rammer_mlir.runtime.execution_context import Context
 from rammer_mlir.runtime.pool import WAIT_POLLS, NativeCode, ThreadPool, native_code
 
 RING = Ring(num_veus=3)

@@ -9,7 +9,7 @@ from itertools import combinations, product
 import numpy as np
 
 from rammer_mlir.errors import ScheduleError
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import (
     Access,
     Boxes,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rammer_mlir.scheduling.affinity import plans_by_affinity
 from rammer_mlir.scheduling.caches import NOTHING, SharedConstants
 from rammer_mlir.scheduling.costs import rtask_seconds
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import COLD_BYTES, MeasuredSeconds, TaskGraph
 from rammer_mlir.scheduling.memory import plan_memory
 from rammer_mlir.scheduling.policies import get_policy

@@ -10,9 +10,9 @@ import pytest
 from rammer_mlir.benchmarks.papers.rammer.barriers import MODES, compare, is_irregular
 from rammer_mlir.benchmarks.papers.rammer.gpu_modules import STACKS, TILE_ELEMENTS, gpu_module
 from rammer_mlir.errors import OptionError
-from rammer_mlir.scheduling.barrier_modes import with_barriers
 from rammer_mlir.scheduling.builder import Context
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.coarse_barriers import with_barriers
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.policies.wavefront import Wavefront, waves
 from rammer_mlir.scheduling.program import Run

@@ -16,7 +16,7 @@ import rammer_mlir
 from rammer_mlir.benchmarks.experiments.scale import layered_graph, measure
 from rammer_mlir.benchmarks.models import build
 from rammer_mlir.errors import OptionError, ScheduleError
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.policies import POLICIES, get_policy, register_policy

@@ -10,7 +10,7 @@ import pytest
 
 from rammer_mlir.errors import ScheduleError
 from rammer_mlir.scheduling.costs import rtask_seconds, runtime
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import cpu_device, find_device
 from rammer_mlir.scheduling.exclusive import segments
 from rammer_mlir.scheduling.graph import RKernel, ROperator, TaskGraph

@@ -12,7 +12,10 @@ import pytest
 
 from rammer_mlir.benchmarks.papers.ios.blocks_of_table_1 import BLOCKS, Block
 from rammer_mlir.errors import OptionError
-from rammer_mlir.scheduling.blocks import (
+from rammer_mlir.scheduling.dependencies import Dependencies
+from rammer_mlir.scheduling.devices.catalog import cpu_device
+from rammer_mlir.scheduling.graph import RKernel
+from rammer_mlir.scheduling.ios_blocks import (
     chain_units,
     crossing_values,
     cut_at_single_values,
@@ -22,9 +25,7 @@ from rammer_mlir.scheduling.blocks import (
     unit_sources,
     width,
 )
-from rammer_mlir.scheduling.dependencies import Dependencies
-from rammer_mlir.scheduling.devices.catalog import cpu_device
-from rammer_mlir.scheduling.endings import (
+from rammer_mlir.scheduling.ios_dynamic_programming import (
     EndingSearch,
     Pruning,
     closed_groups,
@@ -33,7 +34,6 @@ from rammer_mlir.scheduling.endings import (
     members,
     rooted_endings,
 )
-from rammer_mlir.scheduling.graph import RKernel
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.policies.ios import Ios, place_stages
 from rammer_mlir.scheduling.program import Run

@@ -9,11 +9,11 @@ from math import inf
 
 import pytest
 
-from rammer_mlir.scheduling.blocks import cut_at_single_values, unit_sources
 from rammer_mlir.scheduling.costs import runtime
 from rammer_mlir.scheduling.devices.catalog import cpu_device
-from rammer_mlir.scheduling.endings import Pruning, members
 from rammer_mlir.scheduling.graph import RKernel
+from rammer_mlir.scheduling.ios_blocks import cut_at_single_values, unit_sources
+from rammer_mlir.scheduling.ios_dynamic_programming import Pruning, members
 from rammer_mlir.scheduling.policies.ios_merging import MergeSearch
 from rammer_mlir.scheduling.stage_times import ConcurrentTimes, OperatorTimes
 from tests.scheduling.test_ios import all_schedules

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rammer_mlir.errors import OptionError, ScheduleError
 from rammer_mlir.scheduling.builder import Context, ProgramBuilder, finish_plan
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.graph import RKernel, ROperator, TaskGraph
 from rammer_mlir.scheduling.memory import plan_memory

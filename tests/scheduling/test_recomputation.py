@@ -9,8 +9,8 @@ from math import inf, isqrt
 import pytest
 
 from rammer_mlir.scheduling.recomputation.live_range_gaps import Gap, Repeated, find_gaps, leave
+from rammer_mlir.scheduling.recomputation.operator_sequence import Step, Steps, Value
 from rammer_mlir.scheduling.recomputation.search import least_cost, search
-from rammer_mlir.scheduling.recomputation.steps import Step, Steps, Value
 
 
 def random_steps(seed: int, length: int) -> Steps:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rammer_mlir.scheduling.costs import rtask_seconds
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import (
     COLD_BYTES,
     FAR_BYTES,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rammer_mlir.errors import ScheduleError
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.per_operator import one_by_one
 from rammer_mlir.scheduling.policies import get_policy

@@ -9,9 +9,9 @@ import pytest
 
 from rammer_mlir.errors import ScheduleError
 from rammer_mlir.scheduling.costs import rtask_seconds
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import cpu_device
-from rammer_mlir.scheduling.execution import execution_order
+from rammer_mlir.scheduling.execution_order import execution_order
 from rammer_mlir.scheduling.graph import RKernel, ROperator, TaskGraph
 from rammer_mlir.scheduling.memory import plan_memory
 from rammer_mlir.scheduling.policies import get_policy

@@ -14,7 +14,7 @@ from rammer_mlir.extend import (
     register_pass,
     register_rkernels,
 )
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
 
 ROWS = """

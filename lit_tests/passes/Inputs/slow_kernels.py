@@ -1,7 +1,7 @@
 """A cost function that knows one rKernel."""
 
 from rammer_mlir.scheduling.cost_functions import register_costs
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
 
 

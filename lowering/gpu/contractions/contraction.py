@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from math import prod
 
 from rammer_mlir.bindings import arith, gpu, ir, memref, scf
-from rammer_mlir.lowering.gpu.body import emit_body
 from rammer_mlir.lowering.gpu.contractions.output import Output
 from rammer_mlir.lowering.gpu.contractions.plan import ContractionPlan, Staged
 from rammer_mlir.lowering.gpu.contractions.shared_loads import SharedLoads
 from rammer_mlir.lowering.gpu.contractions.staging import Box, Copies, Piece, pieces
 from rammer_mlir.lowering.gpu.contractions.warp_products import WarpProducts, warp_products
+from rammer_mlir.lowering.gpu.generic_body import emit_body
 from rammer_mlir.lowering.gpu.guards import when
 from rammer_mlir.lowering.gpu.iteration_space import unflatten
 from rammer_mlir.lowering.gpu.threads import Threads

@@ -7,8 +7,8 @@ from itertools import chain
 
 from rammer_mlir.bindings import ir, memref, vector
 from rammer_mlir.lowering.gpu.alignment import divisor, holds_aligned_runs
-from rammer_mlir.lowering.gpu.body import indices_at
 from rammer_mlir.lowering.gpu.contractions.plan import WIDEST, ContractionPlan
+from rammer_mlir.lowering.gpu.generic_body import indices_at
 from rammer_mlir.lowering.gpu.guards import all_below, when
 from rammer_mlir.lowering.gpu.iteration_space import Loops
 from rammer_mlir.lowering.kernels.affine import Index, add

@@ -17,7 +17,7 @@ from rammer_mlir.lowering.gpu.contractions.plan import (
     Contraction,
     ContractionPlan,
 )
-from rammer_mlir.lowering.gpu.contractions.search import plan_contraction
+from rammer_mlir.lowering.gpu.contractions.plan_search import plan_contraction
 from rammer_mlir.lowering.gpu.contractions.transposed_operands import find_transposition
 from rammer_mlir.lowering.gpu.lane_reductions import can_exchange
 from rammer_mlir.lowering.gpu.transposition_plan import TranspositionPlan

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rammer_mlir.bindings import ir, memref, vector
-from rammer_mlir.lowering.gpu.body import Point
 from rammer_mlir.lowering.gpu.contractions.plan import ContractionPlan
 from rammer_mlir.lowering.gpu.contractions.staging import Box
+from rammer_mlir.lowering.gpu.generic_body import Point
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value
 from rammer_mlir.passes.ir.structured import Structured, element_bytes
 

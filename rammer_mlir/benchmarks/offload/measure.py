@@ -12,10 +12,10 @@ from pathlib import Path
 from rammer_mlir.benchmarks.bench import Request, worst_error, write_model
 from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.comparison import Array
+from rammer_mlir.benchmarks.contender_process import Feeds, Lane, outputs, turn
 from rammer_mlir.benchmarks.contenders.offloaded import Beginning, Offloaded, Spent
 from rammer_mlir.benchmarks.contenders.protocol import Contender, Open
 from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_contender
-from rammer_mlir.benchmarks.lane import Feeds, Lane, outputs, turn
 from rammer_mlir.benchmarks.models import Scale
 from rammer_mlir.benchmarks.offload.agreement import agreement
 from rammer_mlir.benchmarks.offload.partition import Job, Partition, partition

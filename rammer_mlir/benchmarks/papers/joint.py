@@ -11,8 +11,8 @@ from rammer_mlir.benchmarks.papers.model_graphs import task_graph
 from rammer_mlir.benchmarks.papers.study import Record, Study
 from rammer_mlir.frontends.onnx.independent_models import together
 from rammer_mlir.scheduling.devices.catalog import find_device
-from rammer_mlir.scheduling.planning import executed_plan
 from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.simulated_plan import executed_plan
 from rammer_mlir.scheduling.verifier import verify
 
 

@@ -10,9 +10,9 @@ from rammer_mlir.benchmarks.papers.study import Record, Study
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.scheduling.devices.catalog import find_device
-from rammer_mlir.scheduling.planning import executed_plan
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.policies.lower_bounds import makespan_bound
+from rammer_mlir.scheduling.simulated_plan import executed_plan
 from rammer_mlir.scheduling.tasks import task_table
 from rammer_mlir.scheduling.verifier import verify
 

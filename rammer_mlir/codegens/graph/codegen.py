@@ -11,13 +11,13 @@ from rammer_mlir.engines import requirements
 from rammer_mlir.engines.graphs import onnxruntime_engine, openvino_engine
 from rammer_mlir.engines.graphs.thread_option import ALL_THREADS
 from rammer_mlir.passes.regions.codegen import RegionFacts
-from rammer_mlir.passes.regions.cuts import Limits
+from rammer_mlir.passes.regions.interval_partition import Limits
 from rammer_mlir.passes.regions.patterns import CompositePattern
 from rammer_mlir.passes.regions.reading import Reading
 from rammer_mlir.passes.regions.region import Region, RegionCode
 from rammer_mlir.programs.module_options import ModuleOption
 from rammer_mlir.programs.modules import Requirement
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 
 
 class _Graphs:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rammer_mlir.passes.regions.codegen import HOST, RegionFacts
-from rammer_mlir.passes.regions.cuts import Limits
+from rammer_mlir.passes.regions.interval_partition import Limits
 from rammer_mlir.passes.regions.patterns import (
     CompositePattern,
     Pattern,
@@ -15,7 +15,7 @@ from rammer_mlir.passes.regions.patterns import (
     wildcard,
 )
 from rammer_mlir.passes.regions.reading import Reading
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 
 _RANKS = ("1d", "2d", "3d")
 _CONTRACTIONS = (

@@ -13,12 +13,12 @@ from rammer_mlir.codegens.iree.operations import PATTERNS, efficiency, is_suppor
 from rammer_mlir.codegens.iree.program import SECONDS, Program, program_of
 from rammer_mlir.engines import requirements
 from rammer_mlir.passes.regions.codegen import RegionFacts
-from rammer_mlir.passes.regions.cuts import Limits
+from rammer_mlir.passes.regions.interval_partition import Limits
 from rammer_mlir.passes.regions.patterns import CompositePattern
 from rammer_mlir.passes.regions.reading import Reading
 from rammer_mlir.passes.regions.region import Region, RegionCode
 from rammer_mlir.programs.module_options import ModuleOption
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.support.log import LOGGER
 from rammer_mlir.support.usable_cores import usable_cores
 

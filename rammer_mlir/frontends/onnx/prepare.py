@@ -13,7 +13,7 @@ from rammer_mlir.frontends.onnx.attribute_rules import check_attributes
 from rammer_mlir.frontends.onnx.contrib.rewrite import require_rewritten, rewrite_contrib
 from rammer_mlir.frontends.onnx.control_flow import expand_control_flow, has_control_flow
 from rammer_mlir.frontends.onnx.conversion_exclusions import set_eyes_aside, take_back
-from rammer_mlir.frontends.onnx.declared import Declared, check_declared, take_declared
+from rammer_mlir.frontends.onnx.declared_types import Declared, check_declared, take_declared
 from rammer_mlir.frontends.onnx.dilated import decompose_dilated
 from rammer_mlir.frontends.onnx.folding.evaluate import evaluate_constants
 from rammer_mlir.frontends.onnx.folding.simplify import simplify

@@ -10,7 +10,7 @@ from onnx import helper
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import UnsupportedError
-from rammer_mlir.frontends.onnx.child import import_in_child
+from rammer_mlir.frontends.onnx.importer_child import import_in_child
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.tensors import label, value_infos
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into

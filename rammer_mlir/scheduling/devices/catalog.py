@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from rammer_mlir.errors import OptionError
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.description import DeviceDescription, read_description
 from rammer_mlir.support.plugins import Registry, check_name, refuse
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rammer_mlir.errors import OptionError
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 
 _DTYPES = ("f64", "f32", "tf32", "f16", "bf16", "f8", "i8")
 _COSTS = ("launch_seconds", "barrier_seconds", "rtask_seconds", "single_launch_seconds")

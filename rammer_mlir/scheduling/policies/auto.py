@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.caches import SharedConstants
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.policies.list_scheduling import ListScheduling
 from rammer_mlir.scheduling.policies.policy import Policy

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isfinite
 
 from rammer_mlir.errors import RammerError, ScheduleError
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.exclusive import has_exclusive, schedule_around
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.policies import Policy

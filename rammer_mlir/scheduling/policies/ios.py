@@ -8,18 +8,18 @@ from typing import ClassVar, Literal
 
 from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.assignment import earliest
-from rammer_mlir.scheduling.blocks import (
+from rammer_mlir.scheduling.builder import Context, ProgramBuilder, finish_plan
+from rammer_mlir.scheduling.costs import fastest, rtask_seconds
+from rammer_mlir.scheduling.device_costs import Device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.ios_blocks import (
     Sources,
     chain_units,
     cut_at_single_values,
     fill_units,
     unit_sources,
 )
-from rammer_mlir.scheduling.builder import Context, ProgramBuilder, finish_plan
-from rammer_mlir.scheduling.costs import fastest, rtask_seconds
-from rammer_mlir.scheduling.device import Device
-from rammer_mlir.scheduling.endings import Pruning
-from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.ios_dynamic_programming import Pruning
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.stage_barriers import with_stage_barriers
 from rammer_mlir.scheduling.stage_search import SearchCounts, Stage, StageSearch, Unit

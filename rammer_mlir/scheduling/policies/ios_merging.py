@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from rammer_mlir.scheduling.blocks import Sources
 from rammer_mlir.scheduling.costs import runtime
-from rammer_mlir.scheduling.device import Device
-from rammer_mlir.scheduling.endings import Mask, Pruning
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
+from rammer_mlir.scheduling.ios_blocks import Sources
+from rammer_mlir.scheduling.ios_dynamic_programming import Mask, Pruning
 from rammer_mlir.scheduling.stage_search import StageSearch, Unit
 from rammer_mlir.scheduling.stage_times import ConcurrentTimes, OperatorTimes
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.scheduling.costs import fastest, most_efficient
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_table

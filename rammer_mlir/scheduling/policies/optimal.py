@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import ClassVar
 
 from rammer_mlir.errors import OptionError
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import TaskGraph
-from rammer_mlir.scheduling.policies.barrier_model import BarrierModel
+from rammer_mlir.scheduling.policies.cp_sat_barriers import BarrierModel
 from rammer_mlir.scheduling.policies.list_scheduling import ListScheduling, sampled_plan
 from rammer_mlir.scheduling.policies.lower_bounds import makespan_bound
 from rammer_mlir.scheduling.policies.optimal_models import PlacementModel

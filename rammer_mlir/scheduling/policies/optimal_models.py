@@ -13,7 +13,7 @@ from math import floor, prod
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.policies.heads_tails import heads, tails
 from rammer_mlir.scheduling.policies.veu_loads import Group, possible_loads
 from rammer_mlir.scheduling.program import Plan, Run

@@ -10,7 +10,7 @@ import numpy as np
 from rammer_mlir.scheduling.assignment import spread_evenly
 from rammer_mlir.scheduling.builder import Context, Needs, ProgramBuilder, finish_plan
 from rammer_mlir.scheduling.costs import fastest
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.program import Plan
 

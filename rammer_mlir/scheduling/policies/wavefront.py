@@ -11,7 +11,7 @@ from rammer_mlir.scheduling.assignment import earliest
 from rammer_mlir.scheduling.builder import Context, ProgramBuilder, finish_plan
 from rammer_mlir.scheduling.caches import SharedConstants
 from rammer_mlir.scheduling.costs import fastest, most_efficient, rtask_seconds, work
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.simulator import with_prediction

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from rammer_mlir.scheduling.recomputation.steps import Step, Steps
+from rammer_mlir.scheduling.recomputation.operator_sequence import Step, Steps
 
 _MOST_LEVELS = 8
 """Most levels of producers that are recomputed for a value."""

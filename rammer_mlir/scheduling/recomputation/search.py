@@ -8,7 +8,7 @@ from itertools import groupby, product
 from math import inf, prod
 
 from rammer_mlir.scheduling.recomputation.live_range_gaps import Gap, Repeated, find_gaps, leave
-from rammer_mlir.scheduling.recomputation.steps import Steps
+from rammer_mlir.scheduling.recomputation.operator_sequence import Steps
 
 MOST_SETS = 1 << 13
 """Most sets of gaps for an exhaustive search."""

@@ -51,8 +51,8 @@ from rammer_mlir.benchmarks.gpu.kit.torch_graph import describe_graph
 from rammer_mlir.benchmarks.machine import machine
 from rammer_mlir.benchmarks.relay import Relay as RelayProgram
 from rammer_mlir.compiler.compilation import Compilation
-from rammer_mlir.compiler.known_code import KnownCode
 from rammer_mlir.compiler.options import CheckedOptions, check_options
+from rammer_mlir.compiler.shared_code import KnownCode
 from rammer_mlir.compiler.weight_recipes import Recipe
 from rammer_mlir.errors import OptionError, RammerError
 from rammer_mlir.frontends.onnx import ImportedModel, import_model

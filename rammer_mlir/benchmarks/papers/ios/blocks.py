@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rammer_mlir.benchmarks.models import Scale
 from rammer_mlir.benchmarks.papers.model_graphs import model_graph
 from rammer_mlir.benchmarks.papers.study import Record, Study
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.policies.ios import Ios, place_stages

@@ -8,8 +8,8 @@ from rammer_mlir.benchmarks.models import Scale, build
 from rammer_mlir.benchmarks.models.counts import convolution_flops
 from rammer_mlir.benchmarks.papers.ios.blocks_of_table_1 import BLOCKS, SQUEEZENET, Block
 from rammer_mlir.benchmarks.papers.study import Record, Study
-from rammer_mlir.scheduling.blocks import most_transitions, width
-from rammer_mlir.scheduling.endings import count
+from rammer_mlir.scheduling.ios_blocks import most_transitions, width
+from rammer_mlir.scheduling.ios_dynamic_programming import count
 
 FIGURE_5 = Block("three operators", 3, [(0, 1)], "", "")
 """*a* is read by *b*; *c* is independent of both."""

@@ -16,7 +16,7 @@ from rammer_mlir.benchmarks.models.builder import GraphBuilder
 from rammer_mlir.benchmarks.papers.model_graphs import task_graph
 from rammer_mlir.benchmarks.papers.study import Record, Study
 from rammer_mlir.scheduling.builder import Context
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.policies.ios import Ios, place_stages

@@ -21,7 +21,7 @@ from rammer_mlir.benchmarks.papers.study import Record, Study
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.scheduling.builder import Context
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.policies.ios import Ios, place_stages

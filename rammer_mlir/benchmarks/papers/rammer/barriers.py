@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from rammer_mlir.benchmarks.papers.rammer.gpu_modules import gpu_module
 from rammer_mlir.benchmarks.papers.rammer.gpu_runs import DEVICE
 from rammer_mlir.benchmarks.papers.study import Record, Study
-from rammer_mlir.scheduling.barrier_modes import BarrierMode, with_barriers
 from rammer_mlir.scheduling.builder import Context
+from rammer_mlir.scheduling.coarse_barriers import BarrierMode, with_barriers
 from rammer_mlir.scheduling.costs import rtask_seconds
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.per_operator import one_by_one

@@ -19,7 +19,7 @@ from rammer_mlir.benchmarks.papers.model_graphs import task_graph
 from rammer_mlir.benchmarks.papers.rammer import paper_forms
 from rammer_mlir.benchmarks.papers.study import Record, Study
 from rammer_mlir.scheduling.costs import fastest, runtime
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.per_operator import one_by_one

@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import partial
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.compiler.known_code import KnownObjects
 from rammer_mlir.compiler.loading import load_program
 from rammer_mlir.compiler.offload_search import Choice
 from rammer_mlir.compiler.offload_units import seconds_of_runs
+from rammer_mlir.compiler.shared_code import KnownObjects
 from rammer_mlir.compiler.stage import Stage, Work, run_stages
 from rammer_mlir.compiler.stage_names import REGIONS
 from rammer_mlir.programs.cpu_image import CpuImage

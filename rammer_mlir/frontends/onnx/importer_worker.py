@@ -1,4 +1,4 @@
-"""The child process that runs torch-mlir's ONNX importer, started by `child.py`.
+"""The child process that runs torch-mlir's ONNX importer, started by `importer_child.py`.
 
 The importer is torch-mlir's alone, whichever bindings the rest of the project uses, and it can
 abort or hang on what it does not expect. So it runs in its own process and hands back bytecode.
@@ -14,8 +14,8 @@ from typing import IO
 
 import onnx
 
-from rammer_mlir.frontends.onnx.framing import FAILED, HEADER, OK
 from rammer_mlir.frontends.onnx.importer import import_graph
+from rammer_mlir.frontends.onnx.importer_messages import FAILED, HEADER, OK
 
 _ILLEGAL = re.compile(r"failed to legalize operation '([^']*)'")
 

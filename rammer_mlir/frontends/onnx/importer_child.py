@@ -17,7 +17,7 @@ import time
 from typing import IO
 
 from rammer_mlir.errors import UnsupportedError
-from rammer_mlir.frontends.onnx.framing import HEADER, Reply
+from rammer_mlir.frontends.onnx.importer_messages import HEADER, Reply
 
 _SECONDS = 60.0
 """After this long with one node the importer is taken to hang."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.program import Barrier, Item, Plan
 from rammer_mlir.scheduling.simulator import Event, simulate

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.builder import Context
-from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.policies.wavefront import waves
 from rammer_mlir.scheduling.program import Plan
