@@ -177,8 +177,7 @@ class OpenModel(ComposedModel):
 
         Raises:
             OptionError: if a dimension is unknown or has no size, or the combinations exceed the
-                limit
-                of specializations in memory.
+                limit of specializations in memory.
             RammerError: if a specialization cannot be compiled.
         """
         for bound in bindings_of(self._signature, {**(dims or {}), **sizes}, shapes, self._limit):
