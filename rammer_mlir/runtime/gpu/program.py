@@ -33,14 +33,14 @@ _USES: dict[str, Use] = {
 
 
 class DeviceProgram:
-    """A program whose buffers but inputs and outputs are on a device."""
+    """A program with all buffers except inputs and outputs in device memory."""
 
     def __init__(self, driver: Driver, image: GpuImage, code: bytes) -> None:
         """Load the code, and upload weights and schedule.
 
         Raises:
-            TargetError: if the device is another chip, cannot hold all blocks at once, or has not
-                enough memory.
+            TargetError: if the device has another chip, cannot hold all blocks at once, or has too
+                little memory.
         """
         self.driver, self.image = driver, image
         driver.activate()
@@ -67,18 +67,18 @@ class DeviceProgram:
             self.driver.upload(self._memory[name].address + start, values, self.stream)
 
     def _clear_counters(self) -> None:
-        """Zero the step counters: once, and after a run that was stopped half-way."""
+        """Zero the step counters: at the start, and after a run that was stopped midway."""
         for name in (COUNTERS, WATCH):
             if name in self._memory:
                 self.driver.clear(self._memory[name].address, self._sizes[name], self.stream)
 
     @property
     def last_stream(self) -> object:
-        """The stream of the last run, which is done when all are."""
+        """The stream of the last run; all runs are done when this stream is."""
         return self._last_stream
 
     def launch(self, inputs: Sequence[int], outputs: Sequence[int], stream: object) -> None:
-        """Start a run on device addresses, after all earlier runs, and without waiting for it."""
+        """Start a run on device addresses after all earlier runs, without waiting for it."""
         self.continue_on(stream)
         grid = Launch(self.image.num_veus, self.image.block_threads, self.image.is_persistent)
         addresses = self._addresses(inputs, outputs)
@@ -88,7 +88,9 @@ class DeviceProgram:
             self.driver.launch(self._kernel, grid, arguments, stream)
 
     def continue_on(self, stream: object) -> None:
-        """Let later work of a stream wait for the last run, and be the next one's."""
+        """Make later work of a stream wait for the last run, and make it the stream of the next
+        run.
+        """
         if stream != self._last_stream:
             self.driver.order(self._last_stream, stream)
             self._last_stream = stream
@@ -120,7 +122,7 @@ class DeviceProgram:
         return _USES.get(name, "kept" if name in self.image.inouts else "read")
 
     def _names(self) -> dict[str, str]:
-        """Name the buffers in the model's words."""
+        """Name the buffers after the model's tensors."""
         signature = self.image.signature
         specs: dict[Base, tuple[TensorSpec, ...]] = {
             "input": signature.inputs,
@@ -133,9 +135,9 @@ class DeviceProgram:
         }
 
     def check(self, stream: object) -> None:
-        """Wait for a stream, and raise ``TargetError`` if the watchdog stopped the program.
+        """Wait for a stream; raise ``TargetError`` if the watchdog stopped the program.
 
-        After that, the program can be run again.
+        The program can run again afterwards.
         """
         self.driver.synchronize(stream)
         if WATCH not in self._memory:
@@ -149,7 +151,7 @@ class DeviceProgram:
         check_watch(self.image, watch)
 
     def close(self) -> None:
-        """Give the device's memory back."""
+        """Free the device memory."""
         self.driver.activate()
         self.driver.synchronize(self._last_stream)
         for memory in self._memory.values():
