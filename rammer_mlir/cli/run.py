@@ -1,4 +1,4 @@
-"""``rammer-run``: runs a model or an artifact on arrays from a file, or on random ones."""
+"""``rammer-run``: runs a model or an artifact on arrays from a file, or on random arrays."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ Arrays = Mapping[str, NDArray[np.generic]]
 _ZIP = b"PK"
 
 RECORDED_RUNS = 5
-"""Runs of which the median one is explained."""
+"""Number of recorded runs, of which the median run is explained."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -175,7 +175,7 @@ def _run_model(options: argparse.Namespace) -> int:
 
 
 def _explained(options: argparse.Namespace, executable: RunnableModel, feeds: Arrays) -> str:
-    """Explain a recorded run, or a predicted one of a target whose vEUs record no times."""
+    """Explain a recorded run, or a predicted run if the target's vEUs record no times."""
     shapes = {name: array.shape for name, array in feeds.items()}
     compilation = replace(request_of(options), shapes=shapes, dims={}).compilation()
     measured = None
@@ -215,7 +215,7 @@ def _load(options: argparse.Namespace) -> RunnableModel:
 def _program(
     options: argparse.Namespace, model: RunnableModel, inputs: Arrays | None
 ) -> Generator[tuple[RunnableModel, Arrays]]:
-    """Give what runs and its arrays: given ones, whose shapes decide, or random ones."""
+    """Yield the model to run and its arrays: those given, which select shapes, or random arrays."""
     if inputs is not None:
         feeds: Arrays = with_narrow_floats(model.signature.inputs, inputs)
     elif isinstance(model, ComposedModel):
@@ -234,7 +234,7 @@ def _program(
 
 
 def _check_runs_there(options: argparse.Namespace, executable: RunnableModel) -> None:
-    """Refuse options that the target has no use for, before anything runs."""
+    """Refuse options that do not apply to the target, before anything runs."""
     on_host = executable.target.startswith("cpu")
     if options.device < 0:
         raise OptionError(f"--device: expected at least 0, found {options.device}")
@@ -310,7 +310,7 @@ def _record(
     feeds: Arrays,
     compared: Sequence[str],
 ) -> list[Timeline]:
-    """Record a run, then one of each policy to compare with, warm."""
+    """Record a warm run of the model, then of each policy to compare."""
     assert isinstance(executable, Executable), "other targets were refused"
     words = f"measured with {executable.num_veus} vEUs"
     path = Path(options.model)
@@ -340,9 +340,9 @@ def _check_compiled_so(
     options: argparse.Namespace,
     shapes: Mapping[str, tuple[int, ...]],
 ) -> None:
-    """Refuse options that an artifact was not compiled with."""
+    """Refuse options that differ from those that an artifact was compiled with."""
     for declared in declared_options():
-        # An artifact says how many vEUs it has.
+        # ``--veus`` is compared with the artifact's own number below.
         if declared.name == "num_veus" or getattr(options, declared.name) is None:
             continue
         raise OptionError(
