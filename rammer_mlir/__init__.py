@@ -270,8 +270,8 @@ def compile(
         shapes: static shapes of inputs with open dimensions, by name.
         dims: sizes of open dimensions by the name that the model gives them, for all dimensions of
             that name.
-        external_data: a folder with files of the model's external data, or links to them; without
-            it, only files in the model's folder are opened.
+        external_data: a folder with files of the model's external data, to which links in the
+            model's folder may lead; other files are only opened in the model's folder.
         entry: of an MLIR module, the function to compile; None for all public functions.
         constants: of an MLIR module, values of arguments marked ``rtask.constant``, by name, or an
             ``.npz`` file of them.

@@ -1,6 +1,6 @@
-"""Batch norms, and scales and shifts per channel, folded into the convolution before them.
+"""Folding of batch norms, and of scales and shifts per channel, into the convolution before them.
 
-Also a chain of them without a convolution before becomes one product and one sum.
+A chain of them without a preceding convolution becomes a single product and a single sum.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Affine:
-    """``y = scale * x + shift`` for each channel of ``x``; both in double precision."""
+    """``y = scale * x + shift`` for each channel of ``x``; both float64, shape ``[channels]``."""
 
     source: str
     scale: Doubles
@@ -33,7 +33,7 @@ class _Affine:
 
 @dataclass
 class _Producer:
-    """A node that can take up the affine functions after it."""
+    """A node into which following affine functions can be folded."""
 
     node: onnx.NodeProto
     scale: Doubles
@@ -42,7 +42,7 @@ class _Producer:
 
 
 def fold_affine(model: Model) -> None:
-    """Fold in place; shapes must have been inferred, constants folded."""
+    """Fold in place; requires inferred shapes and folded constants."""
     folding = _Folding(model)
     model.set_nodes(folding.run())
     model.drop_unused_constants()
@@ -84,7 +84,7 @@ class _Folding:
         return value if value is not None and value.dtype.type in _FLOATS else None
 
     def _channels(self, name: str) -> tuple[int, int] | None:
-        """Return rank and number of channels of a value of rank two or more."""
+        """Return rank and number of channels of a value of rank at least 2, else None."""
         shape = self._table.find_shape(name)
         return (len(shape), shape[1]) if shape is not None and len(shape) >= 2 else None
 
@@ -161,7 +161,7 @@ class _Folding:
         return bias * producer.scale + producer.shift
 
     def _emit_pointwise(self, producer: _Producer) -> list[onnx.NodeProto]:
-        """Write what is left of a batch norm as a product and a sum."""
+        """Write a remaining batch norm as a product and a sum."""
         node = producer.node
         kind = self._channels(node.input[0])
         assert kind is not None, "checked when the producer was made"
@@ -179,7 +179,7 @@ class _Folding:
 
 
 def _captured(graph: onnx.GraphProto) -> Counter[str]:
-    """Count the uses of values by subgraphs."""
+    """Count the uses of values in subgraphs."""
     return Counter(
         name
         for node in graph.node
@@ -190,7 +190,7 @@ def _captured(graph: onnx.GraphProto) -> Counter[str]:
 
 
 def _per_channel(constant: Array, rank: int, channels: int) -> Doubles | None:
-    """Return one value for each channel if the constant broadcasts so, else None."""
+    """Return one value per channel if the constant broadcasts along channels, else None."""
     if constant.ndim > rank:
         return None
     shape = (1,) * (rank - constant.ndim) + constant.shape
@@ -215,7 +215,7 @@ def _arithmetic(operator: str, source: str, values: Doubles, source_first: bool)
 
 
 def _scale_weight(node: onnx.NodeProto, weight: Doubles, scale: Doubles) -> Doubles:
-    """Multiply what computes each output channel by the channel's factor."""
+    """Multiply the weights of each output channel by the channel's factor."""
     attributes = {a.name: a for a in node.attribute}
     if node.op_type == "Conv":
         return weight * scale.reshape(-1, *[1] * (weight.ndim - 1))
@@ -223,7 +223,8 @@ def _scale_weight(node: onnx.NodeProto, weight: Doubles, scale: Doubles) -> Doub
         transposed = "transB" in attributes and attributes["transB"].i
         return weight * (scale[:, None] if transposed else scale[None, :])
     groups = attributes["group"].i if "group" in attributes else 1
-    # A transposed convolution's weight is [inputs, outputs / groups, ...], inputs by groups.
+    # A transposed convolution's weight is [inputs, outputs / groups, ...], with inputs ordered by
+    # group.
     by_group = weight.reshape(groups, -1, *weight.shape[1:])
     factors = scale.reshape(groups, 1, -1, *[1] * (weight.ndim - 2))
     return (by_group * factors).reshape(weight.shape)

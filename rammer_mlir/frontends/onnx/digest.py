@@ -1,4 +1,4 @@
-"""What identifies a model: the bytes that compiling it would read."""
+"""Digests of models: hashes of the bytes that compilation would read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Hash(Protocol):
 
 
 _PART = 1 << 20
-"""Bytes that are read at once."""
+"""Bytes per read."""
 
 
 def model_digest(source: Source) -> str | None:
