@@ -1,4 +1,4 @@
-"""Resize and Upsample: one axis after the other, by tables made at compile time."""
+"""Resize and Upsample: sequentially along axes, with tables computed at compile time."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _Axis:
-    """How one axis is resized.
+    """Resizing of one axis.
 
     Attributes:
         number: the axis.
         before: its extent in the input.
         after: its extent in the result.
-        scale: the exact ratio of both, which ``after`` may have been rounded from.
+        scale: the exact ratio of both; ``after`` may be rounded.
         region: start and end of the region of interest, as fractions of the input.
     """
 
@@ -69,13 +69,14 @@ def _half_pixel(axis: _Axis, y: Floats) -> Floats:
 
 
 def _pytorch_half_pixel(axis: _Axis, y: Floats) -> Floats:
-    # One element is the first one: ONNX's specification; its reference implementation has -0.5.
+    # A result of one element samples the first one, as in ONNX's specification; its reference
+    # implementation uses -0.5.
     return _half_pixel(axis, y) if axis.scale * axis.before != 1 else y * 0
 
 
 def _half_pixel_symmetric(axis: _Axis, y: Floats) -> Floats:
     lost = 1 - axis.after / (axis.scale * axis.before)
-    # Summed in the specification's order: other roundings choose other neighbours.
+    # Keep the specification's order of operations: other roundings choose other neighbours.
     return axis.before / 2 * lost + (y + 0.5) / axis.scale - 0.5
 
 
@@ -104,7 +105,7 @@ _COORDINATES: dict[str, Callable[[_Axis, Floats], Floats]] = {
     "pytorch_half_pixel": _pytorch_half_pixel,
     "tf_crop_and_resize": _crop,
 }
-"""From an axis and places in the result to coordinates in the input, by ONNX's names."""
+"""Maps from positions in the result to coordinates in the input, by ONNX's names."""
 
 _NEAREST: dict[str, Callable[[Floats], Floats]] = {
     "ceil": np.ceil,
@@ -131,14 +132,14 @@ def _keys(a: float) -> Callable[[Floats], Floats]:
 
 @dataclass(frozen=True)
 class _Taps:
-    """For each place of the result: elements of the input, and what each counts."""
+    """For each position of the result: input elements and their weights."""
 
     indices: Integers
     weights: Floats
 
 
 def _taps(axis: _Axis, x: Floats, kernel: Callable[[Floats], Floats], radius: int) -> _Taps:
-    """Return the elements under a kernel around coordinates, each less than ``radius`` away."""
+    """Return the elements within ``radius`` of coordinates, weighted by a kernel."""
     first = np.ceil(x).astype(np.int64) - radius
     indices = first[:, None] + np.arange(2 * radius)
     weights = kernel(np.abs(x[:, None] - indices))
@@ -158,7 +159,7 @@ def resize(node: Node) -> Tensor:
     result = x
     outside: list[tuple[int, NDArray[np.bool_]]] = []
     for axis in axes:
-        # In float32, as scales are and as ONNX Runtime does it: `ceil` takes a step for any excess.
+        # In float32, like the scales and ONNX Runtime: `ceil` moves one element on for any excess.
         exact = np.float32 if mode == "nearest" else np.float64
         places = _COORDINATES[coordinates](axis, np.arange(axis.after, dtype=exact))
         if coordinates == "tf_crop_and_resize":
@@ -242,7 +243,7 @@ def _weighted(node: Node, mode: str, axis: _Axis, places: Floats) -> _Taps:
 
 
 def _select(x: Tensor, axis: _Axis, indices: Integers) -> Tensor:
-    """Take one element for each place, as a repetition or a strided part where it is one."""
+    """Take one element per position, as a repetition or strided slice if possible."""
     repeats = axis.after // max(axis.before, 1)
     if (indices == np.arange(axis.after) // max(repeats, 1)).all() and repeats > 0:
         if axis.after == axis.before * repeats:
@@ -287,7 +288,7 @@ def _interpolate(x: Tensor, axis: _Axis, taps: _Taps, kind: DType) -> Tensor:
 
 
 def _rounded(x: Tensor, dtype: DType) -> Tensor:
-    """Convert to the result's type; integers are rounded to even and limited to their range."""
+    """Convert to the result's dtype; integers are rounded to even and saturated."""
     if x.dtype == dtype:
         return x
     if is_float(dtype):
@@ -299,7 +300,7 @@ def _rounded(x: Tensor, dtype: DType) -> Tensor:
 
 
 def _extrapolate(x: Tensor, outside: Sequence[tuple[int, NDArray[np.bool_]]], node: Node) -> Tensor:
-    """Replace what lies outside of the input by a constant."""
+    """Replace elements outside of the input by a constant."""
     masks = [(number, mask) for number, mask in outside if mask.any()]
     if not masks:
         return x
