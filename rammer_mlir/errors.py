@@ -21,9 +21,7 @@ class RammerError(Exception):
 
 
 class AssemblyError(RammerError):
-    """Text of the `rtask` dialect is malformed; ``line`` counts from 1 and is not in the
-    message.
-    """
+    """Text of the `rtask` dialect is malformed; ``line`` counts from 1, outside the message."""
 
     def __init__(self, line: int, message: str) -> None:
         """Take the line, and the message with the expected and the found text."""

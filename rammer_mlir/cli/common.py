@@ -206,9 +206,7 @@ def _standard_output() -> Generator[TextIO]:
 
 
 def _unnamed_place() -> str:
-    """Return the failed action of an error without a file name: writing to standard output, if that
-    is full.
-    """
+    """Name the failed action of an error without a file name, by probing standard output."""
     try:
         with _standard_output():
             return "access a file"

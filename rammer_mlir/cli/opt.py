@@ -30,9 +30,7 @@ from rammer_mlir.support.log import shown_on_stderr
 from rammer_mlir.support.plugins import load_plugins
 
 ALL_PASSES = (*PASSES, *LOWERING_PASSES, *COMPILER_PASSES)
-"""All passes: from stage `linalg` to `program`, lowering of rKernels, and passes that run
-programs.
-"""
+"""All passes: from `linalg` to `program`, lowering of rKernels, and passes that run programs."""
 
 SECTIONS = (
     ("From linalg to a program", "passes", PASSES),

@@ -201,9 +201,7 @@ class CachedCompiler:
             self._cache.keep(digest_of(parts), made, parts)
 
     def _programs(self) -> ProgramCache | None:
-        """Return the cache level of programs, or None if programs with these options are not
-        cached.
-        """
+        """Return the cache level of programs; None if these options prevent caching."""
         from rammer_mlir.compiler.caching.programs import ProgramCache
 
         if self._cache is None or obstacle(self._digest, self._options) is not None:

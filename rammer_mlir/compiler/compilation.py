@@ -156,9 +156,7 @@ class Compilation:
 
     @staticmethod
     def of_import(imported: ImportedModel, options: CheckedOptions, begin: float) -> Compilation:
-        """Begin with an imported model; ``begin`` is the start of the import by
-        ``perf_counter``.
-        """
+        """Begin with an imported model; ``begin`` is the import's start by ``perf_counter``."""
         compilation = Compilation(imported, options)
         compilation.seconds[imported.stage] = time.perf_counter() - begin
         log_seconds(imported.stage, compilation.seconds[imported.stage])

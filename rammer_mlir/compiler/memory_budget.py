@@ -35,9 +35,7 @@ _HOPELESS = 2
 """Skip a chunking whose peak memory exceeds this multiple of the budget."""
 
 _MOST_CORRECTIONS = 4
-"""Number of limits to try for the least possible one: the arena is slightly larger than
-peak use.
-"""
+"""Number of limits to try for the least possible one: the arena slightly exceeds peak use."""
 
 _NEARLY = 1.02
 """Times within this factor count as equal."""

@@ -151,8 +151,7 @@ class EntryCompiler(ProgramFacts):
     weights: ConstantStore = field(default_factory=ConstantStore)
 
     def model(self, specializations: int) -> CompiledModel | OpenModel:
-        """Compile the function, or return a model that is compiled when its open dimensions are
-        bound.
+        """Compile the function, now or when its open dimensions are bound.
 
         Raises:
             RammerError: if the function cannot be compiled.

@@ -60,9 +60,7 @@ class CheckedOptions(CompileOptions):
     backend: Backend
 
     def portable_stages(self) -> tuple[Stage, ...]:
-        """Return the stages up to `program`, which consist of passes except for the choice of
-        regions.
-        """
+        """Return the stages up to `program`: passes, except for the choice of regions."""
         stages = self.backend.stages(self)
         return tuple(stage for stage in stages if stage.name in (REGIONS, *PORTABLE_STAGES))
 

@@ -181,9 +181,7 @@ def emulated_stages(
 
 
 def _gpu_stages(options: CompileOptions, target: str) -> tuple[Stage, ...]:
-    """Return the stages from `operators` to `program` for a GPU target, named as in
-    ``--target``.
-    """
+    """Return the stages from `operators` to `program` for a GPU named as in ``--target``."""
     formed = (
         *_merged(options),
         *_PACKED_WEIGHTS,
@@ -244,9 +242,7 @@ def _regions(
 
 
 def _priorities(names: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the orders of code generators to try: as given, each rotation, each generator
-    alone.
-    """
+    """Return the orders of code generators to try: rotations of the given order, and each alone."""
     rotated = [(*names[n:], *names[:n]) for n in range(len(names))]
     return list(dict.fromkeys([*rotated, *((name,) for name in names)]))
 

@@ -120,7 +120,5 @@ def _array_of(leaf: Any) -> Any:
 
 
 def _is_weak(leaf: object) -> bool:
-    """Whether a value is weakly typed: it takes the dtype of the other operand, as Python numbers
-    do.
-    """
+    """Whether a value is weakly typed, as Python numbers: it takes the other operand's dtype."""
     return bool(getattr(leaf, "weak_type", isinstance(leaf, bool | int | float | complex)))

@@ -87,9 +87,7 @@ class OpenSignature:
         return replace(self, inputs=tensors(self.inputs), outputs=tensors(self.outputs))
 
     def shapes(self, sizes: Sizes, shapes: Shapes) -> dict[str, Shape]:
-        """Return the static shape of every input; ``sizes`` and ``shapes`` must bind all
-        symbols.
-        """
+        """Return every input's static shape; ``sizes`` and ``shapes`` must bind all symbols."""
         return {
             tensor.name: shapes[tensor.name]
             if tensor.shape is None

@@ -88,7 +88,5 @@ class GpuImage:
 
     @property
     def is_persistent(self) -> bool:
-        """Whether a single launch runs the program, which requires all blocks to be resident at
-        once.
-        """
+        """Whether a single launch runs the program; all blocks must then be resident at once."""
         return len(self.program.launches) == 1

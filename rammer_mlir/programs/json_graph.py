@@ -39,9 +39,7 @@ class GraphTensor:
 
 @dataclass(frozen=True)
 class GraphConstant:
-    """A small constant of the graph itself, not a weight: i64 by default, as for shapes and
-    axes.
-    """
+    """A small constant of the graph, not a weight: i64 by default, as for shapes and axes."""
 
     name: str
     shape: tuple[int, ...]

@@ -25,8 +25,7 @@ records, or 0 after polling a barrier ``SPINS`` times in vain; the state then re
 
 START, LAUNCH, STOP = "rammer_start", "rammer_launch", "rammer_stop"
 REPEAT = "rammer_repeat"
-"""CPU: functions that create a pool's threads, launch an entry function, end the threads, and
-launch an entry function repeatedly.
+"""CPU: functions that manage a pool's threads and launch entry functions, once or repeatedly.
 
 ``start(pool) -> i64`` returns 0, or the error of ``pthread_create`` in the low half and the number
 of threads created so far in the high half; ``launch(pool, entry, context)`` returns after every vEU
@@ -44,9 +43,7 @@ number, and the high bits hold the rKernel's number.
 STATUS_BITS = 32
 
 MODULES = "rammer_modules"
-"""CPU: a table of stateful functions, in programs that call any: a row of ``ModuleWord``
-for each.
-"""
+"""CPU: a table of stateful functions, if the program calls any: a ``ModuleWord`` row for each."""
 
 
 class ModuleWord(IntEnum):
@@ -180,8 +177,10 @@ REPETITION = _layout(
         "moves": (24, "<u8"),
     },
 )
-"""CPU: repeated launches: at most ``steps``, and until a condition byte, if any, is zero after a
-launch; the addresses of some pointers alternate and advance between launches.
+"""CPU: repeated launches of an entry function.
+
+At most ``steps`` launches run, and, if there is a condition byte, only until the byte is zero after
+a launch. The addresses of some pointers change between launches.
 """
 
 MOVE = _layout(
@@ -193,8 +192,10 @@ MOVE = _layout(
         "stride": (24, "<i8"),
     },
 )
-"""CPU: number of a moving pointer, its addresses in even and odd launches, and the bytes by which
-both addresses advance after each launch.
+"""CPU: a pointer whose address changes between repeated launches.
+
+It has the pointer's number, its addresses in even and odd launches, and the bytes by which both
+advance after each launch.
 """
 
 CALL_LIST = _layout(
@@ -207,8 +208,9 @@ CALL_LIST = _layout(
         "calls": (32, "<u8"),
     },
 )
-"""CPU: a list of C calls: the buffers to bind first (``BOUND``), then the computing calls
-(``CALL``). ``status`` is the result of the call that failed.
+"""CPU: a list of C calls: the buffers to bind first (``BOUND``), then the calls (``CALL``).
+
+``status`` is the result of the call that failed.
 """
 
 BOUND = _layout(
@@ -256,10 +258,10 @@ COUNTER_WORDS = 16
 """GPU: 64-bit words between the step counters of two vEUs: a cache line of 128 bytes."""
 
 SCRATCHES, COUNTERS, TABLE, WATCH = "scratches", "counters", "table", "watch"
-"""GPU: the kernel's arguments after the buffers: temporaries that exceed shared memory, step
-counters, task table, and the watchdog's buffer.
+"""GPU: the kernel's arguments after the buffers.
 
-Counters and the watchdog's buffer are zeroed once.
+They are temporaries that exceed shared memory, step counters, the task table, and the watchdog's
+buffer. Counters and the watchdog's buffer are zeroed once.
 """
 
 

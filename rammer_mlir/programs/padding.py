@@ -113,9 +113,7 @@ class Padding:
             yield size
 
     def size_of(self, shapes: Mapping[str, Shape]) -> int | None:
-        """Return the size that shapes are padded to, or None if they are not padded to a single
-        size.
-        """
+        """Return the size that shapes are padded to; None if it is not a single size."""
         found = {shapes[each.name][axis] for each in self.inputs for axis, _ in each.axes}
         return found.pop() if len(found) == 1 else None
 

@@ -63,9 +63,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class BarrierRecord:
-    """Wait until each vEU of the (vEU, steps) pairs has completed ``steps`` rTasks of this
-    launch.
-    """
+    """Wait until each vEU of (vEU, steps) pairs has completed ``steps`` rTasks of this launch."""
 
     waits: tuple[tuple[int, int], ...]
 

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 from rammer_mlir.support.aligned import ALIGNMENT, aligned_bytes
 
 _LOCAL_HEADER, _END_RECORD, _END = 30, 22, b"PK\5\6"
-"""Sizes of ZIP records, and the signature of the end record, which is last if there is no
-comment.
-"""
+"""Sizes of ZIP records, and the signature of the end record, which is last without a comment."""
 
 _LENGTHS = 26
 """Offset of the lengths of name and extra fields in a local header."""

@@ -94,9 +94,7 @@ class Borrowed:
 
 
 def borrow(capsule: object) -> Borrowed:
-    """Read a capsule from ``__dlpack__`` without consuming it; the capsule still frees its
-    tensor.
-    """
+    """Read a capsule from ``__dlpack__`` without consuming it; the capsule frees its tensor."""
     managed = ctypes.cast(_pointer_of(capsule, _NAME), ctypes.POINTER(_Managed)).contents
     tensor = managed.tensor
     shape = tuple(tensor.shape[: tensor.ndim])

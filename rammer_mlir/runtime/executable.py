@@ -322,9 +322,7 @@ class Executable(CompiledModel):
             self._fallback.close()
 
     def forget_threads(self) -> None:
-        """Reset the state in a forked child, where the threads and the lock's holder do not
-        exist.
-        """
+        """Reset the state in a forked child, which lacks the threads and the lock's holder."""
         self._lock = threading.Lock()
         self._pool = self._context = self._modules = None
 

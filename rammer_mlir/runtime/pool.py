@@ -44,11 +44,11 @@ threads or other processes share cores, because the awaited thread needs the cor
 """
 
 _PATIENCE = 256
-"""Number of times a thread finds another thread's vEU ready before it takes the vEU over: some 20
-microseconds.
+"""Times that a thread finds another thread's vEU ready before it takes the vEU over.
 
-Within that time the other thread returns from yielding or wakes up, and has the vEU's data in its
-caches. Measured: with 32, runs of models on an otherwise idle machine take 1 % longer.
+They take some 20 microseconds. Within that time the other thread returns from yielding or wakes up,
+and has the vEU's data in its caches. Measured: with 32, runs of models on an otherwise idle machine
+take 1 % longer.
 """
 
 _IDLE_POLLS = 200

@@ -36,9 +36,7 @@ class Moving:
 
     @classmethod
     def along(cls, array: NDArray[Any], begin: int) -> Self:
-        """Return consecutive elements of a dense array along its first axis, starting at
-        ``begin``.
-        """
+        """Return successive elements of a dense array along its first axis, from ``begin`` on."""
         stride = array.strides[0] if array.ndim and len(array) else 0
         return cls(array, array, stride, begin * stride)
 

@@ -12,9 +12,7 @@ class HasThreads(Protocol):
     """An object with threads or locks of this process."""
 
     def forget_threads(self) -> None:
-        """Reset the object in a forked child: threads do not exist there, and locks may stay
-        locked.
-        """
+        """Reset the object in a forked child, which has no other threads and may hold locks."""
         ...
 
 

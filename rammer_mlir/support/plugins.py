@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Check = Callable[[str, object], T]
-"""Takes a name and an object; returns the object, or raises OptionError if its kind or name is
-wrong.
-"""
+"""Takes a name and an object; returns the object, or raises OptionError if either is wrong."""
 
 Offers = Mapping[str, Mapping[str, "EntryPoint"]]
 """Entry points of a group, by name and by package."""
@@ -109,9 +107,7 @@ class Registry(Generic[T]):
         return self._load(name) if known is None else known
 
     def known(self, name: str) -> T | None:
-        """Return the built-in or registered object of a name without reading entry points,
-        or None.
-        """
+        """Return the built-in or registered object of a name, or None; read no entry points."""
         if name in self._lazy and name not in self._built_in:
             module, _, attribute = self._lazy[name].partition(":")
             own = getattr(importlib.import_module(module), attribute)

@@ -131,9 +131,7 @@ class Backend(ABC):
 
     @property
     def device(self) -> DeviceDescription:
-        """The device description that schedules are optimized for, unless the user names
-        another.
-        """
+        """The device that schedules are optimized for, unless the user names another."""
         return device_for(self.target)
 
     def emits(self, options: CompileOptions) -> tuple[str, ...]:

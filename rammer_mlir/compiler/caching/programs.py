@@ -76,9 +76,7 @@ class ProgramCache:
         return ProgramKey(graph, {**sections, **compiler_parts(self._options)})
 
     def find(self, key: ProgramKey, model: Model) -> Executable | None:
-        """Return the cached program of a key, with a prepared model's weights and names, or
-        None.
-        """
+        """Return the cached program of a key with a prepared model's weights and names, or None."""
         begin = time.perf_counter()
         entry = self._file.find(PROGRAM, key.digest)
         if entry is None:

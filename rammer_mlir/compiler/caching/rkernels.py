@@ -50,9 +50,7 @@ class RKernelCache:
         return found
 
     def keep(self, objects: Mapping[str, bytes], seconds: float) -> None:
-        """Store objects of rKernels, whose compilation took ``seconds`` of processor time
-        in total.
-        """
+        """Store objects of rKernels that took ``seconds`` of processor time in total."""
         self._keep_in_memory(objects)
         if self._file is not None and seconds >= WORTH_SECONDS:
             kept = self._file.keep_all(RKERNEL, {_key(each): o for each, o in objects.items()})

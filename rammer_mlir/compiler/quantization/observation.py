@@ -25,9 +25,7 @@ _FEW_SAMPLES = 64
 """Up to this number of samples, fast compilation matters more than fast code."""
 
 _FEW_REGISTERS = 4
-"""Vector registers of a micro tile in fast compilation: half the compile time, up to three times
-the run time.
-"""
+"""Vector registers of a micro tile: half the compile time, up to three times the run time."""
 
 
 @dataclass(frozen=True)

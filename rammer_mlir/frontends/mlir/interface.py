@@ -115,9 +115,7 @@ def _spec(tensor: OpenTensor) -> TensorSpec:
 
 
 def name_interface(function: ir.OpView) -> None:
-    """Record names, and dtypes that MLIR types cannot express, in attributes of inputs and
-    outputs.
-    """
+    """Record names, and dtypes that MLIR cannot express, in attributes of inputs and outputs."""
     for key, values in (("arg_attrs", _arguments(function)), ("res_attrs", _results(function))):
         entries = [
             ir.DictAttr.get(

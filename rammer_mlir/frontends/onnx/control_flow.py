@@ -1,6 +1,4 @@
-"""Removal of control flow: short loops are unrolled, and cheap conditionals compute both
-branches.
-"""
+"""Removal of control flow: unroll short loops, compute both branches of cheap conditionals."""
 
 from __future__ import annotations
 

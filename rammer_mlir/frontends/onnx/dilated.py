@@ -40,9 +40,7 @@ _MOST_GROWTH = 3
 
 @dataclass(frozen=True)
 class Segment:
-    """Results ``begin`` to ``end`` along a dimension, with taps ``first`` to ``last``, ends
-    exclusive.
-    """
+    """Results ``begin:end`` along a dimension, with taps ``first:last``, as half-open ranges."""
 
     begin: int
     end: int
@@ -62,9 +60,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Axis:
-    """A dimension of a convolution: sizes of image, result and kernel, stride, dilation, low
-    padding.
-    """
+    """A dimension of a convolution: extents of image, result, kernel; stride, dilation, padding."""
 
     size: int
     out: int
@@ -74,9 +70,7 @@ class Axis:
     low: int
 
     def position(self, result: int, tap: int) -> int:
-        """Return the image position that a tap reads for a result; outside positions are
-        padding.
-        """
+        """Return the image position that a tap reads for a result; it may be in the padding."""
         return result * self.stride - self.low + tap * self.dilation
 
     def segments(self) -> list[Segment]:
@@ -91,9 +85,7 @@ class Axis:
         return [Segment(run[0], run[-1] + 1, *taps) for taps, group in runs if (run := list(group))]
 
     def options(self) -> list[list[Segment]]:
-        """Return the candidate segmentations: a single segment with all used taps, or all
-        segments.
-        """
+        """Return the candidates: a single segment with all used taps, or all segments."""
         found = self.segments()
         if not found:
             return [[Segment(0, self.out, 0, self.taps)]]

@@ -32,8 +32,7 @@ _KNOWN = ("func.", "linalg.", "tensor.", "arith.", "math.", "scf.", "builtin.")
 
 
 def import_graph(model: onnx.ModelProto) -> bytes:
-    """Return a prepared model as bytecode at the `linalg` stage, without names of inputs and
-    outputs.
+    """Return a prepared model as bytecode at the `linalg` stage, without interface names.
 
     Raises:
         Exception: any exception of the importer for unsupported nodes.

@@ -47,9 +47,7 @@ from rammer_mlir.frontends.onnx.weight_values import set_weights_aside
 from rammer_mlir.support.log import log_progress
 
 _OLDEST_OPSET, _NEW_OPSET = 13, 17
-"""Models with an opset older than the first are converted to the second, which the importer fully
-supports.
-"""
+"""Models older than the first opset are converted to the second, which is fully supported."""
 
 _BROADCAST_OPSET = 7
 """The first opset with NumPy's broadcasting rules."""

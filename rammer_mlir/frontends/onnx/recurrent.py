@@ -56,9 +56,7 @@ def decompose_recurrent(model: Model) -> None:
 
 
 def least_nodes(node: onnx.NodeProto, table: ShapeTable) -> int:
-    """Return the least number of nodes of an unrolled layer; 0 for other operators or open
-    shapes.
-    """
+    """Return the least number of nodes of an unrolled layer; 0 for other nodes or open shapes."""
     if node.op_type not in _GATES or node.domain not in ONNX_DOMAINS:
         return 0
     x, weights = (table.find_shape(name) for name in node.input[:2])

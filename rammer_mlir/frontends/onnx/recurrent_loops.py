@@ -147,9 +147,7 @@ class _Layer:
         return name if len(value) == 1 else self.write.constant(value[number : number + 1])
 
     def _body(self, number: int, *, has_lengths: bool) -> onnx.GraphProto:
-        """Return the graph of a step: from states, an element and optionally a mask to states and
-        output.
-        """
+        """Return a step's graph: from states, an element and maybe a mask to states and output."""
         _, batch, features, hidden = self.shape
         prefix = self.write.fresh()
         write = NodeWriter(self.model, prefix)

@@ -1,6 +1,4 @@
-"""Combination of independent models (RAMMER's inter-job scheduling): their rTasks share the
-vEUs.
-"""
+"""Combination of independent models (RAMMER's inter-job scheduling) that share the vEUs."""
 
 from __future__ import annotations
 

@@ -78,9 +78,7 @@ def _most_steps(loop: onnx.NodeProto, values: Mapping[str, Array], enough: int) 
 
 
 def _slice(body: onnx.GraphProto, states: set[str]) -> tuple[list[onnx.NodeProto], set[str]]:
-    """Return the nodes that the condition depends on over all iterations, and the values
-    they read.
-    """
+    """Return the nodes that the condition depends on in any iteration, and the values they read."""
     producers = {name: node for node in body.node for name in node.output}
     updates = {value.name: body.output[1 + i].name for i, value in enumerate(body.input[2:])}
     found: set[int] = set()

@@ -14,9 +14,7 @@ from rammer_mlir.runtime.gpu.driver import Driver
 from rammer_mlir.runtime.gpu.memory import DeviceMemory
 
 _DEFAULT_STREAMS = (None, 0, 1, 2)
-"""Values of ``stream`` in ``__cuda_array_interface__`` that synchronize with our streams
-implicitly.
-"""
+"""Streams of ``__cuda_array_interface__`` that synchronize with our streams implicitly."""
 
 
 class DeviceArray:

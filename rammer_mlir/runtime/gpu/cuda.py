@@ -99,9 +99,7 @@ class CudaDriver(VendorDriver):
         return f"{number // 1000}.{number % 1000 // 10}"
 
     def peaks(self) -> Peaks:
-        """Return peaks by clock rates: two operations per cycle and lane, two transfers per
-        cycle.
-        """
+        """Return peaks by clocks: two operations per cycle and lane, two transfers per cycle."""
         lanes = _LANES.get(self.chip, _MOST_LANES) * self._device.multiprocessors
         memory = self.attribute("MEMORY_CLOCK_RATE") * self.attribute("GLOBAL_MEMORY_BUS_WIDTH")
         return Peaks(2e3 * lanes * self.attribute("CLOCK_RATE"), 2e3 * memory / 8)

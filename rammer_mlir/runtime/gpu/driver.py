@@ -95,9 +95,7 @@ class Driver(Protocol):
         ...
 
     def resident_blocks(self, kernel: object, threads: int) -> int:
-        """Return the number of resident blocks on the whole device; 0 without cooperative
-        launches.
-        """
+        """Return the number of resident blocks on the device; 0 without cooperative launches."""
         ...
 
     def allocate(self, num_bytes: int) -> int:
@@ -117,9 +115,7 @@ class Driver(Protocol):
         ...
 
     def download(self, array: Array, address: int, stream: object) -> None:
-        """Copy from the device into a dense array, which is filled once the stream is
-        synchronized.
-        """
+        """Copy from the device into a dense array, which is valid after synchronization."""
         ...
 
     def launch(

@@ -88,9 +88,7 @@ class DeviceProgram:
             self.driver.launch(self._kernel, grid, arguments, stream)
 
     def continue_on(self, stream: object) -> None:
-        """Make later work of a stream wait for the last run, and make it the stream of the next
-        run.
-        """
+        """Make later work of a stream wait for the last run; the next run uses this stream."""
         if stream != self._last_stream:
             self.driver.order(self._last_stream, stream)
             self._last_stream = stream

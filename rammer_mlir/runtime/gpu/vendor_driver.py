@@ -146,9 +146,7 @@ class VendorDriver(ABC):
 
     @abstractmethod
     def peaks(self) -> Peaks:
-        """Return peaks by clock rates: two operations per cycle and lane, two transfers per
-        cycle.
-        """
+        """Return peaks by clocks: two operations per cycle and lane, two transfers per cycle."""
 
     @abstractmethod
     def activate(self) -> None:
@@ -160,9 +158,7 @@ class VendorDriver(ABC):
 
     @abstractmethod
     def _capture_mode(self) -> object:
-        """Return the mode in which only unsafe calls of the capturing thread invalidate a
-        capture.
-        """
+        """Return the mode in which only unsafe calls of the same thread invalidate a capture."""
 
     def _stream_flags(self) -> tuple[int, ...]:
         """Return the arguments for creating a stream."""
@@ -241,9 +237,7 @@ class VendorDriver(ABC):
         return BlockNeeds(threads, registers, shared)
 
     def resident_blocks(self, kernel: object, threads: int) -> int:
-        """Return the number of resident blocks on the whole device; 0 without cooperative
-        launches.
-        """
+        """Return the number of resident blocks on the device; 0 without cooperative launches."""
         if not self._device.is_cooperative:
             return 0
         each = self._do(self._names.occupancy, kernel, threads, 0)

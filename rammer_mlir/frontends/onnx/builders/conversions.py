@@ -119,9 +119,7 @@ def _normal(size: Scalar, form: FloatFormat) -> Scalar:
 
 
 def _subnormal(size: Scalar, form: FloatFormat) -> Scalar:
-    """Count multiples of the smallest number; clamp first, since large numbers overflow the
-    count.
-    """
+    """Count multiples of the smallest number; clamp first, as large numbers overflow the count."""
     small = size.minimum((128 - form.bias) << 23).bitcast(F32)
     count = (small * 2.0 ** (form.bias - 1 + form.mantissa)).apply(math.RoundEvenOp)
     return count.cast(INT32).bitcast(UINT32)

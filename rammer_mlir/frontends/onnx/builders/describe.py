@@ -13,9 +13,7 @@ Facts = dict[str, TensorFact]
 
 
 def graph_facts(graph: onnx.GraphProto) -> Facts:
-    """Return shapes, element types and constant values of tensors; other kinds of values are
-    skipped.
-    """
+    """Return shapes, element types and constant values of tensors; skip other kinds of values."""
     facts: Facts = {}
     for value in (*graph.value_info, *graph.output, *graph.input):
         shape = static_shape(value)
@@ -30,9 +28,7 @@ def graph_facts(graph: onnx.GraphProto) -> Facts:
 
 
 def describe(node: onnx.NodeProto, version: int, facts: Facts) -> Node | None:
-    """Return a node's facts; None for operators of other domains, or values that are not
-    tensors.
-    """
+    """Return a node's facts; None for operators of other domains, or values without tensors."""
     names = [*filter(None, node.input), *node.output[:1]]
     if node.domain not in ONNX_DOMAINS or any(name not in facts for name in names):
         return None

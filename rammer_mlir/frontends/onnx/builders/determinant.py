@@ -10,9 +10,7 @@ from rammer_mlir.frontends.onnx.builders.structured import fetch, structured
 from rammer_mlir.frontends.onnx.builders.values import Tensor, empty
 
 _LARGEST = 8
-"""Most rows for which the elimination is unrolled; it takes about a third of their cube in
-steps.
-"""
+"""Most rows of an unrolled elimination, whose steps are about a third of the rows' cube."""
 
 
 def determinant(node: Node) -> Tensor:

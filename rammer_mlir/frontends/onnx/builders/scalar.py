@@ -157,9 +157,7 @@ class Scalar:
         return divisor.compare("eq", -1).select(-self, quotient)
 
     def remainder(self, other: Scalar | float) -> Scalar:
-        """Remainder of the division rounded towards zero; integer remainders are 0 for
-        divisor 0.
-        """
+        """Remainder of division rounded towards zero; integer remainders are 0 for divisor 0."""
         make = self._signed_choice(arith.RemSIOp, arith.RemUIOp)
         if self._divides_by(other):
             return self._binary(other, arith.RemFOp, make)
@@ -170,9 +168,7 @@ class Scalar:
         return is_float(self.dtype) or (not isinstance(other, Scalar) and other > 0)
 
     def _divided(self, divisor: Scalar, make: _Binary) -> Scalar:
-        """Divide integers with divisors 0 and -1 replaced by 1; return 0 for divisor 0, as NumPy
-        does.
-        """
+        """Divide integers with divisors 0 and -1 replaced by 1; divisor 0 gives 0, as in NumPy."""
         zero = literal(0, self.dtype)
         is_zero = divisor.compare("eq", 0)
         traps = is_zero
@@ -208,9 +204,7 @@ class Scalar:
         return self._binary(count, arith.ShLIOp, arith.ShLIOp)
 
     def shift_right(self, count: Scalar | float) -> Scalar:
-        """Arithmetic shift of signed, logical shift of unsigned integers, by less than the
-        width.
-        """
+        """Arithmetic shift of signed, logical shift of unsigned integers, below the width."""
         make = self._signed_choice(arith.ShRSIOp, arith.ShRUIOp)
         return self._binary(count, make, make)
 

@@ -105,9 +105,7 @@ def _step(number: int, places: range) -> Expr:
 
 
 def _end(end: int, step: int, size: int) -> int | None:
-    """Convert the end for Python's slices: with a negative step, an end before the first element is
-    None.
-    """
+    """Convert an end for Python's slices, where one before the first element is None."""
     return None if step < 0 and end < -size else end
 
 

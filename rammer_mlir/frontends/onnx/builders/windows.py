@@ -35,9 +35,7 @@ class Window:
 
 
 def window_of(node: Node, space: Sequence[int], kernel: Sequence[int]) -> Window:
-    """Return the window of a convolution or pooling over a space, with automatic padding
-    resolved.
-    """
+    """Return the window of a convolution or pooling over a space, resolving automatic padding."""
     rank = len(space)
     strides = tuple(node.attribute("strides") or [1] * rank)
     dilations = tuple(node.attribute("dilations") or [1] * rank)

@@ -37,9 +37,7 @@ def _quantized_attention(call: Call) -> None:
 def _attend_projected(
     call: Call, projected: str, *, mask: int, past: int, bias: int | None = None
 ) -> None:
-    """Attend with concatenated queries, keys and values; ``mask``, ``past`` and ``bias`` are input
-    numbers.
-    """
+    """Attend with concatenated queries, keys and values; other operands are input numbers."""
     heads, width = call.required("num_heads"), call.shape(1)[-1]
     sizes = call.attribute("qkv_hidden_sizes", [width // 3] * 3)
     call.expect(

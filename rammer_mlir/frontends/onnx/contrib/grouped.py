@@ -51,9 +51,7 @@ class _Past:
         return call.op("Add", self.valid, call.write.integers(*range(self.new)))
 
     def visible(self, call: Call, window: int) -> str:
-        """Write the mask of slots that each new token attends to: [batch, 1, 1, new, slots
-        + new].
-        """
+        """Write the mask of slots that new tokens attend to: [batch, 1, 1, new, slots + new]."""
         slots = np.arange(self.slots + self.new)
         is_past = call.write.constant(slots < self.slots)
         moved = call.op("Add", self.valid, call.write.constant(slots - self.slots))

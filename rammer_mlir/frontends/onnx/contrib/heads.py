@@ -12,9 +12,7 @@ from rammer_mlir.frontends.onnx.limits import MOST_ELEMENTS
 
 
 def split_heads(call: Call, value: str, heads: int) -> str:
-    """Reshape [batch, sequence, heads * size] to [batch, heads, sequence, size], unless it
-    is 4-D.
-    """
+    """Reshape [batch, sequence, heads * size] to [batch, heads, sequence, size] unless 4-D."""
     shape = call.shape_of(value)
     if len(shape) == 4:
         return value

@@ -128,9 +128,7 @@ def _scaled(call: Call, product: str, scales: tuple[str, str], bias: str) -> Non
 
 
 def _gemm(call: Call) -> None:
-    """Multiply integers minus their zero points, add an integer bias, scale, optionally
-    quantize.
-    """
+    """Multiply integers minus zero points, add an integer bias, scale, optionally quantize."""
     a, b = (_turned(call, number, name) for number, name in ((0, "transA"), (3, "transB")))
     product = call.op("MatMulInteger", *_without_last([a, b, call.find(2), call.find(5)]))
     total = call.cast(call.sum(product, call.find(6)), _FLOAT)

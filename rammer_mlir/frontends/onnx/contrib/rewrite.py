@@ -28,9 +28,7 @@ _REWRITE_FAULTS = (
 
 
 def claim_contrib(proto: onnx.ModelProto) -> None:
-    """Move nodes that ONNX Runtime's optimizer puts in ONNX's domain by mistake to its own
-    domain.
-    """
+    """Correct the domain of nodes that ONNX Runtime's optimizer puts in ONNX's by mistake."""
     names = {"SimplifiedLayerNormalization"}
     if opset(proto) < _LAYER_NORMALIZATION:
         names.add("LayerNormalization")

@@ -62,9 +62,7 @@ def _kernel(call: Call, rows: str, vectors: np.ndarray[tuple[int, int], np.dtype
 
 
 def _distances(call: Call, rows: str, vectors: np.ndarray[tuple[int, int], np.dtype[_F32]]) -> str:
-    """Write squared distances from differences; expanded products would lose near distances to
-    rounding.
-    """
+    """Write squared distances, by differences: expanded products would cancel for near vectors."""
     apart = call.op("Unsqueeze", rows, call.write.integers(1))
     difference = call.op("Sub", apart, call.write.constant(vectors))
     squares = call.op("Mul", difference, difference)

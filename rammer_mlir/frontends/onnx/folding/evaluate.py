@@ -44,9 +44,7 @@ is packed, and its filter transformed, once for all runs.
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 
 _FREE = frozenset({"ConstantOfShape", "Identity"})
-"""Large results of these operators are not stored if they are used: they take neither memory nor
-time.
-"""
+"""Operators whose large results are not stored, as they take neither memory nor time."""
 
 _MOVING = _QUANTIZATION | {
     "Cast",
@@ -149,9 +147,7 @@ class _Sweep:
     def _evaluate(
         self, node: onnx.NodeProto, values: ChainMap[str, Array], types: ChainMap[str, TensorKind]
     ) -> list[Array] | None:
-        """Return a node's results; None if they are not constant, too large, or cannot be
-        computed.
-        """
+        """Return a node's results; None if they are not constant, too large, or undefined."""
         if node.domain not in ONNX_DOMAINS or node.op_type not in EVALUATORS:
             return None
         if node.op_type in ("Shape", "Size"):

@@ -29,9 +29,7 @@ _FIXED_INPUTS: Mapping[str, tuple[int, ...]] = {
 _DECISIONS: Mapping[str, tuple[int, ...]] = {"If": (0,), "Loop": (0, 1)}
 
 _HEAVY = ("Gemm", "MatMul", "DequantizeLinear", "QuantizeLinear")
-"""Operators that parts compute although they have an evaluator, because they have enough work to
-schedule.
-"""
+"""Operators with an evaluator that parts compute anyway, because there is work to schedule."""
 
 
 def is_control_flow(node: onnx.NodeProto) -> bool:

@@ -45,9 +45,7 @@ _MOVING = (
 """Operators whose results consist of elements of their operands."""
 
 _DIRECT = ("Cast", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-"""Operators whose results contain all elements of the first operand, in order, possibly
-repeated.
-"""
+"""Operators whose results are all elements of the first operand, in order, maybe repeated."""
 
 _INDICES = ("Gather", "GatherElements")
 _CHOICES = ("Where",)
@@ -232,9 +230,7 @@ class _Analysis:
         return CONTENT_RULES[node.kind](node)
 
     def _inferred(self, node: onnx.NodeProto) -> dict[str, TensorKind]:
-        """Return the types of a node's results with a single static size for all open
-        dimensions.
-        """
+        """Return the types of a node's results with one static size for all open dimensions."""
         values = {name: self._values[name] for name in node.input if name}
         types = {n: TensorKind(v.elem_type, standing_in(v.shape)) for n, v in values.items()}
         found = {n: stand_in_content(v) for n, v in values.items()}

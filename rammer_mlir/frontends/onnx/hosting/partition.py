@@ -86,9 +86,7 @@ def partition(model: Model, *, is_repeated: bool = False) -> HostedGraph:
 
 
 def _require_progress(model: Model, hosted: HostedGraph) -> None:
-    """Refuse a partition into the unpadded model itself, which would leave the same sizes
-    unknown.
-    """
+    """Refuse a partition into the unpadded model itself, whose sizes would stay unknown."""
     steps, parts = hosted.program.steps, hosted.parts
     computes = [step for step in steps if isinstance(step, Compute) and step.padding is None]
     is_whole = len(computes) == len(steps) == 1 and not parts[0].shape_values

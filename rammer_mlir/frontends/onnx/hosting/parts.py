@@ -80,9 +80,7 @@ class PartMaker:
         return sorted(free_names(body) - constants)
 
     def elementwise_weights(self, body: onnx.GraphProto) -> list[str]:
-        """Return the captured large constants that a subgraph uses only in elementwise
-        operators.
-        """
+        """Return captured large constants that a subgraph uses only in elementwise operators."""
         weights = free_names(body) & self._model.weights.keys()
         for node in body.node:
             if node.domain not in ONNX_DOMAINS or node.op_type not in ELEMENTWISE:
@@ -151,9 +149,7 @@ class PartMaker:
 
 
 def _give_outputs_nodes(graph: onnx.GraphProto) -> None:
-    """Add Identity nodes for outputs that are inputs or occur twice, so that each has a
-    producer.
-    """
+    """Add Identity nodes for outputs that are inputs or repeated, so each has a producer."""
     computed = {name for node in graph.node for name in node.output}
     seen: set[str] = set()
     for value in graph.output:

@@ -25,9 +25,7 @@ from rammer_mlir.frontends.onnx.model import Model, names_used_by
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, static_shape, value_infos
 
 _SMALL = 4096
-"""Most elements of all operands and results of nodes that the host evaluates to determine
-shapes.
-"""
+"""Most elements of operands and results of a node that the host evaluates for shapes."""
 
 _INTEGERS = frozenset(
     (onnx.TensorProto.INT32, onnx.TensorProto.INT64, onnx.TensorProto.BOOL, onnx.TensorProto.UINT8)

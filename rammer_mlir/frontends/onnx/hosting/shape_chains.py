@@ -60,9 +60,7 @@ class ShapeChains:
         return None if len(behind) < len(chains) else {number}.union(*behind)
 
     def _is_shaped(self, name: str, given: set[str]) -> bool:
-        """Whether taking the value as an input adds no sizes that a part does not already depend
-        on.
-        """
+        """Whether a part with this value as an input depends on no additional sizes."""
         if name not in self._types or not self._types[name].type.HasField("tensor_type"):
             return False
         tensor = self._types[name].type.tensor_type

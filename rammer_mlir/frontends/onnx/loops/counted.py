@@ -126,9 +126,7 @@ def _take_elements(
 def _replace_counter(
     graph: onnx.GraphProto, loop: onnx.GraphProto, used: set[str], steps: int, write: NodeWriter
 ) -> Mapping[Source, onnx.ValueInfoProto]:
-    """Replace a body's uses of the iteration number by an element, and of the condition by a
-    constant.
-    """
+    """Replace a body's iteration number by an element, and its condition by a constant."""
     number, condition = loop.input[:2]
     if condition.name in used:
         shape = [1] * len(condition.type.tensor_type.shape.dim)
