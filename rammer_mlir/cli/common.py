@@ -101,12 +101,12 @@ def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
     gives 130, another ending signal 128 plus its number, a closed output pipe 1. With ``debug`` a
     traceback is printed first.
     """
-    if sys.stderr is None:  # so it is where the shell closed it: messages go nowhere
+    if sys.stderr is None:  # closed by the shell: discard messages
         sys.stderr = Path(os.devnull).open("w")
     try:
         with _ending_in_order(), told_if_missing(), shown_in_one_line(RammerWarning):
             code = tool()
-        if sys.stdout is not None:  # it is where the shell closed it
+        if sys.stdout is not None:  # None if the shell closed it
             with _standard_output():
                 pass
         return code
@@ -233,7 +233,7 @@ def read_input(name: str) -> bytes:
         OptionError: if the file cannot be read.
     """
     if name == STREAM:
-        if sys.stdin is None:  # so it is where the shell closed it
+        if sys.stdin is None:  # closed by the shell
             raise OptionError("cannot read standard input: it is closed; name a file")
         return sys.stdin.buffer.read()
     try:

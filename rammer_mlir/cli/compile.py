@@ -138,7 +138,7 @@ def _check_outputs(options: argparse.Namespace) -> None:
     if options.sign is not None:
         if options.emit is not None:
             raise OptionError("--sign: expected an artifact to be written; leave --emit out")
-        signer_of(options.sign)  # a key that is none is found before the model is compiled
+        signer_of(options.sign)  # refuse invalid keys before compiling
     if options.emit is not None and (options.timeline is not None or options.explain):
         name = "--explain" if options.explain else "--timeline"
         raise OptionError(f"{name}: expected a whole compilation; leave --emit out")

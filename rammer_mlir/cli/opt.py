@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _opt(arguments: Sequence[str]) -> int:
     parser = opt_parser()
     if any(argument.lstrip("-").startswith("print-completion") for argument in arguments):
-        for kind in ALL_PASSES:  # else each flag that is no option is one
+        for kind in ALL_PASSES:  # otherwise unknown flags are passes
             parser.add_argument(f"--{kind.name}", help=help_line(kind))
     options, flags = parser.parse_known_args(normalized(arguments, parser, BARE_VALUES))
     with shown_on_stderr(options.verbose, quiet=options.quiet):

@@ -365,7 +365,7 @@ def _check_compiled_so(
         if name not in has:
             known = ", ".join(f"'{known}'" for known in has) or "none"
             raise OptionError(f"--shape {name}: expected one of the inputs, {known}")
-        if not isinstance(executable, OpenModel):  # whose program the shape chooses
+        if not isinstance(executable, OpenModel):  # shapes select its program instead
             wanted.append((f"--shape {name}", shape, has[name]))
     for option, value, found in wanted:
         if value != found:

@@ -159,7 +159,7 @@ class CachedCompiler:
 
     def of_part(self, given: Given, number: int) -> CachedCompiler:
         """Return a compiler for a part of the model's host program, for given shapes."""
-        if self.known.programs is None:  # parts of one model may have equal code
+        if self.known.programs is None:  # parts of a model may have equal code
             self.known = replace(self.known, programs=KnownCode[tuple[bytes, ...]]())
         part = copy.copy(self)
         if self._digest is not None:

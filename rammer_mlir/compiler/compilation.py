@@ -383,7 +383,7 @@ class Compilation:
         own = self.schedule()
         with self.module.context, ir.Location.unknown():
             runs = [(options.policy, own.builder.graph(), own.plan)]
-        if options.fold_to:  # what is executed here is not what the device would execute
+        if options.fold_to:  # the folded program is not the device's
             runs, policies = [], (options.policy, *policies)
         device = self._device()
         for name in policies:

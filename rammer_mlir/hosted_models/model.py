@@ -119,7 +119,7 @@ class HostedModel(ComposedModel):
         given = {t.name: _host_value(feeds[t.name]) for t in self._signature.inputs}
         found = dict(zip(self.program.outputs, self._interpreter.run(given), strict=True))
         for name, value in found.items():
-            if name not in self._fresh:  # it may be an input's memory
+            if name not in self._fresh:  # it may alias an input
                 found[name] = _copied(value)
         return found if out is None else found | _written(found, out)
 
@@ -127,7 +127,7 @@ class HostedModel(ComposedModel):
         """Check names, dtypes and shapes against the signature, unless the last run had these."""
         try:
             key = [(name, value.shape, value.dtype) for name, value in feeds.items()]
-        except AttributeError:  # a sequence, or what is no array
+        except AttributeError:  # a sequence, or not an array
             key = []
         if not key or key != self._checked:
             shapes_of(self._signature, feeds)

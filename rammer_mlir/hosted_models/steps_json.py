@@ -175,7 +175,7 @@ def _read(found: Json, arrays: ArrayReader) -> Step:
     results = tuple(found["results"])
     if kind == "compute":
         # Artifacts of earlier versions lack this key.
-        padding = found.get("padding")  # which older files have not
+        padding = found.get("padding")
         read = None if padding is None else _read_padding(padding)
         return Compute(_read_call(found["call"]), results, read, found.get("obstacle", ""))
     if kind == "evaluate":

@@ -106,7 +106,7 @@ class CompiledFunction:
             model = rammer_mlir.compile(lowered, **self._options)
             self._compiled[key] = cast("RunnableModel", model), lowered.out_tree
             while len(self._compiled) > self._limit:
-                self._compiled.popitem(last=False)  # its threads end with its last run
+                self._compiled.popitem(last=False)  # do not close: a run may still use it
         self._compiled.move_to_end(key)
         return self._compiled[key]
 

@@ -57,11 +57,11 @@ def _dtype(value: Any) -> np.dtype[Any] | None:
     if isinstance(value, np.ndarray):
         return value.dtype
     if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return None  # on a device
+        return None  # device arrays are checked by the run
     try:
         return np.asarray(value).dtype
     except ValueError:
-        return None  # no array, which its shape says
+        return None  # _shape reports that it is not an array
 
 
 def _shape(value: Any) -> Shape | None:

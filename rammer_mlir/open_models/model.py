@@ -139,11 +139,10 @@ class OpenModel(ComposedModel):
         try:
             if not self._signature.shape_values:
                 return entry.model.run(feeds, out)
-            # Shape values are constants of the specialisation.
             # Shape values are constants of the specialization, so its program has no such inputs.
             return entry.model.run({name: feeds[name] for name in self._read}, out)
         except InputError:
-            shapes_of(self._signature, feeds)  # says more, if it is the inputs
+            shapes_of(self._signature, feeds)  # gives a better message if the inputs are wrong
             raise
         finally:
             self._pool.release(entry)

@@ -72,7 +72,7 @@ class Pool:
         if entry is not None:
             return entry
         with self._making:
-            entry = self.find(key)  # another thread may have made it
+            entry = self.find(key)  # another thread may have compiled it
             if entry is None:
                 entry = self._keep(key, Entry(self._make(key), users=1))
         return entry
@@ -80,7 +80,7 @@ class Pool:
     def _keep(self, key: Key, entry: Entry) -> Entry:
         with self._lock:
             dropped: list[Entry] = []
-            if self._is_closed:  # meanwhile
+            if self._is_closed:  # closed by another thread meanwhile
                 entry.is_dropped = True
             else:
                 self._entries[key] = entry

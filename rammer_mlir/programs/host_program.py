@@ -66,7 +66,7 @@ class Evaluate:
 
     name: str
     kind: str
-    attributes: Mapping[str, Any]  # each of the type that the operator says
+    attributes: Mapping[str, Any]  # types follow the operator's schema
     operands: tuple[str, ...]
     results: tuple[str, ...]
 

@@ -94,7 +94,7 @@ class _CompiledGraph:
                 self._models[key] = None
                 self._tell(str(error))
             while len(self._models) > self._kept:
-                self._models.popitem(last=False)  # its threads end with its last run
+                self._models.popitem(last=False)  # do not close: a run may still use it
         self._models.move_to_end(key)
         return self._models[key]
 

@@ -217,7 +217,7 @@ class Executable(CompiledModel):
         """Run once and return the timeline of each vEU, under a title for readers."""
         inputs = check_inputs(self.signature, feeds)
         outputs = check_outputs(self.signature, {}, inputs)
-        self.prepare()  # which may put another program in place
+        self.prepare()  # may switch to the fallback
         recorder = Recorder(self._image)
         self._execute(inputs, outputs, recorder)
         return recorder.timeline(title)
@@ -262,7 +262,7 @@ class Executable(CompiledModel):
             bound = nullcontext() if self._cores is None else caller_on(self._cores[0])
             with bound:
                 taken = pool.repeat(code.entry, context.address, address_of(found))
-            del moves  # which native code has read
+            del moves  # native code has read them
             if code.status is not None:
                 check_status(code.status, self._image, self._modules)
             return taken

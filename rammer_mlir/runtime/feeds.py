@@ -150,6 +150,6 @@ def _random(spec: TensorSpec, generator: np.random.Generator) -> Array:
         return generator.integers(0, 2, spec.shape).astype(spec.dtype)
     if spec.dtype.kind in "iu":
         return generator.integers(0, 8, spec.shape).astype(spec.dtype)
-    if "int" in spec.dtype.name:  # of 2 or 4 bits, which NumPy does not count among the integers
+    if "int" in spec.dtype.name:  # int2 and int4 have another kind in NumPy
         return generator.integers(0, 2, spec.shape).astype(spec.dtype)
     return generator.standard_normal(spec.shape).astype(spec.dtype)

@@ -31,7 +31,7 @@ def readable(value: Any, what: str) -> Any:
         if found.is_dense and found.dtype is not None:
             return _array(found, found.dtype)
     except BufferError:
-        pass  # read-only memory, which only the newer form can describe
+        pass  # read-only memory needs the newer DLPack version
     try:
         return np.from_dlpack(value)
     except (BufferError, RuntimeError) as error:
@@ -82,7 +82,7 @@ def _kept(value: object, what: str, error: Exception) -> InputError:
 def _array(found: Borrowed, dtype: np.dtype[np.generic]) -> Array:
     size = int(np.prod(found.shape)) * dtype.itemsize
     memory: Any = (ctypes.c_byte * size).from_address(found.address or ctypes.addressof(_NOTHING))
-    memory.owner = found.owner  # the array keeps its memory, and this the tensor
+    memory.owner = found.owner  # array -> memory -> tensor keeps the owner alive
     return np.frombuffer(memory, np.uint8).view(dtype).reshape(found.shape)
 
 

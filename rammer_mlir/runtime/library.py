@@ -25,7 +25,7 @@ class SharedLibrary:
         self._library = ctypes.CDLL(path)
         handle: int = self._library._handle  # pyright: ignore[reportPrivateUsage]
         unmapping = weakref.finalize(self, _dlclose, handle)
-        unmapping.atexit = False  # a daemon thread may run its code until the process ends
+        unmapping.atexit = False  # daemon threads may run its code at exit
 
     def address(self, symbol: str) -> int:
         """Return the address of an exported function.

@@ -60,7 +60,7 @@ def _executable(path: Path, image: CpuImage, found: Artifact) -> Executable:
                 "the model again"
             ) from error
 
-    code = found.code  # the rest of the artifact need not stay
+    code = found.code  # do not keep the rest of the artifact alive
     native = native_code(address_of, library, image)
     return Executable(image, native, lambda: code, found.stats)
 

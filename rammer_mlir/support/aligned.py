@@ -13,7 +13,7 @@ ALIGNMENT = 64
 
 
 _addressof = ctypes.addressof
-_from_buffer: Any = ctypes.c_byte.from_buffer  # takes any writable memory, arrays too
+_from_buffer: Any = ctypes.c_byte.from_buffer  # accepts any writable buffer
 
 
 def aligned_bytes(size: int) -> NDArray[np.uint8]:

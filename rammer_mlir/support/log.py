@@ -79,7 +79,7 @@ class ProgressLine(logging.Handler):
                 width = shutil.get_terminal_size().columns - 1
                 self._write(_CLEAR + record.getMessage()[:width])
         except OSError:
-            return  # a terminal that is gone ends no compilation
+            return  # a lost terminal must not end a compilation
 
     def close(self) -> None:
         """Clear the line."""
@@ -109,7 +109,7 @@ def shown_on_stderr(
         explain_cache: write at least the messages of the cache.
     """
     handler: logging.Handler
-    if sys.stderr is None:  # it is where the shell closed it
+    if sys.stderr is None:  # closed by the shell
         yield
         return
     if shown or explain_cache:

@@ -15,7 +15,7 @@ def path_of(given: object, what: str) -> Path:
         OptionError: if it is not a path, is empty, or has an invalid character.
     """
     try:
-        path = Path(cast(str, given))  # refuses what is no path
+        path = Path(cast(str, given))  # raises a TypeError unless it is a path
     except TypeError:
         path = None
     if path is None or given == "" or "\0" in str(path):

@@ -269,7 +269,7 @@ def _all_offers() -> Mapping[str, Offers]:
         try:
             found = [e for e in distribution.entry_points if e.group.startswith(_GROUPS)]
             package = distribution.name if found else ""
-        except Exception:  # what a package's broken files raise is not specified
+        except Exception:  # broken metadata may raise any type
             continue
         for entry in found:
             groups.setdefault(entry.group, {}).setdefault(entry.name, {}).setdefault(package, entry)

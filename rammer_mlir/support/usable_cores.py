@@ -41,7 +41,7 @@ def _groups(process: Path) -> Iterator[Path]:
     try:
         lines = (process / "cgroup").read_text().splitlines()
         mounts = (process / "mountinfo").read_text().splitlines()
-    except OSError:  # without /proc, nothing says that there is a limit
+    except OSError:  # without /proc, assume no limit
         return
     paths = {names: path for _, names, path in (line.split(":", 2) for line in lines)}
     for mount in mounts:
@@ -70,6 +70,6 @@ def _quota(folder: Path) -> float | None:
             return None if quota == "max" else int(quota) / int(period)
         quota = (folder / "cpu.cfs_quota_us").read_text()
         period = (folder / "cpu.cfs_period_us").read_text()
-    except OSError:  # the root group has no limit, and so no such files
+    except OSError:  # the root group has no such files
         return None
     return int(quota) / int(period) if int(quota) > 0 else None

@@ -36,7 +36,7 @@ def shown_in_one_line(category: type[Warning]) -> Generator[None]:
     ) -> None:
         if not issubclass(kind, category):
             before(message, kind, filename, lineno, file, line)
-        elif sys.stderr is not None:  # it is where the shell closed it
+        elif sys.stderr is not None:  # None if the shell closed it
             print("warning:", " ".join(str(message).split()), file=sys.stderr)
 
     warnings.showwarning = show

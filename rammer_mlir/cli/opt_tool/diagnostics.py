@@ -58,7 +58,7 @@ def _place_of_error(error: RammerError) -> Place:
 
 def place_of(location: ir.Location) -> Place:
     """Return the first file location within a location."""
-    if type(location) is ir.Location:  # in diagnostics the bindings leave out the subclass
+    if type(location) is ir.Location:  # in diagnostics the bindings return the base class
         location = ir.Location.from_attr(location.attr, location.context)
     if isinstance(location, ir.FileLineColLoc):
         return Place(location.filename, location.start_line, location.start_col)

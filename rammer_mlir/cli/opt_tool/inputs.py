@@ -63,7 +63,7 @@ def _split(text: str, marker: str) -> list[Chunk]:
     for number, line in enumerate(text.split("\n")):
         if line.startswith(marker):
             chunks.append("\n".join(part))
-            part = [""] * (number + 1)  # lines keep their numbers
+            part = [""] * (number + 1)  # padding keeps line numbers
         else:
             part.append(line)
     return [*chunks, "\n".join(part)]

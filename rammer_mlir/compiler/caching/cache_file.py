@@ -300,7 +300,7 @@ def _find_all(database: sqlite3.Connection, level: str, keys: Sequence[str]) -> 
         if row is not None:
             found[key] = row[1]
             used.append((row[0],))
-    with contextlib.suppress(sqlite3.OperationalError), database:  # they are found all the same
+    with contextlib.suppress(sqlite3.OperationalError), database:  # the update is optional
         database.executemany(
             "UPDATE entries SET used = (SELECT max(used) + 1 FROM entries) WHERE number = ?", used
         )

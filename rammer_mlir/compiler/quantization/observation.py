@@ -74,7 +74,6 @@ class Observer:
         """
         # The options import the stages, one of which observes; a module-level import would be a
         # cycle.
-        # Options know the stages of a compilation, one of which observes.
         from rammer_mlir.compiler.options import check_options
 
         run_pipeline(module, "builtin.module(rtask-inline-regions,canonicalize,cse)")

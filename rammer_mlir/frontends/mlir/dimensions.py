@@ -27,7 +27,7 @@ def bind_dimensions(module: ir.Module, function: ir.OpView, shapes: Sequence[Sha
         for number, shape in zip(input_positions(function), shapes, strict=True):
             argument = block.arguments[number]
             if not isinstance(argument.type, ir.RankedTensorType):
-                continue  # a scalar
+                continue  # scalars have no dimensions
             old = argument.type
             if old.has_static_shape:
                 continue

@@ -76,7 +76,7 @@ def _with_place(error: PassError, file: str) -> str:
 
 def place_text(location: ir.Location, name: str) -> str:
     """Format a location as ``FILE:LINE:COLUMN``; ``name`` stands for the parsed text."""
-    if type(location) is ir.Location:  # in diagnostics the bindings leave out the subclass
+    if type(location) is ir.Location:  # in diagnostics the bindings return the base class
         location = ir.Location.from_attr(location.attr, location.context)
     if isinstance(location, ir.NameLoc):
         return f"{place_text(location.child_loc, name)} ({location.name_str})"

@@ -50,7 +50,7 @@ def _is_type_for(name: str, element: ir.Type) -> bool:
     except (TypeError, AttributeError):
         return False
     if own is None or named == own:
-        return True  # an unsupported element is refused for itself
+        return True  # unsupported elements are refused elsewhere
     integers = np.issubdtype(named, np.integer) and np.issubdtype(own, np.integer)
     return bool(integers and named.itemsize == own.itemsize)
 

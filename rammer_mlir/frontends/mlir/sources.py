@@ -119,7 +119,7 @@ def _source_of_file(path: Path) -> MlirSource | None:
             content = file.read() if is_mlir else b""
     except (OSError, ValueError) as error:
         if path.suffix not in SUFFIXES:
-            return None  # the front end that it is for says what is wrong
+            return None  # another front end reports the error
         reason = getattr(error, "strerror", None) or error
         raise ModelError(f"cannot read '{path}': {reason}") from error
     if not is_mlir:

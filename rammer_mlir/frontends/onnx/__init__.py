@@ -67,7 +67,7 @@ def import_model(
     model = source.copy() if isinstance(source, Model) else load(source)
     fixed = fix_inputs(model, shapes or {}, dims or {}, wording)
     if fixed.signature.is_open:
-        refuse_whatever_the_sizes(model)  # sizes would not mend that
+        refuse_whatever_the_sizes(model)  # errors that no sizes resolve
     require_fixed(fixed.signature, wording)
     with paused_collector(len(model.graph.node) >= _MANY_NODES):
         return import_prepared(prepare(model))
@@ -110,7 +110,7 @@ def import_open(source: Model, *, is_repeated: bool = False) -> HostedGraph | No
         if not needs_host(folded.model):
             return None
         graph = partition(folded.model, is_repeated=is_repeated)
-    except RammerError:  # sizes may mend it, or their messages say more
+    except RammerError:  # sizes may resolve it, or give a better message
         return None
     computes = [step for step in graph.program.steps if isinstance(step, Compute)]
     of_any_size = [

@@ -114,7 +114,7 @@ class _Folding:
             return None
         scale, bias, mean, variance = parameters
         epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
-        with np.errstate(invalid="ignore", divide="ignore"):  # NaN, as the operator itself gives
+        with np.errstate(invalid="ignore", divide="ignore"):  # keep NaN, as the operator does
             scale = scale / np.sqrt(variance + epsilon)
         return _Affine(node.input[0], scale, bias - mean * scale)
 

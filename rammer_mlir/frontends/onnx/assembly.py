@@ -161,7 +161,7 @@ class _Assembly:
             if fact is not None and fact.value is None:
                 node.operands[number] = self._values[proto.input[number]].value
         if all(fact is None or 0 in fact.shape for fact in node.outputs):
-            return self._empty_results(proto)  # without elements there is nothing to compute
+            return self._empty_results(proto)  # results without elements need no code
         try:
             built = builder(node)
         except ElementTypeError as error:

@@ -45,7 +45,7 @@ def model_digest(source: Source) -> str | None:
         with Path(given).open("rb") as file:
             return _content_digest(file, (*folders, Path(given).parent))
     except (OSError, DecodeError, EncodeError, ValueError):
-        return None  # the compiler says what is wrong
+        return None  # the compiler reports the error
 
 
 def _digest_with_memory(given: ModelWithData) -> str:
@@ -63,7 +63,7 @@ def _content_digest(file: IO[bytes], folders: Folders) -> str:
         file.seek(0)
         while part := file.read(_PART):
             found.update(part)
-    if not folders:  # where external data could be
+    if not folders:  # no external data is possible
         return found.hexdigest()
     return _with_data(found, onnx.ModelProto.FromString(content), folders)
 

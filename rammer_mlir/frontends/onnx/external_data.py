@@ -98,7 +98,7 @@ def _path_beneath(folders: Folders, location: str) -> Path:
     root = next((root for root in roots if os.path.lexists(root / place)), roots[0])
     try:
         path = (root / place).resolve(strict=True)
-    except RuntimeError as error:  # links in a circle
+    except RuntimeError as error:  # a cycle of links
         raise ValueError(f"{shown} is a link to itself") from error
     if not any(path.is_relative_to(root) for root in roots):
         raise ValueError(f"{shown} is a link to another folder")

@@ -100,7 +100,7 @@ def _expand(
 
 
 def _definition(
-    schema: Any,  # An onnx.defs.OpSchema, whose stub lacks what is asked for here.
+    schema: Any,  # an onnx.defs.OpSchema, whose stub is incomplete
     node: onnx.NodeProto,
     version: int,
     types: Mapping[str, onnx.TypeProto],

@@ -73,7 +73,7 @@ def _dimension(
     if dim.HasField("dim_value"):
         return dim.dim_value
     symbol = dim.dim_param or f"{name}[{position}]"
-    while not dim.dim_param and symbol in taken:  # the model has that name for another dimension
+    while not dim.dim_param and symbol in taken:  # the model uses this name for another dimension
         symbol += "'"
     return symbol
 
@@ -81,7 +81,7 @@ def _dimension(
 def _dtype(elem_type: int) -> np.dtype[np.generic] | None:
     try:
         return dtype_of(elem_type)
-    except (KeyError, ValueError, TypeError):  # undefined, which is refused later
+    except (KeyError, ValueError, TypeError):  # undefined types are refused later
         return None
 
 

@@ -158,7 +158,7 @@ def _problems(graph: onnx.GraphProto) -> Iterator[Refusal]:
 def _problems_of(node: onnx.NodeProto) -> Iterator[Refusal]:
     counts = node.op_type == "TfIdfVectorizer" and counts_integers(node)
     if has_rule(node) or is_inlined_preview(node) or counts:
-        return  # it is written out where its shapes are known, or refused then
+        return  # rewritten, or refused, once shapes are known
     if node.domain not in ONNX_DOMAINS:
         yield _foreign(node)
     elif node.op_type in _REASON_OF:

@@ -61,9 +61,9 @@ def source_of(given: object) -> PlainSource:
         return bytes(given)
     if hasattr(given, "read"):
         return _content(given)
-    ir = sys.modules.get("onnx_ir")  # there is none of its models before somebody imports it
+    ir = sys.modules.get("onnx_ir")  # no models exist before its import
     try:
-        inner = getattr(given, "model", given)  # that of torch's ONNXProgram
+        inner = getattr(given, "model", given)  # unwraps torch's ONNXProgram
         if ir is not None and isinstance(inner, ir.Model):
             return with_data(cast("onnx_ir.Model", inner))
         proto = getattr(given, "model_proto", None)
@@ -89,7 +89,7 @@ def _content(file: object) -> bytes:
         raise ModelError(f"expected a binary file, found {shown}; open it with mode 'rb'")
     try:
         found: object = file.read()  # type: ignore[attr-defined]
-    except (OSError, ValueError) as error:  # the latter where it is closed
+    except (OSError, ValueError) as error:  # a ValueError if it is closed
         raise ModelError(f"cannot read {shown}: {first_line(error)}") from error
     if not isinstance(found, bytes | bytearray | memoryview):
         kind = type(found).__name__

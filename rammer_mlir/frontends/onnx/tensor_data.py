@@ -76,7 +76,7 @@ def content_and_places(file: IO[bytes]) -> tuple[bytes, DataPlaces]:
     try:
         if file.seek(0, os.SEEK_END) >= WORTH_SPLITTING:
             return split(file)
-    except (NotPlainError, OSError):  # the latter where it is a pipe
+    except (NotPlainError, OSError):  # an OSError if it is a pipe
         pass
     places: Mapping[int, Place] = {}
     if file.seekable():

@@ -39,7 +39,7 @@ def static_dims(tensor: onnx.TypeProto.Tensor) -> list[int] | None:
     if not tensor.HasField("shape"):
         return None
     sizes: list[int] = []
-    for dim in tensor.shape.dim:  # called for each value many times
+    for dim in tensor.shape.dim:  # a hot loop
         size = dim.dim_value
         if not size and not dim.HasField("dim_value"):
             return None

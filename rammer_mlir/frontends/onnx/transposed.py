@@ -108,7 +108,7 @@ class _Transposed:
 
     def decompose(self) -> list[onnx.NodeProto]:
         if not self._w[0]:
-            self._finish(self._without_taps(self._out[2:]))  # nothing is added up
+            self._finish(self._without_taps(self._out[2:]))  # no taps: only the bias is left
             return self._write.nodes
         phases = [
             [

@@ -34,7 +34,7 @@ def main() -> int:
 def _serve(content: bytes, answers: IO[bytes]) -> None:
     try:
         status, answer = OK, import_graph(onnx.ModelProto.FromString(content))
-    except Exception as error:  # the importer raises whatever it meets
+    except Exception as error:  # the importer raises any type
         status, answer = FAILED, _one_line(error).encode()
     answers.write(HEADER.pack(status, len(answer)) + answer)
     answers.flush()

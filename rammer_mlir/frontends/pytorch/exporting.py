@@ -33,7 +33,7 @@ def exported_program(model: object, inputs: object, dynamic_shapes: object) -> A
         args, kwargs = example_arguments(inputs)
         program = _exported(cast("Any", model), args, kwargs, dynamic_shapes)
     if _mutates(program):
-        program = program.run_decompositions({})  # functional: what is left shows in the signature
+        program = program.run_decompositions({})  # after this, the signature lists all mutations
         _refuse_mutation(program)
     return program
 

@@ -19,7 +19,7 @@ class DeviceMemory:
         self.num_bytes = num_bytes
         self.address = driver.allocate(max(num_bytes, 1))
         self._release = weakref.finalize(self, _free, driver, self.address)
-        self._release.atexit = False  # the driver gives everything back when the process ends
+        self._release.atexit = False  # the driver frees all memory at exit
 
     def free(self) -> None:
         """Free the memory now."""

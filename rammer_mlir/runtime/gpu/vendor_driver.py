@@ -294,7 +294,7 @@ class VendorDriver(ABC):
         event = self._do(self._names.create_event, *self._event_flags(timed=False))
         self._do(self._names.record_event, event, before)
         self._do(self._names.await_event, after, event, 0)
-        self._do(self._names.destroy_event, event)  # the driver keeps it until the wait is done
+        self._do(self._names.destroy_event, event)  # the driver defers this until the wait is done
 
     def synchronize(self, stream: object) -> None:
         """Wait until all work of a stream is done."""

@@ -47,7 +47,7 @@ class Node:
     name: str
     op_type: str
     opset: int
-    attributes: dict[str, Any]  # each of the type that its operator says
+    attributes: dict[str, Any]  # types follow the operator's schema
     inputs: list[TensorFact | None]
     outputs: list[TensorFact | None]
     operands: dict[int, ir.Value] = field(default_factory=dict[int, ir.Value])

@@ -173,7 +173,7 @@ def _position(x: Tensor, axis: int, largest: bool, last: bool) -> Reduced:
     def matching(x: Scalar, best: Scalar, position: Scalar) -> Scalar:
         same = x.compare("eq", best)
         if is_float(x.dtype):
-            same = same | x.compare("ne", x)  # a NaN is what both maximum and minimum give
+            same = same | x.compare("ne", x)  # maximum and minimum propagate NaN
         return same.select(position, literal(-1 if last else length, INT64))
 
     places = pointwise(

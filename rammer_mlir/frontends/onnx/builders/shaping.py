@@ -133,7 +133,7 @@ def _pad(node: Node) -> Tensor:
     if mode == "constant" and value is not None:
         border = value.reshape(-1)[0].item()
         kept = (n + min(a, 0) + min(b, 0) for n, a, b in zip(x.shape, low, high, strict=True))
-        if min(kept, default=0) < 0:  # more is taken off than there is
+        if min(kept, default=0) < 0:  # the crop exceeds the extent
             return full(node.out().shape, border, x.dtype)
         cropped = _crop(x, low, high)
         return pad(cropped, [max(n, 0) for n in low], [max(n, 0) for n in high], border)

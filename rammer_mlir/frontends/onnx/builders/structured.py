@@ -207,7 +207,7 @@ def reduce(
         The result without the axes, and the source's dimension of each of its dimensions.
     """
     kept = [axis for axis in range(source.rank) if axis not in axes]
-    if not axes:  # a scalar, or nothing to be reduced: no loop would pass on what was combined
+    if not axes:  # no reduction loop
         wide = source.dtype if dtype is None else dtype
         return Reduced(
             pointwise(lambda v: body(v, literal(initial, wide)), source, dtype=wide), kept

@@ -231,7 +231,7 @@ def _compute(
             operation = Operation(node.op_type, attributes_of(node), given, len(node.output))
             found = EVALUATORS[node.op_type](operation)
     except (NotFoldableError, ArithmeticError, LookupError, MemoryError, TypeError, ValueError):
-        return None  # the rule of the node says what is wrong with it
+        return None  # the node's rule reports the error
     if len(found) != len(node.output):
         return None
     pairs = zip(node.output, found, strict=True)

@@ -42,7 +42,7 @@ def simplify(model: Model) -> Model:
             # Not the whole optimizer: its rewrite rules take quadratic time in the size of the
             # graph.
             fold_constants_ir(graph_model, onnx_shape_inference=False, should_fold=lambda _: False)
-        except RuntimeError:  # it expects constants of sequences where there are none
+        except RuntimeError:  # it assumes that sequences are constant
             graph_model = _read(model)
         clean_up(graph_model)
     weights = _take_weights(graph_model.graph)

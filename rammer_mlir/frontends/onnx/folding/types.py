@@ -93,7 +93,7 @@ def infer_node(
             opset_imports=[helper.make_opsetid("", version)],
         )
     except _REFUSALS:
-        return {}  # inference of the whole graph says what is wrong
+        return {}  # inference of the whole graph reports the error
     return {name: TensorKind.of_type(kind) for name, kind in found.items()}
 
 

@@ -65,7 +65,7 @@ class SizeBounds:
         try:
             return rule(known, constants, attributes_of(node))
         except (IndexError, LookupError, TypeError, ValueError):
-            return None  # no constant where the rule needs one
+            return None  # an operand that the rule needs is not constant
 
 
 def _smaller(one: Bounds | None, other: Bounds) -> Bounds:
@@ -98,7 +98,7 @@ def _total(sizes: Sequence[int | None]) -> int | None:
 
 
 _Constants = Sequence[Array | None]
-_Attributes = Mapping[str, Any]  # each of the type that the operator says
+_Attributes = Mapping[str, Any]  # types follow the operator's schema
 _Rule = Callable[[list[Bounds], _Constants, _Attributes], Bounds | None]
 
 

@@ -36,7 +36,7 @@ def infer_loops(model: Model, infer: Callable[[Model], Model]) -> Model:
         if node.op_type != "Loop" or node.domain not in ONNX_DOMAINS:
             continue
         found = _results(model, node, infer)
-        if not found and is_news:  # it may be after another loop
+        if not found and is_news:  # it may depend on a previous loop
             model, is_news = infer(model), False
             found = _results(model, node, infer)
         is_news = _declare(model.graph, found) or is_news

@@ -30,7 +30,7 @@ class PaddedNode:
     """
 
     kind: str
-    attributes: Mapping[str, Any]  # each of the type that the operator says
+    attributes: Mapping[str, Any]  # types follow the operator's schema
     operands: Sequence[PartValue | None]
     inferred: Sequence[tuple[int, ...]]
     demands: Demands

@@ -198,7 +198,7 @@ class Demands:
             raise DependentRowsError
         names = indices.sources - {""}
         if isinstance(dim, Padded):
-            if "" in indices.sources:  # a negative constant among them
+            if "" in indices.sources:  # some are negative constants
                 raise DependentRowsError
             self.indices |= names
         elif indices.is_padded:

@@ -192,7 +192,7 @@ class _Partition:
             is_repeated: whether it is the body of a loop, or within one.
         """
         captured = self._maker.captured(body)
-        if is_repeated:  # bodies that differ in such weights alone are one part
+        if is_repeated:  # shares parts of bodies that differ only in these
             captured += self._maker.elementwise_weights(body)
         model = self._maker.of_subgraph(body, inputs, captured)
         part = Part(model, (), is_repeated, is_eager=False)

@@ -128,7 +128,7 @@ class PartMaker:
         if name in self._types:
             value.type.CopyFrom(self._types[name].type)
             for dim in value.type.tensor_type.shape.dim:
-                dim.ClearField("dim_param")  # inference's own names
+                dim.ClearField("dim_param")  # names made up by inference
         return value
 
     def _finished(self, graph: onnx.GraphProto, used: set[str]) -> Model:

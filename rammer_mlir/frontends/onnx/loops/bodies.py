@@ -95,7 +95,7 @@ class Body:
         types = {**self._around.types, **declared, **dict(zip(names, inputs, strict=True))}
         values = {**self._around.values, **self._constants}
         for node in self.graph.node:
-            for name in node.output:  # a value around the body may have the same name
+            for name in node.output:  # it may shadow a value around the body
                 types.pop(name, None)
             types.update({name: known[name] for name in node.output if name in known})
             types.update(infer_node(node, self._around.opset, types, values))

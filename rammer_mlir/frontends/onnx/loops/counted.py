@@ -58,7 +58,7 @@ def write_scan(
     sources |= _replace_counter(graph, body.graph, names, steps, write)
     for value, state in zip(graph.input, node.input[2:], strict=True):
         value.CopyFrom(_declared(value.name, around.types[state]))
-    for value in graph.output:  # inference knows less: no constants around a body
+    for value in graph.output:  # inference ignores constants around a body
         if value.name in types and types[value.name].is_static:
             value.CopyFrom(_declared(value.name, types[value.name]))
     shortened = {_shortened(s, around.types, steps, write): e for s, e in sources.items()}

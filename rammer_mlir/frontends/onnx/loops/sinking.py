@@ -100,7 +100,7 @@ class _Graph:
         given = self.nodes[reader].input
         pending = [-self.producers[name] for name in given if name in self.producers]
         heapq.heapify(pending)
-        while pending:  # from the last node to the first: all readers come before
+        while pending:  # in reverse order, so that consumers come first
             number = -heapq.heappop(pending)
             results = [name for name in self.nodes[number].output if name]
             if number in found or not others.isdisjoint(results):
