@@ -1,4 +1,4 @@
-"""Element types that the compiler takes, and NumPy's names of them."""
+"""The supported element types, and their NumPy types."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ SUPPORTED = tuple(_NAMES)
 _WITH_SIGNS = {
     f"{sign}i{bits}": f"{'u' * (sign == 'u')}int{bits}" for sign in "su" for bits in (8, 16, 32, 64)
 }
-"""Types of other producers' inputs and outputs, which become signless ones."""
+"""Signed and unsigned types of inputs and outputs from other producers; they become signless."""
 
 
 def dtype_of(kind: ir.Type) -> np.dtype[np.generic] | None:
-    """Return NumPy's type for an element type; None if the compiler does not take it."""
+    """Return the NumPy type of an element type; None if it is not supported."""
     name = _NAMES.get(str(kind)) or _WITH_SIGNS.get(str(kind))
     return None if name is None else named_dtype(name)
 
 
 def named_dtype(name: str) -> np.dtype[np.generic]:
-    """Return NumPy's type of a name, also those of ml_dtypes."""
+    """Return the NumPy type of a name, including the types of ml_dtypes."""
     try:
         return np.dtype(name)
     except TypeError:
@@ -36,5 +36,5 @@ def named_dtype(name: str) -> np.dtype[np.generic]:
 
 
 def element_of(kind: ir.Type) -> ir.Type:
-    """Return the element type of a tensor or buffer, and any other type as it is."""
+    """Return the element type of a tensor or buffer, and any other type unchanged."""
     return kind.element_type if isinstance(kind, ir.ShapedType) else kind
