@@ -260,6 +260,7 @@ class Compilation:
         try:
             yield
         except PassError as error:
+            # Locations of an ONNX model name nodes, which messages contain already.
             if not self._begin.file:
                 raise
             refuse(error, self._begin.file)
@@ -292,6 +293,7 @@ class Compilation:
         fallback = other.executable(device)
         assert isinstance(fallback, Executable)
         loaded.keep_fallback(fallback)
+        # The program and its fallback have many equal weights.
         ConstantStore().share(loaded)
         loaded.stats["seconds"]["fallback"] = sum(fallback.stats["seconds"].values())
 

@@ -43,6 +43,7 @@ def add_member(archive: zipfile.ZipFile, file: IO[bytes], name: str, pieces: Pie
     """Add a member whose data is aligned."""
     entry = zipfile.ZipInfo(name)
     is_large = size_of(pieces) >= _LARGE
+    # The extra fields are 4 bytes of padding header, and the ZIP64 field if needed.
     fixed = file.tell() + _LOCAL_HEADER + len(name) + 4 + is_large * _LARGE_FIELD
     padding = -fixed % ALIGNMENT
     entry.extra = struct.pack("<HH", _PADDING_FIELD, padding) + bytes(padding)
@@ -79,6 +80,7 @@ def map_member(
     """
     entry = archive.getinfo(name)
     start = _first_byte(file, entry)
+    # Files of other writers may be unaligned; such members are copied.
     if mapped and entry.file_size > _WORTH_MAPPING and start % ALIGNMENT == 0:
         return np.memmap(file, np.uint8, "r", start, (entry.file_size,))
     memory = aligned_bytes(entry.file_size)

@@ -252,6 +252,7 @@ def open_archive(
             _check_members(path, archive, file)
             if verify is not None:
                 _check_signature(path, archive, verify)
+            # A mapped file could change after its signature was verified.
             is_mapped = mapped and verify is None
             constants = partial(map_member, archive, file, CONSTANTS, mapped=is_mapped)
             yield Archive(path, archive, _checked_manifest(path, archive), constants)
@@ -343,6 +344,7 @@ class Archive:
         if _FALLBACK not in entry:
             return found
         fallback = self.entry(entry[_FALLBACK], blob)
+        # A fallback from another model would pass every other check.
         if fallback.image.signature != found.image.signature:
             raise ArtifactError(_changed(self.path))
         return replace(found, fallback=fallback)

@@ -23,6 +23,7 @@ class Context:
         """Allocate the arena, and fill in all pointers except those of inputs and outputs."""
         self._image = image
         self._arena = aligned_bytes(max(image.arena_bytes, CACHE_LINE))
+        # A cache line per counter avoids false sharing between vEUs.
         self._steps = aligned_bytes(CACHE_LINE * image.num_veus)
         self._pointers = np.zeros(max(len(image.table.slots), 1), dtype=np.uint64)
         self._words = np.zeros(len(ContextWord), dtype=np.int64)
@@ -34,6 +35,7 @@ class Context:
         arena = self._arena.ctypes.data
         weights = [slot.offset for slot in image.table.slots if slot.base == "constant"]
         weight = iter(image.constants.addresses(weights))
+        # Arrays are passed as inputs followed by outputs.
         first = {"input": 0, "output": len(image.signature.inputs)}
         for number, slot in enumerate(image.table.slots):
             if slot.base == "arena":

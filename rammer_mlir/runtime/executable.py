@@ -99,6 +99,7 @@ class Executable(CompiledModel):
         warn_of_fallback(problem, len(self._image.modules))
         self._end_threads()
         replaced = {module.name: str(problem) for module in self._image.modules}
+        # ``save`` must still write the original program, not the fallback.
         self._offloaded = partial(_saved, self._image, self._link, self._stats, other)
         self._image = self._description = other._image
         self._code = other._code
@@ -179,6 +180,7 @@ class Executable(CompiledModel):
             self._threads, self._cores = count, None
             if self._pool is not None:
                 self._pool.close()
+                # The pool keeps its context's memory, so both are replaced together.
                 self._pool = self._context = None
 
     def pin(self, cores: Sequence[int] | None) -> None:
@@ -202,6 +204,7 @@ class Executable(CompiledModel):
         handles = pool.handles
         everywhere = [os.sched_getaffinity(0)] * self.num_threads
         chosen = everywhere if self._cores is None else [{core} for core in self._cores]
+        # The caller's thread is pinned only during runs.
         pin_threads(handles, chosen[1 : 1 + len(handles)])
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
@@ -277,6 +280,7 @@ class Executable(CompiledModel):
             raise TargetError("the executable is closed: compile or load it again")
         if self._pool is None or self._context is None:
             context = Context(self._image, WAIT_POLLS)
+            # vEUs without records need no thread.
             busy = self._image.launch.busy_veus
             threads = min(busy, self.num_threads)
             # Libraries that parallelize over the whole device keep a thread pool per calling

@@ -243,6 +243,7 @@ class CacheFile:
             code = (getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR) & 0xFF
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 log_cache(f"'{self.path}' is busy")
+            # SQLITE_ERROR stands for another version, and for missing tables or columns.
             elif code in _DAMAGE or code == sqlite3.SQLITE_ERROR:
                 self._begin_anew(str(error))
             else:

@@ -130,6 +130,7 @@ def compiler_digest() -> str:
             found.update(f"{package} {importlib.metadata.version(package)}\n".encode())
         except importlib.metadata.PackageNotFoundError:
             found.update(f"{package}\n".encode())
+    # Versions do not change with each edit of an editable install, so hash the source itself.
     for file in source_files(Path(__file__).parents[2]):
         found.update(file.read_bytes())
     return found.hexdigest()

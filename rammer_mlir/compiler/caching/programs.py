@@ -84,6 +84,7 @@ class ProgramCache:
             log_cache(f"{PROGRAM}: miss, no entry {key.digest}{why}")
             return None
         try:
+            # Compare the whole form, since the key is only a hash.
             if zlib.decompress(entry.identity) != key.graph.form:
                 log_cache(f"{PROGRAM}: miss, entry {key.digest} is of another graph")
                 return None
@@ -154,6 +155,7 @@ def replayed(kept: Artifact, graph: CanonicalGraph, model: Model) -> Artifact:
         for argument, recipe in replay["recipes"]
     }
     blob = pack_constants(found).blob
+    # A different layout of weights would make the code read wrong bytes.
     if blob.nbytes != stats["constant_bytes"]:
         raise ValueError(f"{blob.nbytes} bytes of weights, expected {stats['constant_bytes']}")
     image = kept.image

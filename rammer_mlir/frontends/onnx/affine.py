@@ -63,6 +63,8 @@ class _Folding:
         for node in self._model.graph.node:
             affine = self._affine(node)
             producer = self._producers.get(affine.source) if affine else None
+            # A second consumer needs the value before this function, so only single uses are
+            # folded.
             if affine and producer and self._uses[affine.source] == 1:
                 producer.scale = producer.scale * affine.scale
                 producer.shift = producer.shift * affine.scale + affine.shift
@@ -96,6 +98,7 @@ class _Folding:
         for position in (0, 1):
             constant = self._constant(node.input[1 - position])
             kind = self._channels(node.input[position])
+            # Constant operands on both sides are folded by constant folding.
             if constant is None or kind is None or node.input[position] in self._constants:
                 continue
             values = _per_channel(constant, *kind)
@@ -155,6 +158,7 @@ class _Folding:
             return producer.shift
         bias = np.broadcast_to(self._constants[node.input[2]].astype(np.float64).ravel(), channels)
         if node.op_type == "Gemm":
+            # Gemm multiplies its bias by beta, which the new bias already includes.
             for attribute in [a for a in node.attribute if a.name == "beta"]:
                 bias = bias * attribute.f
                 attribute.f = 1.0
@@ -194,6 +198,7 @@ def _per_channel(constant: Array, rank: int, channels: int) -> Doubles | None:
     if constant.ndim > rank:
         return None
     shape = (1,) * (rank - constant.ndim) + constant.shape
+    # The constant must vary along dimension 1 only, or be a single value.
     if prod(shape) not in (1, channels) or shape[1] != prod(shape):
         return None
     return np.broadcast_to(constant.astype(np.float64).ravel(), channels)
@@ -211,6 +216,7 @@ def _arithmetic(operator: str, source: str, values: Doubles, source_first: bool)
                 _Affine(source, ones, -values) if source_first else _Affine(source, -ones, values)
             )
         case _:
+            # A constant divided by the value is not affine, and zero divisors give infinities.
             return _Affine(source, ones / values, zeros) if source_first and values.all() else None
 
 

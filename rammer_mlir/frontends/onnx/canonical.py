@@ -83,12 +83,14 @@ class _Numbering:
     def _number(self, name: str) -> None:
         """Number the node of a value after all nodes that it depends on."""
         pending = [self._producers[name][0]] if name in self._producers else []
+        # An explicit stack, since deep graphs would exceed Python's recursion limit.
         while pending:
             number = pending[-1]
             if number in self._numbers:
                 pending.pop()
                 continue
             node = self._model.graph.node[number]
+            # Reversed, so that the first operand is on top of the stack and numbered first.
             sources = (self._producers.get(source) for source in reversed(_operands(node)))
             missing = [s[0] for s in sources if s is not None and s[0] not in self._numbers]
             if missing:
@@ -103,6 +105,7 @@ class _Numbering:
         return (
             node.domain,
             node.op_type,
+            # Attributes have no order, so equal nodes must be compared sorted.
             sorted(item.SerializeToString(deterministic=True) for item in node.attribute),
             [self._reference(name) for name in node.input],
             captured,

@@ -67,6 +67,7 @@ class ImportWorker:
         # After a fork, the copy of this object must not touch the parent's child.
         self._owner = os.getpid()
         self._log = tempfile.TemporaryFile(prefix="rammer-import-")
+        # ``-P`` keeps the working directory off the path; pass the parent's path on instead.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(
             self._command,

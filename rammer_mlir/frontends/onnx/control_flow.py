@@ -151,6 +151,7 @@ def _unrolled_size(body: onnx.GraphProto, values: Mapping[str, Array]) -> int:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
             known[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
         steps = known.get(node.input[0]) if node.op_type == "Loop" and node.input else None
+        # A nested loop of unknown trip count is not unrolled, so it counts once.
         times = 1 if steps is None or steps.size != 1 else max(1, int(steps.item()))
         total += 1 + times * sum(_unrolled_size(inner, known) for inner in subgraphs(node))
     return total
@@ -178,6 +179,7 @@ def _expand_if(expansion: _Expansion) -> None:
         expansion.copy(expansion.attributes[f"{kind}_branch"], [], kind)
         for kind in ("then", "else")
     ]
+    # Where needs a scalar condition, but If also accepts a tensor of one element.
     condition = write.node("Reshape", [name, write.integers()])
     for result, yes, no in zip(expansion.node.output, *branches, strict=True):
         if result:
@@ -224,6 +226,7 @@ def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int | None:
         return count_steps(expansion.node, body, expansion.values, _MOST_STEPS + 1)
     if goes_on and limit is None:
         return None
+    # Without a limit, a constant false condition still ends the loop after the first iteration.
     steps = 1 if limit is None else limit
     return steps if goes_on else min(1, steps)
 
@@ -245,6 +248,7 @@ def _is_short_scan(expansion: _Expansion) -> bool:
     attributes = expansion.attributes
     number = attributes["num_scan_inputs"]
     axis = attributes.get("scan_input_axes", [0])[0]
+    # Only the first source is needed: all sources of a Scan have the same length.
     shape = expansion.table.find_shape(expansion.node.input[-number])
     return shape is not None and is_unrolled(attributes["body"], shape[axis], expansion.values)
 
@@ -262,6 +266,7 @@ def _expand_scan(expansion: _Expansion) -> None:
     scanned: list[list[str]] = [[] for _ in range(outputs)]
     for step in range(steps):
         elements = [
+            # ``step`` counts iterations; a reversed source is read from its end.
             expansion.write.element(source, steps - 1 - step if reverse else step, axis)
             for source, axis, reverse in zip(sources, axes, backward, strict=True)
         ]

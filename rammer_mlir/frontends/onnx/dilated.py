@@ -81,6 +81,7 @@ class Axis:
         ]
         if not all(met):
             return []
+        # Tuple of half-open tap ranges: taps within the image are consecutive.
         runs = groupby(range(self.out), key=lambda result: (met[result][0], met[result][-1] + 1))
         return [Segment(run[0], run[-1] + 1, *taps) for taps, group in runs if (run := list(group))]
 
@@ -151,6 +152,7 @@ class _Dilated:
         mode = self._attributes.get("auto_pad", b"NOTSET")
         if mode == b"NOTSET":
             return self._attributes.get("pads", [0] * 2 * len(self._space))[number]
+        # Automatic padding puts the odd element at the high end, except for SAME_LOWER.
         less = 0 if mode == b"VALID" else total // 2
         return total - less if mode == b"SAME_LOWER" else less
 
@@ -196,6 +198,7 @@ class _Dilated:
                 image = self._write.part(image, *bounds, axis=2 + number)
         taps = tuple(slice(segment.first, segment.last) for segment in chosen)
         kernel = self._write.constant(self._kernel[:, :, *taps])
+        # Padding is explicit now, and the kernel's shape may be smaller.
         kept = {k: v for k, v in self._attributes.items() if k not in ("auto_pad", "kernel_shape")}
         inputs = [image, kernel, *self._node.input[2:]]
         self._write.named("Conv", inputs, [result], **{**kept, "pads": [*lows, *highs]})

@@ -99,6 +99,7 @@ def fold(model: Model) -> Folded:
     model = _upgrade(model)
     _name_nodes(model.graph)
     model = _fold(model)
+    # Refuse after folding, which removes nodes of branches that are never taken.
     refuse_unsupported(model)
     check_nodes(model)
     require_sizes(model.graph)
@@ -168,6 +169,7 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
 def _upgrade(model: Model) -> Model:
     if opset(model.proto) >= _OLDEST_OPSET:
         return model
+    # The converter changes or crashes on these operators, so they are handled before it.
     set_batches_aside(model)
     set_eyes_aside(model)
     write_out_hardmax(model)
@@ -218,6 +220,7 @@ def _fold(model: Model) -> Model:
         is_rewritten |= rewrite_nodes(model)
         evaluated = evaluate_constants(model) or is_rewritten
         size = len(model.graph.node), len(open_nodes(model.graph))
+        # At least one round of simplification runs, even if there is nothing to fold.
         if before is not None and not evaluated and (size == before or size[1] == 0):
             break
         before, had_choices = size, has_control_flow(model)

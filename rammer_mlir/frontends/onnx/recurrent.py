@@ -47,6 +47,7 @@ def decompose_recurrent(model: Model) -> None:
         if node.op_type in _GATES:
             with naming(node):
                 layer = _Layer(node, model, table, values)
+                # Refuse before writing: a long sequence would take minutes to expand.
                 require_few_nodes(label(node), len(nodes) + least_nodes(node, table))
                 nodes.extend(layer.decompose())
         else:
@@ -117,6 +118,7 @@ class _Layer:
         x = self._inputs["X"]
         if self._batch_first:
             x = write.node("Transpose", [x], perm=[1, 0, 2])
+        # All steps are projected by a single product, whose rows are (step, batch).
         rows = write.node("Reshape", [x, write.integers(self._steps * self._batch, self._features)])
         outputs: list[list[str]] = []
         last_h: list[str] = []
@@ -197,6 +199,7 @@ class _Layer:
             product = write.node("Add", [product, self._name(input_bias)])
         stacked = write.node("Reshape", [product, write.integers(self._steps, self._batch, gates)])
         recurrent = self._weight("R", number)
+        # Without linear_before_reset, the candidate multiplies R with r * h, not with h.
         candidate = ""
         if self._kind == "GRU" and not self._attributes.get("linear_before_reset", 0):
             candidate = self._transposed(self._rows(recurrent, 2 * self._hidden, gates))
@@ -216,11 +219,13 @@ class _Layer:
             return None, None
         bias = self._weight("B", number)
         of_input, of_recurrence = self._rows(bias, 0, gates), self._rows(bias, gates, 2 * gates)
+        # With linear_before_reset, the recurrent bias is inside of the product with r.
         if self._kind == "GRU" and self._attributes.get("linear_before_reset", 0):
             return of_input, of_recurrence
         if isinstance(of_input, str) or isinstance(of_recurrence, str):
             added = self._write.node("Add", [self._name(of_input), self._name(of_recurrence)])
             return added, None
+        # The two biases are added once here, instead of in each step.
         return np.add(of_input, of_recurrence), None
 
     def _peepholes(self, number: int) -> tuple[str, str, str] | None:
@@ -279,6 +284,7 @@ class _Layer:
                 h = self._activate(direction, 0, total)
             outputs[step] = h
             if running:
+                # After the end of a sequence, its output is 0 and its states are kept.
                 outputs[step] = self._write.node("Where", [running, h, self._zeros()])
                 h = self._write.node("Where", [running, h, before[0]])
                 c = self._write.node("Where", [running, c, before[1]]) if c else ""

@@ -46,6 +46,7 @@ class DeviceProgram:
         driver.activate()
         check_chip(image, driver.chip, driver.name)
         self._kernel = driver.load(code, image.code_kind, image.entry)
+        # Blocks of a persistent kernel wait for each other, so all must be resident.
         if image.is_persistent:
             most = driver.resident_blocks(self._kernel, image.block_threads)
             needs = driver.needs(self._kernel, image.block_threads)
@@ -83,6 +84,7 @@ class DeviceProgram:
         grid = Launch(self.image.num_veus, self.image.block_threads, self.image.is_persistent)
         addresses = self._addresses(inputs, outputs)
         row = self.image.tables.shape[1] * 8
+        # Each launch of a program without barriers reads its own row of the tables.
         for number in range(len(self.image.tables)):
             arguments = self._arguments(addresses, number * row)
             self.driver.launch(self._kernel, grid, arguments, stream)
@@ -113,6 +115,7 @@ class DeviceProgram:
         ]
 
     def _use(self, name: str) -> Use:
+        # Several launches communicate through the arena, so its content must survive between them.
         if name == _ARENA and not self.image.is_persistent:
             return "kept"
         if name.startswith("output"):
@@ -143,6 +146,7 @@ class DeviceProgram:
         watch = np.zeros(self._sizes[WATCH] // 8, np.int64)
         self.driver.download(watch, self._memory[WATCH].address, stream)
         self.driver.synchronize(stream)
+        # A stopped run leaves counters in the middle, which would deadlock the next run.
         if watch[WatchWord.CLAIMS]:
             self._clear_counters()
             self.driver.synchronize(self.stream)

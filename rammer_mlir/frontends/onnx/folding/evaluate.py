@@ -126,6 +126,7 @@ class _Sweep:
                 types[name] = TensorKind.of(value)
                 values[name] = value
         if rewrite is not None:
+            # ``folded`` has positions in ``nodes``, which rewriting has made differ from the graph's.
             set_graph_nodes(graph, nodes)
         if folded:
             _replace(graph, folded, values, store)
@@ -164,6 +165,7 @@ class _Sweep:
         types: ChainMap[str, TensorKind],
     ) -> bool:
         operands = [values[name] for name in node.input if name]
+        # Elements of other types can be moved, but no evaluator computes with them.
         if node.op_type not in _MOVING and any(v.dtype not in NUMBERS for v in operands):
             return False
         kinds = [types.get(name) for name in node.output if name]
@@ -256,6 +258,7 @@ def _replace(
     kept = [node for number, node in enumerate(graph.node) if number not in folded]
     used = {value.name for value in graph.output} | names_used_by(kept)
     nodes: list[onnx.NodeProto] = []
+    # In reverse order, so that the consumers of a node are decided before the node.
     for number, node in reversed(list(enumerate(graph.node))):
         if number not in folded or _stays(node, used, values):
             used |= names_used_by([node])

@@ -41,6 +41,7 @@ def simplify(model: Model) -> Model:
         try:
             # Not the whole optimizer: its rewrite rules take quadratic time in the size of the
             # graph.
+            # ``should_fold`` refuses every node: operators are folded by our evaluators only.
             fold_constants_ir(graph_model, onnx_shape_inference=False, should_fold=lambda _: False)
         except RuntimeError:  # it assumes that sequences are constant
             graph_model = _read(model)

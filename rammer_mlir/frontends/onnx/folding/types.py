@@ -51,6 +51,7 @@ class TensorKind:
     @property
     def itemsize(self) -> int:
         """Bytes per element; 8 if unknown."""
+        # Assume the widest type, so that size limits are not exceeded.
         return dtype_of(self.elem_type).itemsize if self.elem_type else 8
 
     def to_type(self) -> onnx.TypeProto:

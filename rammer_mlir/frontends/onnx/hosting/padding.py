@@ -194,6 +194,7 @@ class _Analysis:
         given = PaddedNode(node.op_type, attributes_of(node), operands, sizes, self._demands)
         content = self._content(given)
         shapes = list(sizes) if content is not None else SHAPE_RULES[node.op_type](given)
+        # The rules and ONNX's inference must agree for the substituted size.
         if [standing_in(shape) for shape in shapes] != [tuple(size) for size in sizes]:
             raise DependentRowsError
         types = [kind.elem_type for kind in inferred if kind is not None]
@@ -244,8 +245,10 @@ class _Analysis:
         if node.op_type not in _MOVING:
             return results
         names = list(node.input)
+        # Where selects by its first operand, which contributes no elements.
         if node.op_type in _CHOICES:
             del names[0]
+        # The other operands are shapes, axes or indices.
         elif node.op_type != "Concat":
             del names[1:]
         origins = [self._values[name].sources for name in names if name]
@@ -263,10 +266,12 @@ class _Analysis:
             DependentRowsError: if requirements conflict, or an output is a size.
         """
         demands = self._demands
+        # The same padding cannot be both 0 and the last row's number.
         if demands.zeros & demands.lasts:
             raise DependentRowsError
         outputs: list[PaddedOutput] = []
         for value in (self._values[output.name] for output in self._model.graph.output):
+            # Outputs are cut, but an output that is a size itself would have to be corrected.
             if value.is_sized:
                 raise DependentRowsError
             outputs.append(PaddedOutput(tuple(self._cuts(value.shape))))

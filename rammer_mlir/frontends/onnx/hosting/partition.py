@@ -114,6 +114,8 @@ class _Partition:
         for slot, shape_values in enumerate(placement.shape_values):
             self.steps += [self._step(n) for n, place, _ in nodes if place == Place(slot, True)]
             own = [(n, trivial) for n, place, trivial in nodes if place == Place(slot, False)]
+            # Calling a part costs more than a few trivial evaluations, unless the part is the whole
+            # model.
             if len(own) <= _MOST_TRIVIAL and len(own) < len(nodes) and all(t for _, t in own):
                 self.steps += [self._step(node) for node, _ in own]
             else:
@@ -138,6 +140,7 @@ class _Partition:
         used = names_used_by(others) | {value.name for value in self.model.graph.output}
         outputs = [name for node in nodes for name in node.output if name and name in used]
         given = self._free(nodes)
+        # Recomputing shapes in the part can replace inputs, so collect the inputs again.
         nodes = [*self._chains.nodes_for(sorted(given), given), *nodes]
         given = self._free(nodes)
         inputs = sorted(given)

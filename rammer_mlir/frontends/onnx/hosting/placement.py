@@ -105,6 +105,8 @@ class _Placer:
             self._host.update(dict.fromkeys(names, slot))
             self._host_results.update(names)
             if all(name in self._given for name in operands):
+                # Values computed from inputs only are known before the first part, unless the model
+                # is repeated.
                 self._given.update(names)
         else:
             self._part.update(dict.fromkeys(names, slot))
@@ -122,9 +124,11 @@ class _Placer:
 
     def _part_slot(self, node: onnx.NodeProto, operands: Iterable[str]) -> int:
         """Return the part for a node, and record the operands that must be constant there."""
+        # A part reads values of the host of its own slot, because host steps precede the part.
         slot = max((self._part.get(name, self._host.get(name, 0)) for name in operands), default=0)
         fixed = [name for name in fixed_operands(node) if name not in self._constants]
         for name in fixed:
+            # A shape-determined value of the same part is constant in each specialization.
             if name not in self._decided or self._part.get(name) != slot:
                 slot = max(slot, self._host_slot(name))
         for name in fixed:
@@ -203,5 +207,6 @@ class _Placer:
         shape, tensor = static_shape(self._types[name]), self._types[name].type.tensor_type
         if shape is not None:
             return prod(shape)
+        # Lists of integers are shapes or axes, which are short.
         is_list = tensor.HasField("shape") and len(tensor.shape.dim) <= 1
         return 0 if is_list and tensor.elem_type in _INTEGERS else None

@@ -50,8 +50,10 @@ def write_scan(
     scan = _scan_of(node, results)
     graph = body_of(scan)
     sources = _take_elements(graph, reads, around.types, f"{node.name}/element")
+    # A Scan's body has neither iteration number nor condition; its types are inferred again.
     del graph.input[:2], graph.output[:1], graph.value_info[:]
     drop_dead(graph)
+    # Checked after dead nodes are dropped: reads may have been the only uses.
     names = {value.name for value in body.graph.input[:2]} & used_names(graph)
     if number.name in names and steps > _MOST_NUMBERS:
         return {}

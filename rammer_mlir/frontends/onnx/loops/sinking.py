@@ -66,6 +66,7 @@ class _Graph:
             for name in (*node.input, *_captured(node)):
                 self._readers[name].add(number)
         for value in model.graph.output:
+            # -1 stands for the graph's outputs, which no Scan reads.
             self._readers[value.name].add(-1)
 
     def shape(self, name: str) -> Sequence[int] | None:
@@ -98,6 +99,7 @@ class _Graph:
         found = {reader}
         others = {*_captured(self.nodes[reader]), *_states(self.nodes[reader])}
         given = self.nodes[reader].input
+        # heapq is a min-heap, so numbers are negated.
         pending = [-self.producers[name] for name in given if name in self.producers]
         heapq.heapify(pending)
         while pending:  # in reverse order, so that consumers come first
@@ -157,6 +159,7 @@ class _Planner:
             return own
         read = {source_of(operand, source) for operand in rule.operands if not operand.is_invariant}
         cost = sum(self.plan(each, depth + 1).cost for each in read)
+        # Moving a view of equal cost may enable moving its producer.
         is_better = cost < own.cost or (rule.is_view and cost == own.cost)
         return _Plan(cost, rule) if is_better else own
 
@@ -230,6 +233,7 @@ class _Sinking:
         element = [*shape[: source.axis], *shape[source.axis + 1 :]]
         kind = self._graph.elem_type(source.value)
         front = next((n for n, size in enumerate(shape) if size != 1), 0)
+        # Transpose once before the Scan, so that each step reads contiguous memory.
         if source.axis > front and source.value in self._graph.producers:
             rest = [n for n in range(len(shape)) if n != source.axis]
             order = [*rest[:front], source.axis, *rest[front:]]
