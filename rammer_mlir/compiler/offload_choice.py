@@ -80,6 +80,7 @@ def choose_regions(passes: TrialPasses) -> Step:
             measured = _measured(work, passes.finals, trials, search.finalists())
             chosen = fastest(measured)
         work.module = trials.module(chosen)
+        # The numbered names served only to match operators to regions in timelines.
         if trials.locations:
             restore_locations(work.module, trials.locations)
         work.quantized = trials.partitions[chosen.partition].quantized
@@ -111,6 +112,7 @@ def _measured(
             if whole not in finals:
                 continue
             saved = gains(partition.module, host, finals.seconds_by_origin(whole))
+            # Two thresholds, since small savings may be noise, or be lost in layout conversions.
             for least in _LEAST_SHARES:
                 limit = least * sum(host.values())
                 better = Choice(number, frozenset(n for n, gain in saved.items() if gain > limit))
@@ -197,6 +199,8 @@ class _Trials:
     def module(self, choice: Choice) -> ir.Module:
         """Return the module of a choice, at the stage of regions."""
         partition = self.partitions[choice.partition]
+        # A quantized region stays quantized on the host, so only unquantized programs are
+        # identical.
         if not choice.kept and partition.quantized is None:
             return copy_module(self._work.module)
         return partition.without([n for n in partition.names if n not in choice.kept])

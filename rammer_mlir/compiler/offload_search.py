@@ -79,6 +79,7 @@ class Search:
         whole = self._best(choice for choice in self.seconds if choice != HOST)
         if whole is None:
             return HOST
+        # A descent from no region uses the names of the best partition.
         nothing = Choice(whole.partition, frozenset())
         starts = sorted((nothing, whole), key=self._rank)
         self.ends = [self._descent(start) for start in starts]
@@ -106,6 +107,7 @@ class Search:
 
     def _rank(self, choice: Choice) -> float:
         least = _LEAST_GAIN * self.seconds[HOST]
+        # Ties go to fewer regions: each must save more than the cost model's error.
         return self.seconds[_known_as(choice)] + least * len(choice.kept)
 
     def _try(self, choice: Choice) -> bool:

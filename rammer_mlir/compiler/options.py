@@ -77,6 +77,7 @@ class CheckedOptions(CompileOptions):
 
     def without_foreign_code(self) -> CheckedOptions:
         """Return the options for the same program with generated rKernels only."""
+        # The fallback must not depend on external packages, so regions run on the host's rKernels.
         own = with_defaults({**self.given, "offload": "", "rkernels": "", "module_options": {}})
         offload = (HOST,) if own["quantize"] else ()
         return replace(self, given=own, offload=offload, rkernels=())
@@ -114,6 +115,7 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
         supersteps = described.is_bulk_synchronous
         num_veus = described.units if supersteps else backend.default_veus
     if described.is_bulk_synchronous:
+        # Called only for its check of the number of vEUs.
         _check_supersteps(target, backend, costs, measured=measured)
     else:
         backend.device.device(num_veus)
@@ -222,6 +224,7 @@ def _check_kinds(options: Options) -> None:
 
 
 def _is_of_kind(declared: Declared, value: object) -> bool:
+    # Python's bool is an int, but True is not a valid number.
     if isinstance(value, bool) and declared.kind is not bool:
         return False
     return isinstance(value, _EXPECTED[declared.kind][0])
@@ -356,6 +359,7 @@ def _split_costs(costs: str | None, target: str, backend: Backend) -> tuple[str,
         return "", None
     first, _, rest = costs.partition(":")
     if first != MEASURED:
+        # A name with a suffix is a device file, even if a cost function has the same name.
         is_device = "." in first or first.lower() in device_names()
         if is_device or COST_FUNCTIONS.find(first) is None:
             return "", costs

@@ -66,6 +66,7 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
     """Return the stages up to an object for this machine's processor, or for a named one."""
     lower = steps.lower_to_threads if named is None else steps.lower_to_threads_of(named)
     emit = steps.compile_to_object if named is None else steps.compile_to_object_of(named)
+    # With offloading, the stage of regions has already generalized the graph.
     general = () if options.offload else _GENERAL_GRAPH
     passes = BudgetPasses(
         formed=(*general, *_cpu_formed(options)),
@@ -82,6 +83,7 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
         Stage("llvm", step=steps.translate_to_llvm),
         Stage("object", step=emit),
     )
+    # Whole programs are timed only if the user asked for measured costs.
     finals = rest if options.measured else None
     return (*_regions(options, _cpu_code(options, named), trial, finals), *rest)
 

@@ -35,7 +35,8 @@ class ConstantStore:
         digests = [digest(part) for part in constants.parts]
         with self._lock:
             known = [self._parts.get(name) for name in digests]
-            # A view would keep the whole piece that it is of, of which a file's takes no memory.
+            # A view keeps its whole memory block alive, so copy parts if others are already shared;
+            # a mapped file takes no memory.
             copies = any(part is not None for part in known)
             parts: list[Bytes] = []
             for name, given in zip(digests, constants.parts, strict=True):

@@ -87,6 +87,7 @@ class Pool:
                 while len(self._entries) > self._limit:
                     dropped.append(self._entries.popitem(last=False)[1])
             unused = _drop(dropped)
+        # Close without the lock: closing waits for threads to end.
         _close(unused)
         return entry
 
@@ -109,6 +110,8 @@ class Pool:
     def forget_threads(self) -> None:
         """Reset locks and counts in a forked child, which lacks the threads that held them."""
         self._lock, self._making = threading.Lock(), threading.Lock()
+        # Runs of the parent's threads do not continue in the child, so nobody releases their
+        # entries.
         for entry in self._entries.values():
             entry.users = 0
 

@@ -159,6 +159,7 @@ def lend(address: int, spec: TensorSpec, device: tuple[int, int], owner: object)
     )  # fmt: skip
     managed.deleter = _give_back
     place = ctypes.addressof(managed)
+    # Keeps structure, arrays and owner alive until the consumer's deleter call.
     _lent[place] = managed, (sizes, strides), owner
     return _new_capsule(place, _NAME, _destroy)
 

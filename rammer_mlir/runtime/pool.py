@@ -130,6 +130,7 @@ class ThreadPool:
         head["num_veus"], head["num_threads"] = num_veus, num_threads
         head["veus"] = self._address + first_state
         head["spins"], head["idle_polls"] = _SPINS, _IDLE_POLLS
+        # A bound vEU is never taken over.
         head["patience"] = np.iinfo(np.int64).max if is_bound else _PATIENCE
         self._launching = threading.Lock()
         # Register the finalizer before starting threads: an interrupt in between must not free
@@ -139,6 +140,7 @@ class ThreadPool:
         )
         result = code.start(self._address)
         if result:
+            # Detached, so that the threads are not stopped again later.
             self._finalizer.detach()
             code.stop(self._address, result >> 32)
             raise TargetError(
@@ -178,6 +180,7 @@ def _stop(
     They run a launch if the interpreter exits while a daemon thread runs the model: waiting for
     them could block forever, and the system ends them with the process.
     """
+    # Try only: a running launch holds the lock, possibly forever.
     if os.getpid() == process and launching.acquire(blocking=False):
         created = int(np.count_nonzero(_threads(memory)["handle"]))
         code.stop(memory.ctypes.data, 1 + created)

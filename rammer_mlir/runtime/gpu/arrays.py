@@ -62,6 +62,7 @@ class DeviceArray:
             "data": (self.address, False),
             "strides": None,
             "version": 3,
+            # 0 is not allowed by the interface; 1 is the legacy default stream.
             "stream": self._driver.stream_handle(self.stream) or 1,
         }
 
@@ -147,6 +148,7 @@ def _check(found: Borrowed, spec: TensorSpec) -> None:
         ("dtype", spec.dtype, found.dtype, "convert it"),
         ("shape", spec.shape, found.shape, "the model was compiled for this shape alone"),
         ("dense", True, found.is_dense, "copy it into row-major order"),
+        # Vectorized accesses of 16 bytes need this alignment.
         ("address in bytes modulo 16", 0, found.address % 16, "copy it"),
     ]
     for what, expected, actual, advice in rules:

@@ -244,11 +244,13 @@ class GpuExecutable(CompiledModel):
             inputs = self._place(program, feeds, stream, fresh=True)
             outputs = self._device_outputs(program, {}, stream)
             program.continue_on(stream)
+            # Wait for earlier work now, so that the capture does not record it.
             program.driver.synchronize(stream)
             program.driver.begin_capture(stream)
             try:
                 program.launch([i.address for i in inputs], [o.address for o in outputs], stream)
             finally:
+                # End the capture even after an error, or the stream stays unusable.
                 graph = program.driver.end_capture(stream)
         named = zip(self.signature.outputs, outputs, strict=True)
         return CapturedRun(
@@ -291,6 +293,7 @@ class GpuExecutable(CompiledModel):
         self, program: DeviceProgram, number: int, spec: TensorSpec, stream: object, *, fresh: bool
     ) -> DeviceArray:
         if fresh:
+            # A graph keeps the addresses of its inputs, so later runs must not reuse them.
             return DeviceArray(program.driver, spec, stream)
         if number not in self._inputs:
             self._inputs[number] = DeviceArray(program.driver, spec, program.stream)

@@ -132,6 +132,7 @@ def _positions(pool: _Pool, padded: Tensor, largest: Tensor, by_column: bool) ->
         flat = batch * pool.x.shape[1] + channel
         for axis in order:
             flat = flat * space[axis] + places[axis]
+        # The padding may equal the maximum, but is not a position in the data.
         found = value.compare("eq", best)
         for place, size in zip(places, space, strict=True):
             found = found & place.compare("ge", 0) & place.compare("lt", size)
@@ -156,6 +157,7 @@ def _average_pool(node: Node) -> Tensor:
     common = 1.0
     for axis in range(pool.rank):
         counts = _counts(pool, axis, border)
+        # Equal counts of all windows are folded into one division by a literal.
         if len(set(counts)) == 1:
             common *= counts[0]
         else:
@@ -224,6 +226,7 @@ def _local_response_normalization(node: Node) -> Tensor:
     alpha, beta = node.attribute("alpha", 1e-4), node.attribute("beta", 0.75)
     bias = node.attribute("bias", 1.0)
     rest = [0] * (x.rank - 2)
+    # ONNX puts the additional channel of an even size after the centre.
     padded = pad(x, [0, (size - 1) // 2, *rest], [0, size // 2, *rest], 0)
     exprs: list[Expr] = [0, loop(1) + loop(x.rank), *range(2, x.rank)]
     squares = structured(

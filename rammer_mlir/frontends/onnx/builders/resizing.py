@@ -143,6 +143,7 @@ def _taps(axis: _Axis, x: Floats, kernel: Callable[[Floats], Floats], radius: in
     first = np.ceil(x).astype(np.int64) - radius
     indices = first[:, None] + np.arange(2 * radius)
     weights = kernel(np.abs(x[:, None] - indices))
+    # Drop taps that no position uses, for example if the ratio is an integer.
     used = np.abs(weights).max(axis=0) > 0
     return _Taps(indices[:, used], weights[:, used])
 
@@ -231,6 +232,7 @@ def _weighted(node: Node, mode: str, axis: _Axis, places: Floats) -> _Taps:
     radius = 1 if mode == "linear" else 2
     if node.attribute("antialias", 0) and axis.scale < 1:
         taps = _taps(axis, places, lambda t: kernel(t * axis.scale), ceil(radius / axis.scale))
+        # Antialiasing widens the kernel, so the weights no longer sum to 1.
         taps = _Taps(taps.indices, taps.weights / taps.weights.sum(axis=1, keepdims=True))
     else:
         taps = _taps(axis, places, kernel, radius)
@@ -238,6 +240,7 @@ def _weighted(node: Node, mode: str, axis: _Axis, places: Floats) -> _Taps:
         inside = (taps.indices >= 0) & (taps.indices < axis.before)
         weights = np.where(inside, taps.weights, 0)
         total = weights.sum(axis=1, keepdims=True)
+        # Positions far outside have no weights; avoid dividing by their sum.
         taps = _Taps(taps.indices, weights / np.where(total == 0, 1, total))
     return _Taps(taps.indices.clip(0, axis.before - 1), taps.weights)
 
@@ -294,6 +297,7 @@ def _rounded(x: Tensor, dtype: DType) -> Tensor:
     if is_float(dtype):
         return pointwise(lambda v: v.cast(dtype), x, dtype=dtype)
     low, high = lowest(dtype), highest(dtype)
+    # The conversion to integers truncates and overflows, so round and clamp before.
     return pointwise(
         lambda v: v.apply(math.RoundEvenOp).clamp(low, high).cast(dtype), x, dtype=dtype
     )

@@ -92,6 +92,8 @@ def _scatter(scatter: _Scatter, reduction: str, found: Array | None) -> Tensor:
     """Emit a scattering; ``found`` has the number of each element's update if known."""
     if not scatter.updates.size:
         return scatter.x
+    # Without a reduction only the last update of an element counts, which constant indices
+    # determine.
     if reduction == "none" and found is not None:
         return _replaced(scatter, constant(found))
     work = prod(scatter.searched if reduction == "none" else scatter.x.shape) * scatter.count
@@ -123,12 +125,14 @@ def _replaced(scatter: _Scatter, found: Tensor) -> Tensor:
         inside = literal(1, BOOL)
         for i in beyond:
             inside = inside & place[i].compare("lt", found.shape[i])
+            # Clamp the index, because select evaluates both operands.
             place[i] = place[i].minimum(found.shape[i] - 1)
         chosen = number[0] if number else fetch(found, place[: found.rank])
         hit = inside & chosen.compare("ge", 0)
         return hit.select(fetch(scatter.updates, scatter.update_at(place, chosen.maximum(0))), old)
 
     reads = [(x, loops)]
+    # A table that covers the data is an operand; otherwise the body fetches its elements.
     if not beyond:
         reads.append((found, range(found.rank)))
     return structured(x.shape, 0, reads, (empty(x.shape, x.dtype), loops), choose)
@@ -181,6 +185,7 @@ def _written(
     place: list[Scalar] = []
     inside = literal(1, BOOL)
     for index, size in zip(scatter.place_at(update), scatter.x.shape, strict=True):
+        # Clamp and compare, so that out-of-range updates rewrite an old element.
         limited = index.clamp(0, size - 1)
         inside = inside & index.compare("eq", limited)
         place.append(limited)

@@ -126,7 +126,7 @@ class _Sweep:
                 types[name] = TensorKind.of(value)
                 values[name] = value
         if rewrite is not None:
-            # ``folded`` has positions in ``nodes``, which rewriting has made differ from the graph's.
+            # ``folded`` has positions in ``nodes``, which rewriting makes differ from the graph's.
             set_graph_nodes(graph, nodes)
         if folded:
             _replace(graph, folded, values, store)
