@@ -199,8 +199,7 @@ class _Trials:
     def module(self, choice: Choice) -> ir.Module:
         """Return the module of a choice, at the stage of regions."""
         partition = self.partitions[choice.partition]
-        # A quantized region stays quantized on the host, so only unquantized programs are
-        # identical.
+        # Quantized regions stay quantized on the host, and so differ from the original.
         if not choice.kept and partition.quantized is None:
             return copy_module(self._work.module)
         return partition.without([n for n in partition.names if n not in choice.kept])

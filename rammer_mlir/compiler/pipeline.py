@@ -231,8 +231,7 @@ def _regions(
         return (Stage(REGIONS, _GENERAL_GRAPH, quantized_regions(form)),)
     regions = [_formed(options, names, code) for names in _priorities(options.offload)]
     if finals is not None:
-        # Small regions vary more: some may be faster than the host's code although their sum is
-        # not.
+        # Small regions vary more: some may beat the host's code although their sum does not.
         regions.append(_formed(options, options.offload, code, merged=False))
     passes = TrialPasses(
         regions,
@@ -298,8 +297,7 @@ def _split(options: CompileOptions, rows: int) -> tuple[str, ...]:
 
 
 def _split_for_cpu(options: CompileOptions) -> tuple[str, ...]:
-    # A recurrent layer alone keeps a few cores busy, and unsplit it reads its input weights less
-    # often.
+    # A recurrent layer alone keeps a few cores busy; unsplit it reads input weights less often.
     return () if options.num_veus <= _FEW_VEUS else _split(options, _CPU_SPLIT_ROWS)
 
 

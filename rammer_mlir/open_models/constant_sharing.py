@@ -35,7 +35,7 @@ class ConstantStore:
         digests = [digest(part) for part in constants.parts]
         with self._lock:
             known = [self._parts.get(name) for name in digests]
-            # A view keeps its whole memory block alive, so copy parts if others are already shared;
+            # A view keeps its whole memory block alive, so copy parts if others are shared already;
             # a mapped file takes no memory.
             copies = any(part is not None for part in known)
             parts: list[Bytes] = []

@@ -295,8 +295,7 @@ class OpenModel(ComposedModel):
             entry = self._pool.find(key)
         except (KeyError, AttributeError, TypeError):
             entry = None
-        # The fast path needs NumPy arrays; lists and arrays of other libraries take the checked
-        # path.
+        # Only NumPy arrays take the fast path; lists and other arrays take the checked path.
         if entry is None:
             key = self._key(shapes_of(self._signature, feeds))
             key += tuple([np.asarray(feeds[name]).tobytes() for name in values])

@@ -110,8 +110,7 @@ class Pool:
     def forget_threads(self) -> None:
         """Reset locks and counts in a forked child, which lacks the threads that held them."""
         self._lock, self._making = threading.Lock(), threading.Lock()
-        # Runs of the parent's threads do not continue in the child, so nobody releases their
-        # entries.
+        # The parent's runs do not continue in the child, so nobody releases their entries.
         for entry in self._entries.values():
             entry.users = 0
 

@@ -112,8 +112,7 @@ class Stack:
         axis: axis along which elements are concatenated.
         is_reversed: whether the last element comes first.
         dtype: dtype of the result.
-        element: shape of an element, with 0 for unknown sizes; the result's shape if no iteration
-            runs.
+        element: shape of an element, with 0 for unknown sizes, for loops without iterations.
     """
 
     value: str

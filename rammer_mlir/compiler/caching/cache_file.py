@@ -259,15 +259,13 @@ class CacheFile:
                 if version:
                     raise sqlite3.DatabaseError(f"version {version}, expected {_VERSION}")
                 database.executescript(_SCHEMA)
-            # Without synchronous writes, a power failure may damage the file; it is then created
-            # again.
+            # A power failure may damage the file without this; it is then created again.
             database.execute("PRAGMA synchronous = OFF")
         except sqlite3.OperationalError as error:
             database.close()
             if (error.sqlite_errorcode & 0xFF) not in _BARRED or not self.path.exists():
                 raise
-            # The write-ahead log cannot be opened in a read-only folder; nobody writes the file
-            # there.
+            # A read-only folder has no write-ahead log, and nobody writes the file there.
             place = f"{self.path.absolute().as_uri()}?mode=ro&immutable=1"
             return sqlite3.connect(place, uri=True)
         except BaseException:

@@ -78,7 +78,7 @@ class Calibration:
     def signal_to_noise(
         self, module: ir.Module, chosen: Sequence[tuple[Candidate, RegionTaps]]
     ) -> list[float]:
-        """Return the signal-to-noise ratio in dB of quantized regions against f32.
+        """Return each quantized region's signal-to-noise ratio in dB against f32.
 
         The ratio divides the sum of squares of the f32 results by that of the differences, over all
         results and samples. A second program computes only the quantized regions.

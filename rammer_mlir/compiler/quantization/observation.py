@@ -72,8 +72,7 @@ class Observer:
             module: the program after the outlining of regions; modified.
             more: inputs in addition to the model's inputs.
         """
-        # The options import the stages, one of which observes; a module-level import would be a
-        # cycle.
+        # The options import the stages, one of which observes: a global import would be cyclic.
         from rammer_mlir.compiler.options import check_options
 
         run_pipeline(module, "builtin.module(rtask-inline-regions,canonicalize,cse)")

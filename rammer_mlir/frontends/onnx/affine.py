@@ -63,8 +63,7 @@ class _Folding:
         for node in self._model.graph.node:
             affine = self._affine(node)
             producer = self._producers.get(affine.source) if affine else None
-            # A second consumer needs the value before this function, so only single uses are
-            # folded.
+            # A second consumer needs the value before the function: fold only single uses.
             if affine and producer and self._uses[affine.source] == 1:
                 producer.scale = producer.scale * affine.scale
                 producer.shift = producer.shift * affine.scale + affine.shift
@@ -229,8 +228,7 @@ def _scale_weight(node: onnx.NodeProto, weight: Doubles, scale: Doubles) -> Doub
         transposed = "transB" in attributes and attributes["transB"].i
         return weight * (scale[:, None] if transposed else scale[None, :])
     groups = attributes["group"].i if "group" in attributes else 1
-    # A transposed convolution's weight is [inputs, outputs / groups, ...], with inputs ordered by
-    # group.
+    # A transposed convolution's weight is [inputs, outputs / groups, ...], grouped by input.
     by_group = weight.reshape(groups, -1, *weight.shape[1:])
     factors = scale.reshape(groups, 1, -1, *[1] * (weight.ndim - 2))
     return (by_group * factors).reshape(weight.shape)

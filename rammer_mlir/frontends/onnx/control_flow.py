@@ -98,8 +98,7 @@ class _Expansion:
 
     def copy(self, body: onnx.GraphProto, arguments: Sequence[str], tag: str) -> list[str]:
         """Copy a subgraph's nodes; return the names of its results."""
-        # Keyed by subgraph: the branches of a conditional may use the same name for different
-        # values.
+        # Keyed by subgraph: two branches may use the same name for different values.
         if id(body) not in self._constants:
             self._constants[id(body)] = {
                 tensor.name: self.write.constant(numpy_helper.to_array(tensor))

@@ -154,8 +154,7 @@ def _check(model: Model, name: str) -> None:
     checked = onnx.ModelProto()
     checked.CopyFrom(model.proto)
     for value in (*checked.graph.input, *checked.graph.output):
-        # The checker requires shapes here; they may be given later or inferred, and are checked
-        # then.
+        # The checker requires shapes here; they may be given or inferred, and checked, later.
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.shape.SetInParent()
     try:

@@ -226,8 +226,7 @@ def _fold(model: Model) -> Model:
         before, had_choices = size, has_control_flow(model)
         model = simplify(model)
         if had_choices:
-            # Fold constants of the chosen branch first: inference would refuse some that folding
-            # accepts.
+            # Fold the chosen branch first: inference refuses some constants that folding accepts.
             evaluate_constants(model)
         model = _infer(model)
     return model

@@ -45,8 +45,7 @@ def check_texts(proto: onnx.ModelProto, name: str) -> None:
             raise ModelError(f"{name}: expected names in UTF-8, found {text[:40]!r}; rename it")
     bodies = (proto.graph.node, *(function.node for function in proto.functions))
     for node in (node for body in bodies for node in nodes_within(body)):
-        # Attributes of another framework's operators may contain bytes; their names are refused
-        # later.
+        # Attributes of other frameworks' operators, which are refused later, may be bytes.
         for attribute in () if is_unknown(node) else node.attribute:
             for content in (attribute.s, *attribute.strings):
                 _require_utf8(content, node, attribute)

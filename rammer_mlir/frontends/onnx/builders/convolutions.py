@@ -81,8 +81,7 @@ def convolve(
             (*names, *inner), (x.shape[0], groups, features, *space, channels, *kernel), strict=True
         )
     )
-    # Omit loops of one iteration, so that depthwise convolutions and matrix products are
-    # recognizable.
+    # Omit loops of one iteration, which would hide depthwise convolutions and matrix products.
     dropped = {name for name in ("g", *inner) if extents[name] == 1}
     if groups > 1 and features == 1:
         dropped.add("f")

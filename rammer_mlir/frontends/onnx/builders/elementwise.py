@@ -113,8 +113,7 @@ def _sign(x: Scalar) -> Scalar:
 
 
 def _relu(x: Scalar) -> Scalar:
-    # A compare and select is one instruction on x86 and keeps NaN; a NaN-propagating maximum takes
-    # three.
+    # Compare and select keep NaN in one x86 instruction; a NaN-propagating maximum takes three.
     zero = literal(0, x.dtype)
     return x.compare("lt", zero).select(zero, x)
 

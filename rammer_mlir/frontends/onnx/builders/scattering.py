@@ -92,8 +92,7 @@ def _scatter(scatter: _Scatter, reduction: str, found: Array | None) -> Tensor:
     """Emit a scattering; ``found`` has the number of each element's update if known."""
     if not scatter.updates.size:
         return scatter.x
-    # Without a reduction only the last update of an element counts, which constant indices
-    # determine.
+    # Without a reduction only an element's last update counts; constant indices determine it.
     if reduction == "none" and found is not None:
         return _replaced(scatter, constant(found))
     work = prod(scatter.searched if reduction == "none" else scatter.x.shape) * scatter.count

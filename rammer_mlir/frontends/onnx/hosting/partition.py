@@ -114,8 +114,7 @@ class _Partition:
         for slot, shape_values in enumerate(placement.shape_values):
             self.steps += [self._step(n) for n, place, _ in nodes if place == Place(slot, True)]
             own = [(n, trivial) for n, place, trivial in nodes if place == Place(slot, False)]
-            # Calling a part costs more than a few trivial evaluations, unless the part is the whole
-            # model.
+            # Calling a part costs more than a few trivial evaluations.
             if len(own) <= _MOST_TRIVIAL and len(own) < len(nodes) and all(t for _, t in own):
                 self.steps += [self._step(node) for node, _ in own]
             else:

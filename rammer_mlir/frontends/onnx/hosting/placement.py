@@ -105,8 +105,7 @@ class _Placer:
             self._host.update(dict.fromkeys(names, slot))
             self._host_results.update(names)
             if all(name in self._given for name in operands):
-                # Values computed from inputs only are known before the first part, unless the model
-                # is repeated.
+                # Values of inputs are known before the first part, except in a repeated model.
                 self._given.update(names)
         else:
             self._part.update(dict.fromkeys(names, slot))
