@@ -183,6 +183,7 @@ class _Search:
         """Plan a program; return the decision, or the bytes that the program would need."""
         module = copy_module(self._module)
         _run(module, setting.pipelined)
+        # Settings that give equal IR under an equal limit are planned once.
         key = (setting.limit, _text(module))
         if key not in self._known:
             self._known[key] = self._planned(module, setting, free)

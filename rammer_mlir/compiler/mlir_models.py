@@ -214,6 +214,7 @@ def _options_of(entry: MlirEntry, options: CheckedOptions) -> CheckedOptions:
 def _digest(source: MlirSource) -> Digest:
     found = hashlib.sha256(b"mlir")
     for part in (source.content, repr(source.entry).encode()):
+        # The length keeps the parts apart: "ab", "c" must differ from "a", "bc".
         found.update(len(part).to_bytes(8, "little") + part)
     for name, value in sorted(source.constants.items()):
         found.update(repr((name, value.dtype.name, value.shape)).encode() + value.tobytes())

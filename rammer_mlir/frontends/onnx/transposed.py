@@ -172,6 +172,7 @@ class _Transposed:
         )
         shape = write.integers(groups * features, channels // groups, *kernel)
         joined = write.node("Reshape", [turned, shape])
+        # With a negative step, such an end lies before the first element.
         return self._slice(joined, [-1] * self._rank, [-(1 << 31)] * self._rank, [-1] * self._rank)
 
     def _slice(

@@ -74,6 +74,7 @@ def _batch(node: PaddedNode) -> Sequence[Dims]:
     shape = node.operand(0).shape
     node.require_static_axes(shape, range(1, len(shape)))
     node.require_static(*range(1, len(node.operands)))
+    # In training mode, the mean and variance mix the images of a batch.
     if node.attribute("training_mode", 0):
         raise DependentRowsError
     return [(shape[0], *sizes[1:]) for sizes in node.inferred]
