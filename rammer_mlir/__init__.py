@@ -1,7 +1,7 @@
 """rammer-mlir: neural networks compiled into a few persistent device programs.
 
-``compile`` needs the compiler's packages; ``load`` and running need NumPy alone, so both import
-what they need when they are called.
+``compile`` needs the compiler's packages; ``load`` and running need only NumPy, so both import
+their dependencies when they are called.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ __all__ = [
 __version__: str
 
 _UNKNOWN_VERSION = "0+unknown"
-"""The version where only the source is on the path, and nothing is installed."""
+"""The version if only the source is on the path, and the package is not installed."""
 
 _MODELS = {
     "EmulatedExecutable": "rammer_mlir.emulation.device.executable",
@@ -99,11 +99,11 @@ _MODELS = {
     "HostedModel": "rammer_mlir.hosted_models.model",
     "OpenModel": "rammer_mlir.open_models.model",
 }
-"""Where the kinds of compiled models are defined; each is imported when it is first asked for."""
+"""Modules of the kinds of compiled models, imported at first use."""
 
 
 def __getattr__(name: str) -> object:
-    """Return a kind of compiled model, or the version; each is kept for the next time."""
+    """Return a kind of compiled model or the version, and cache it as a module attribute."""
     found: object
     if name == "__version__":
         found = _installed_version()
@@ -116,7 +116,7 @@ def __getattr__(name: str) -> object:
 
 
 def _installed_version() -> str:
-    """Return the version in the metadata of the installed package, which has it from pyproject."""
+    """Return the version of the installed package's metadata, which pyproject defines."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -251,48 +251,49 @@ def compile(
 ) -> CompiledModel | OpenModel | HostedModel | EntriesModel:
     """Compile a model of ONNX, PyTorch or JAX, or the public functions of an MLIR module.
 
-    Where it leaves dimensions of inputs open, the result is an ``OpenModel``: the arrays of a run
-    bind them, and each binding is compiled at its first use, with these options. Type checkers are
-    told so where ``specializations`` is given. Where data decides what runs, or how large it is,
-    the result is a ``HostedModel``: the host runs several programs. An MLIR module of several
-    public functions gives an ``EntriesModel``, with a model for each in ``entries``.
+    If dimensions of inputs are open, the result is an ``OpenModel``: the arrays of a run bind the
+    dimensions, and each binding is compiled at its first use, with these options. Type checkers
+    infer this type if ``specializations`` is given. If control flow or sizes depend on data, the
+    result is a ``HostedModel``: the host runs several programs. An MLIR module of several public
+    functions gives an ``EntriesModel``, with a model for each in ``entries``.
 
     Args:
         model: a path, the bytes of a model, a binary file, an ``onnx.ModelProto``, an
             ``ONNXProgram`` of ``torch.onnx.export``, or an ``onnx_ir.Model``. MLIR is a path that
             ends in ``.mlir`` or ``.mlirbc``, text, bytecode, or an ``ir.Module``: linalg on
             tensors, TOSA or StableHLO, or any stage that ``rammer-compile --emit`` printed. PyTorch
-            is a ``torch.nn.Module`` in evaluation mode or a ``torch.export.ExportedProgram``; see
-            ``rammer_mlir.pytorch`` for a callable that takes and returns tensors. JAX is what
-            ``jax.jit(f).lower(...)`` returns; ``rammer_mlir.jax`` has a callable for that as well.
-        target: ``cpu``, this machine's processor; another one, ``cpu:x86-64-v3``; or a GPU's:
+            is a ``torch.nn.Module`` in evaluation mode or a ``torch.export.ExportedProgram``;
+            ``rammer_mlir.pytorch`` has a callable on tensors. JAX is the result of
+            ``jax.jit(f).lower(...)``; ``rammer_mlir.jax`` has a callable for JAX functions.
+        target: ``cpu``, this machine's processor; another processor, ``cpu:x86-64-v3``; or a GPU,
             ``nvvm:sm_90``, ``rocdl:gfx90a``.
-        shapes: static shapes of inputs whose dimensions the model leaves open, by name.
-        dims: sizes of open dimensions by the name that the model gives them, wherever it stands.
-        external_data: a folder with files of the model's external data, which may also be links to
-            it; other files are opened beside the model only.
-        entry: of an MLIR module, the function to compile; None for all public ones.
+        shapes: static shapes of inputs with open dimensions, by name.
+        dims: sizes of open dimensions by the name that the model gives them, for all dimensions of
+            that name.
+        external_data: a folder with files of the model's external data, to which links in the
+            model's folder may lead; other files are only opened in the model's folder.
+        entry: of an MLIR module, the function to compile; None for all public functions.
         constants: of an MLIR module, values of arguments marked ``rtask.constant``, by name, or an
             ``.npz`` file of them.
-        inputs: of a module of PyTorch, example inputs: a tuple of positional arguments, or a dict
-            of named ones.
-        dynamic_shapes: of a module of PyTorch, which dimensions stay open, as
-            ``torch.export.export`` takes them.
-        specializations: of a model with open dimensions, how many bindings are kept in memory.
-        executor: with measured costs, where rKernels are measured; here, one by one, if None.
+        inputs: of a PyTorch module, example inputs: a tuple of positional arguments, or a dict of
+            named arguments.
+        dynamic_shapes: of a PyTorch module, the open dimensions, as in ``torch.export.export``.
+        specializations: of a model with open dimensions, the greatest number of bindings in memory.
+        executor: with measured costs, the machine on which rKernels are measured; None to measure
+            sequentially in this process.
         emulate: execute the GPU's kernel on this machine's processor.
-        check: let emulation find what a GPU would not forgive: accesses out of bounds, reads of
-            memory never written, and data races, at many times the run time.
-        device: number of the GPU that runs the model.
+        check: let emulation find errors that are undefined behavior on a GPU: accesses out of
+            bounds, reads of memory never written, and data races, at many times the run time.
+        device: index of the GPU that runs the model.
         cache: take the program from the user's cache if nothing has changed since it was compiled,
-            and keep it there (``RAMMER_CACHE_DIR``); what is emulated is compiled each time.
-        options: what ``Options`` declares, see below.
+            and store it there (``RAMMER_CACHE_DIR``); emulated programs are compiled each time.
+        options: the options that ``Options`` declares, see below.
 
     Returns:
         The compiled model, ready to run.
 
     Raises:
-        RammerError: with one line that says what is wrong and what to do.
+        RammerError: with one line that names the problem and its remedy.
 
     Options:
     """
@@ -337,21 +338,21 @@ def load(
 ) -> LoadedModel:
     """Load a model that ``Executable.save`` or ``rammer-compile`` wrote.
 
-    A file with several specialisations gives an ``OpenModel`` that runs those alone. A model that
-    is loaded can be pickled: by the path of its file, which has to be there, unchanged, later on.
+    A file with several specializations gives an ``OpenModel`` that runs only those. A loaded model
+    can be pickled: the pickle contains the path of the file, which must exist unchanged when the
+    pickle is loaded.
 
     Args:
         path: the artifact.
-        device: number of the GPU that runs a model compiled for one; it is opened with the first
-            run.
-        mapped: map large constants from the file, which processes then share; where somebody may
-            change the file in place while the model is in use, let them be read instead.
-        verify: a public key for Ed25519, in PEM or the file of it: nothing is loaded that the
-            private key has not signed. All is read then, and nothing mapped.
+        device: index of the GPU that runs a model compiled for a GPU; the first run opens it.
+        mapped: memory-map large constants from the file, so that processes share them; pass False
+            to read them, if the file may be changed in place while the model is in use.
+        verify: an Ed25519 public key, as PEM text or the path of a PEM file; files without a valid
+            signature of the private key are refused. All constants are then read, not mapped.
 
     Raises:
-        ArtifactError: if the file is missing, foreign, corrupt, made for another machine, or not
-            signed as it has to be.
+        ArtifactError: if the file is missing, not an artifact, corrupt, compiled for another
+            machine, or lacks the expected signature.
     """
     from rammer_mlir.support.packages import told_if_missing
 

@@ -1,4 +1,4 @@
-"""``python -m rammer_mlir TOOL ...``: the command-line tools without their scripts on the path."""
+"""``python -m rammer_mlir TOOL ...``: the command-line tools, without scripts on the path."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ TOOLS = {
     "run": "runs a model or an artifact",
     "opt": "runs passes on MLIR text, bytecode or an ONNX model",
 }
-"""Each tool, a module of ``rammer_mlir.cli``, and its purpose."""
+"""Purpose of each tool, by its module in ``rammer_mlir.cli``."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the tool that the first argument names, or list the tools; return the exit code."""
+    """Run the tool named by the first argument, or list the tools; return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments and arguments[0] in TOOLS:
         return start(arguments[0], arguments[1:])

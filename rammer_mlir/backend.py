@@ -1,4 +1,4 @@
-"""The ONNX backend interface (``onnx.backend.base``), so that ONNX's own tools can drive us."""
+"""The ONNX backend interface (``onnx.backend.base``), for ONNX's test runner and tools."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from rammer_mlir.runtime.feeds import by_position
 
 
 class RammerRep(BackendRep):
-    """A compiled model behind the interface that ONNX's tools expect."""
+    """A compiled model with the interface that ONNX's tools expect."""
 
     def __init__(self, executable: RunnableModel) -> None:
         self._executable = executable
 
     def run(self, inputs: object, **kwargs: object) -> tuple[Any, ...]:
-        """Run on a sequence of arrays in the model's order, one array, or a mapping by name.
+        """Run on a sequence of arrays in the model's order, a single array, or a mapping by name.
 
         Raises:
-            InputError: if they do not fit the model.
+            InputError: if the arrays do not match the model's signature.
         """
         if isinstance(inputs, Mapping):
             feeds = dict(inputs)
         else:
             given = list(inputs) if isinstance(inputs, Sequence) else [inputs]
             feeds = by_position(self._executable.input_names, given)
-        # Lists are sequences, and None an optional value that is not there.
+        # Lists are sequences, and None is an absent optional value.
         arrays = {
             name: value if value is None or isinstance(value, list) else np.asarray(value)
             for name, value in feeds.items()
@@ -62,7 +62,7 @@ class RammerBackend(Backend):
         """Compile a model.
 
         Raises:
-            RammerError: if it cannot be compiled, or for another device.
+            RammerError: if it cannot be compiled, or the device is not a CPU.
         """
         if not cls.supports_device(device):
             raise OptionError(f"device '{device}': expected CPU, found another; choose it")
@@ -77,17 +77,17 @@ class RammerBackend(Backend):
         outputs_info: Sequence[tuple[np.dtype[np.generic], tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """Run one node on arrays in the order of those inputs that it has.
+        """Run a node on arrays in the order of its inputs that are present.
 
         Args:
-            node: of any operator that can be compiled.
-            inputs: a sequence of arrays, or one.
+            node: a node of any supported operator.
+            inputs: a sequence of arrays, or a single array.
             device: a CPU.
-            outputs_info: element type and shape of each output, where ONNX cannot infer them.
-            kwargs: ``opset_version``, by default ONNX's newest, and what ``compile`` takes.
+            outputs_info: dtype and shape of each output, if ONNX cannot infer them.
+            kwargs: ``opset_version``, by default ONNX's newest, and options of ``compile``.
 
         Raises:
-            RammerError: if it cannot be compiled, or arrays do not fit.
+            RammerError: if it cannot be compiled, or arrays do not match.
         """
         given = inputs if isinstance(inputs, Sequence) else [inputs]
         arrays = [np.asarray(value) for value in given]
@@ -107,7 +107,7 @@ def _model_of(
     outputs_info: Sequence[tuple[np.dtype[np.generic], tuple[int, ...]]],
     version: int,
 ) -> onnx.ModelProto:
-    """Return a model of one node that takes arrays like these."""
+    """Return a model that consists of the node, with inputs like these arrays."""
     names = [name for name in dict.fromkeys(node.input) if name]
     if len(arrays) != len(names):
         raise InputError(f"'{node.op_type}': expected {len(names)} inputs, found {len(arrays)}")

@@ -1,4 +1,4 @@
-"""Executables from other compilers' IR: a host function that launches GPU kernels."""
+"""Executables from IR of other compilers: a host function that launches GPU kernels."""
 
 from __future__ import annotations
 
@@ -39,31 +39,30 @@ def compile_launches(
     watchdog: int = 0,
     device: int = 0,
 ) -> GpuExecutable:
-    """Turn the launches of a host function into one persistent kernel.
+    """Compile the launches of a host function to a persistent kernel.
 
     Args:
-        module: in the caller's context, with one function whose body is launches of kernels
+        module: in the caller's context, with a function whose body consists of kernel launches
             (``gpu.launch_func``), allocations and constants. It is consumed: after the call it
-            holds the kernel.
+            contains the kernel.
         target: the GPU, ``nvvm:sm_90`` or ``rocdl:gfx90a``.
-        policy: how blocks are scheduled.
+        policy: name of the scheduling policy.
         num_veus: blocks of the persistent kernel; the device's multiprocessors if None.
         costs: the device whose costs the schedule follows, a name or a file.
         function: of several host functions, the one to compile; the others are erased.
         emulate: execute the kernel on this machine's processor.
-        check: let emulation look for races and accesses out of bounds.
-        watchdog: looks at another vEU's progress after which a waiting one stops the program; 0 for
-            no watchdog.
-        device: number of the GPU to run on; it is opened with the first run.
+        check: let emulation detect races and accesses out of bounds.
+        watchdog: polls after which a waiting vEU stops the program; 0 for no watchdog.
+        device: index of the GPU to run on; the first run opens it.
 
     Returns:
         An executable whose inputs are the function's arguments, by their ``rtask.name`` or as
         ``arg0``, ``arg1`` and so on; those marked ``rtask.output`` are its outputs. Other arguments
-        that kernels write are changed in place where they are on the device, and ``run`` returns
-        what became of them. Arguments must not overlap each other.
+        that kernels write are updated in place if they are on the device, and ``run`` returns their
+        new values. Arguments must not overlap.
 
     Raises:
-        RammerError: naming the launch that cannot be part of a static program.
+        RammerError: with the launch that cannot be part of a static program.
     """
     options = check_options(
         target, policy=policy, num_veus=num_veus, costs=costs, watchdog=watchdog

@@ -1,30 +1,30 @@
-"""The errors that a user of the compiler can meet.
+"""Errors and warnings for users of the compiler.
 
-Each message is one line: which node, operation or option, what was expected, what was found, and
-what to do. The command-line tools print it as ``error: ...`` and exit with status 1.
+Each message is one line: which node, operation or option, the expected and the found value, and the
+remedy. The command-line tools print it as ``error: ...`` and exit with status 1.
 """
 
 
 def _printable(text: str) -> str:
-    """Escape what would begin another line or command a terminal: names come from the input."""
+    """Escape line breaks and terminal control characters; names come from the input."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class RammerError(Exception):
-    """Base class of every error that bad input, a bad option or a missing tool can cause."""
+    """Base class of all errors caused by bad input, a bad option or a missing tool."""
 
     def __init__(self, *parts: object) -> None:
-        """Take the message; characters that cannot be printed are escaped."""
+        """Take the message; unprintable characters are escaped."""
         super().__init__(*(_printable(part) if isinstance(part, str) else part for part in parts))
 
 
 class AssemblyError(RammerError):
-    """Text of the `rtask` dialect is malformed; ``line`` counts from 1, the message is without."""
+    """Text of the `rtask` dialect is malformed; ``line`` counts from 1, outside the message."""
 
     def __init__(self, line: int, message: str) -> None:
-        """Name the line, and what was expected and found there."""
+        """Take the line, and the message with the expected and the found text."""
         self.line = line
         super().__init__(message)
 
@@ -42,11 +42,11 @@ class UnsupportedError(RammerError):
 
 
 class ShapeError(RammerError):
-    """A dimension is unknown, or a shape given by the user does not fit the model."""
+    """A dimension is unknown, or a shape given by the user contradicts the model."""
 
 
 class InputError(RammerError):
-    """The values given to a run do not fit the model's signature."""
+    """The values given to a run do not match the model's signature."""
 
 
 class PassError(RammerError):
@@ -62,18 +62,18 @@ class TargetError(RammerError):
 
 
 class ArtifactError(RammerError):
-    """A compiled artifact is corrupt, foreign, or made for another machine."""
+    """A compiled artifact is corrupt, of another format, or compiled for another machine."""
 
 
 class EmulationError(RammerError):
-    """An emulated GPU kernel did what a GPU would not forgive: a race, an overrun, a hang."""
+    """An emulated GPU kernel has undefined behavior: a race, an access out of bounds, a hang."""
 
 
 class MissingPackageError(RammerError, ModuleNotFoundError):
-    """A package that is needed for what was asked is not installed."""
+    """A required package is not installed."""
 
     def __init__(self, message: str, name: str) -> None:
-        """Name the package."""
+        """Take the message and the name of the package."""
         super().__init__(message)
         self.name = name
 
@@ -83,16 +83,16 @@ class RammerWarning(UserWarning):
 
 
 class ModelWarning(RammerWarning):
-    """The model says of itself what its nodes contradict, and is compiled all the same."""
+    """The model contradicts itself, but can be compiled."""
 
 
 class CacheWarning(RammerWarning):
-    """The cache of compiled programs cannot be used, and models are compiled without it."""
+    """The cache of compiled programs cannot be used; models are compiled without it."""
 
 
 class FallbackWarning(RammerWarning):
-    """Code from elsewhere lacks what it needs, and the host's rKernels compute its regions."""
+    """External code lacks a requirement, and the host's rKernels compute its regions."""
 
 
 class OffloadWarning(RammerWarning):
-    """Code generators were asked for, and take nothing of the model."""
+    """The requested code generators accept no region of the model."""

@@ -1,9 +1,9 @@
-"""What other packages and programs add to the compiler; see ``docs/extending.md``.
+"""Extension points for other packages and programs; see ``docs/extending.md``.
 
-Each ``register_*`` function makes an object known in this process. ``--plugin MODULE|FILE.py`` has
-a tool import what calls them; a package offers the same objects by entry points instead. Objects
-are chosen by name, and nothing that is built in can be replaced. What code generators are made of
-is in ``rammer_mlir.codegens``.
+Each ``register_*`` function registers an object in this process. ``--plugin MODULE|FILE.py``
+imports code that calls these functions; a package offers the same objects by entry points instead.
+Objects are selected by name, and built-in objects cannot be replaced. ``rammer_mlir.codegens`` has
+the parts of code generators.
 """
 
 from __future__ import annotations

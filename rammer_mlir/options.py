@@ -1,7 +1,7 @@
-"""The options of a compilation, declared once. The target is no option: it has a back end.
+"""The options of a compilation, declared once. The target is a separate argument with its backend.
 
-``rammer_mlir.compile``, the command line, its help, the checks and the compile cache's key all take
-them from here: a new option is one entry of ``Options`` and its use.
+``rammer_mlir.compile``, the command line, its help, the checks and the compile cache's key all
+derive from these declarations: a new option is an entry of ``Options`` and its use.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from types import MappingProxyType, UnionType
 from typing import Annotated, TypedDict, Union, cast, get_args, get_origin, get_type_hints
 
 DEFAULT_TARGET = "cpu"
-"""What models are compiled for where nobody names a target."""
+"""Target if the user names none."""
 
 DEFAULT_SPECIALIZATIONS = 16
-"""Programs that a model with open dimensions keeps in memory where nobody gives a number."""
+"""Default limit of specializations in memory of a model with open dimensions."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """What interfaces know of an option beside its name and type.
+    """Metadata of an option beside its name and type.
 
     Attributes:
-        default: its value where nobody gives one.
-        help: for people, without a full stop.
-        flag: as the command line spells it; by default the name with dashes. A flag for an option
+        default: default value.
+        help: help text, without a full stop.
+        flag: spelling on the command line; by default the name with dashes. The flag of an option
             that is true by default begins with ``--no-``.
-        metavar: stands for the value in help.
-        words: what is expected, by default from the type: "a whole number".
-        only_for: targets that have it, in words; every target where empty. A back end lists the
-            names of those that it has.
-        is_bytes: whether it is a size in bytes, which the command line takes with a unit too.
+        metavar: placeholder of the value in help.
+        words: description of valid values; by default from the type: "a whole number".
+        only_for: description of the targets that support it; all targets if empty. Each backend
+            lists the names of the options that it supports.
+        is_bytes: whether it is a size in bytes, which the command line accepts with a unit.
     """
 
     default: object
@@ -47,7 +47,7 @@ class Option:
 
 
 class Options(TypedDict, total=False):
-    """What users decide about a compilation, by name."""
+    """Options of a compilation, by name."""
 
     policy: Annotated[
         str,
@@ -273,10 +273,10 @@ class Declared:
     """An option with its name and type.
 
     Attributes:
-        name: in Python.
+        name: name in Python.
         kind: ``str``, ``int``, ``float``, ``bool``, or ``Mapping``.
-        may_be_none: whether None is a value too.
-        option: the rest.
+        may_be_none: whether None is a valid value.
+        option: the metadata.
     """
 
     name: str
@@ -286,7 +286,7 @@ class Declared:
 
     @property
     def flag(self) -> str:
-        """Return the option as the command line spells it."""
+        """Return the option's spelling on the command line."""
         return self.option.flag or f"--{self.name.replace('_', '-')}"
 
 
@@ -305,13 +305,13 @@ def _declared(name: str, hint: object) -> Declared:
 
 
 def with_defaults(given: Mapping[str, object]) -> Options:
-    """Return complete options: those given, and the defaults of all others."""
+    """Return complete options: those given, and defaults of all others."""
     complete = {declared.name: declared.option.default for declared in declared_options()}
     return Options(**{**complete, **given})  # type: ignore[typeddict-item]
 
 
 def as_plain_values(options: Options) -> Options:
-    """Return options with Python's own numbers in place of NumPy's and the like."""
+    """Return options with Python's builtin types instead of NumPy's and similar types."""
     values: dict[str, object] = dict(options)
     for declared in declared_options():
         value = values[declared.name]

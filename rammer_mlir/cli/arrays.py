@@ -1,4 +1,4 @@
-"""Arrays by name in files, as the tools read and write them."""
+"""Files of named arrays, as the tools read and write them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from rammer_mlir.support.atomic_file import open_atomically
 _NOT_ARRAYS = (
     ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError,
 )  # fmt: skip
-"""What reading a damaged or encrypted .npz file can raise."""
+"""Exceptions that reading a damaged or encrypted .npz file can raise."""
 
 
 def each_array(outputs: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.generic]]]:
-    """Yield arrays with their names; those of a sequence are numbered, ``y/0``, ``y/1``."""
+    """Yield arrays with their names; arrays of a sequence are numbered, ``y/0``, ``y/1``."""
     for name, value in outputs.items():
         if isinstance(value, list):
             values = cast("list[NDArray[np.generic]]", value)
@@ -32,10 +32,10 @@ def each_array(outputs: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.gen
 
 
 def read_arrays(name: str) -> dict[str, NDArray[np.generic]]:
-    """Read a file of arrays by name.
+    """Read a file of named arrays.
 
     Raises:
-        InputError: if it cannot be read, or is no such file.
+        InputError: if the file cannot be read, or is not an .npz file of arrays.
     """
     try:
         loaded = np.load(name, allow_pickle=False)
@@ -52,7 +52,7 @@ def read_arrays(name: str) -> dict[str, NDArray[np.generic]]:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-    """Write arrays by name; a file that was there stays whole until then."""
+    """Write named arrays atomically, replacing an existing file only at the end."""
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     with open_atomically(path) as file:

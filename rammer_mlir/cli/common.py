@@ -1,4 +1,4 @@
-"""What the command-line tools share: one-line errors, exit codes, and files written whole."""
+"""Common parts of the command-line tools: one-line errors, exit codes, atomic output files."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from rammer_mlir.support.packages import told_if_missing
 from rammer_mlir.support.user_warnings import shown_in_one_line
 
 STREAM = "-"
-"""The file name that means standard input or output."""
+"""File name of standard input or output."""
 
 _LONGEST_MESSAGE = 300
-"""Characters that are shown of an error that was not expected."""
+"""Longest text of an unexpected error that is shown, in characters."""
 
 
 _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-"""What asks a process to end; by default it ends at once and leaves half-written files behind."""
+"""Signals that end a process; by default without cleanup, which leaves temporary files."""
 
 
 _GRACE = 3.0
-"""Seconds within which a tool reacts to a signal, unless it is in native code that does not end."""
+"""Seconds after a signal until the process is killed if native code does not return."""
 
 
 class _Ended(BaseException):
-    """A signal asks the process to end."""
+    """Raised when a signal ends the process."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -48,21 +48,21 @@ class ArgumentParser(argparse.ArgumentParser):
     """Reports bad arguments as an OptionError instead of printing the usage and exiting."""
 
     describe_names: Callable[[], str] | None = None
-    """Gives the last paragraph of the help, which takes a while to find out."""
+    """Returns the last paragraph of the help, which is expensive to compute."""
 
     def format_help(self) -> str:
-        """Return the help."""
+        """Return the help text."""
         if self.describe_names is not None:
             self.epilog = self.describe_names()
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:
-        """Raise the error."""
+        """Raise an ``OptionError``."""
         raise OptionError(f"{message}; see {self.prog} --help")
 
 
 def add_tool_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that every tool has."""
+    """Add the options common to all tools."""
     parser.add_argument(
         "-v",
         "--verbose",
@@ -83,7 +83,7 @@ def add_version_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_plugin_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names modules and files which register extensions."""
+    """Add the option for modules and files that register extensions."""
     parser.add_argument(
         "--plugin",
         action="append",
@@ -97,16 +97,16 @@ def add_plugin_option(parser: argparse.ArgumentParser) -> None:
 def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
     """Run a tool's body and return its exit code.
 
-    An error that the user can cause becomes one line ``error: ...`` on standard error and code 1;
-    an interrupt gives 130, another signal that asks for the end 128 and its number, a reader that
-    went away 1. With ``debug`` a traceback comes first.
+    A user error is printed as one line ``error: ...`` on standard error with code 1; an interrupt
+    gives 130, another ending signal 128 plus its number, a closed output pipe 1. With ``debug`` a
+    traceback is printed first.
     """
-    if sys.stderr is None:  # so it is where the shell closed it: messages go nowhere
+    if sys.stderr is None:  # closed by the shell: discard messages
         sys.stderr = Path(os.devnull).open("w")
     try:
         with _ending_in_order(), told_if_missing(), shown_in_one_line(RammerWarning):
             code = tool()
-        if sys.stdout is not None:  # it is where the shell closed it
+        if sys.stdout is not None:  # None if the shell closed it
             with _standard_output():
                 pass
         return code
@@ -132,7 +132,7 @@ def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
 
 @contextmanager
 def _ending_in_order() -> Generator[None]:
-    """Turn signals that end the process into exceptions, so that files are put in order."""
+    """Turn ending signals into exceptions, so that cleanup runs."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -154,9 +154,9 @@ def _ending_in_order() -> Generator[None]:
 
 @contextmanager
 def _ending_native_code() -> Generator[None]:
-    """End the process some seconds after a signal if native code lets no exception through.
+    """End the process some seconds after a signal if native code blocks the exception.
 
-    Code that a user brings may not end, and Python's handlers run between its own operations only.
+    External code may never return, and Python runs signal handlers only between bytecodes.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -185,11 +185,11 @@ def _watch_signals(reader: int, is_over: threading.Event) -> None:
 
 @contextmanager
 def _standard_output() -> Generator[TextIO]:
-    """Give standard output, and flush it at the end.
+    """Yield standard output, and flush it at the end.
 
     Raises:
-        ArtifactError: if it takes no more.
-        BrokenPipeError: if nobody reads it any more.
+        ArtifactError: if it cannot be written.
+        BrokenPipeError: if its reader has closed it.
     """
     if sys.stdout is None:
         raise ArtifactError("cannot write to standard output: it is closed; choose another place")
@@ -206,7 +206,7 @@ def _standard_output() -> Generator[TextIO]:
 
 
 def _unnamed_place() -> str:
-    """Say what failed where no file is named: standard output, if it takes no more."""
+    """Name the failed action of an error without a file name, by probing standard output."""
     try:
         with _standard_output():
             return "access a file"
@@ -215,7 +215,7 @@ def _unnamed_place() -> str:
 
 
 def _drop_output() -> None:
-    """Discard what is left: Python flushes once more at exit, which would fail again."""
+    """Redirect buffered output to the null device: Python's flush at exit would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -227,13 +227,13 @@ def _report(message: str, debug: bool, code: int) -> int:
 
 
 def read_input(name: str) -> bytes:
-    """Read a whole file, or standard input for ``-``.
+    """Read a file, or standard input for ``-``.
 
     Raises:
         OptionError: if the file cannot be read.
     """
     if name == STREAM:
-        if sys.stdin is None:  # so it is where the shell closed it
+        if sys.stdin is None:  # closed by the shell
             raise OptionError("cannot read standard input: it is closed; name a file")
         return sys.stdin.buffer.read()
     try:
@@ -243,7 +243,7 @@ def read_input(name: str) -> bytes:
 
 
 def write_output(name: str, content: bytes) -> None:
-    """Write a whole file or nothing, or standard output for ``-``.
+    """Write a file atomically, or standard output for ``-``.
 
     Raises:
         RammerError: if the file cannot be written.

@@ -128,24 +128,24 @@ def _compile_model(options: argparse.Namespace) -> int:
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
-    """Refuse options that ask for different outputs.
+    """Refuse options that request different outputs.
 
     Raises:
-        OptionError: naming them.
+        OptionError: with the names of the options.
     """
     if options.emit_values and options.emit is None:
         raise OptionError("--emit-values: expected --emit with it, found none; give both")
     if options.sign is not None:
         if options.emit is not None:
             raise OptionError("--sign: expected an artifact to be written; leave --emit out")
-        signer_of(options.sign)  # a key that is none is found before the model is compiled
+        signer_of(options.sign)  # refuse invalid keys before compiling
     if options.emit is not None and (options.timeline is not None or options.explain):
         name = "--explain" if options.explain else "--timeline"
         raise OptionError(f"{name}: expected a whole compilation; leave --emit out")
 
 
 def _emitted(options: argparse.Namespace, compilation: Compilation, output: str) -> bytes:
-    """Return the stage that the user asks for, as a file of this name holds it."""
+    """Return the requested stage, as bytecode if the file name ends in ``.mlirbc``."""
     as_bytecode = output.endswith(".mlirbc")
     if options.emit_values or as_bytecode:
         return compilation.emit_whole(options.emit, as_bytecode=as_bytecode)
@@ -153,7 +153,7 @@ def _emitted(options: argparse.Namespace, compilation: Compilation, output: str)
 
 
 def _listing(options: argparse.Namespace) -> str | None:
-    """Return what the user asks to be listed instead of a compilation."""
+    """Return the requested listing, or None if a model is to be compiled."""
     if options.list_targets:
         return _list_targets()
     return listed_codegens() if options.list_codegens else None
@@ -172,7 +172,7 @@ def _compiled(
     sizes: Mapping[str, Sequence[int]],
     compared: Sequence[str],
 ) -> RunnableModel:
-    """Compile, or find in the cache; predict and explain a run where that is wanted."""
+    """Compile the model or find it in the cache; predict and explain a run if requested."""
     if options.timeline is None and not options.explain:
         from rammer_mlir.compiler.models import compile_for
 
@@ -189,10 +189,10 @@ def _compiled(
 
 
 def _most(text: str | None) -> int | None:
-    """Return the greatest size that data decides.
+    """Parse the upper bound of data-dependent sizes.
 
     Raises:
-        OptionError: if it is none.
+        OptionError: if it is not a whole number.
     """
     if text is not None and not text.isdecimal():
         raise OptionError(f"--most: expected a whole number of at least 0, found '{text}'")
@@ -209,10 +209,10 @@ def _write_artifact(compiled: RunnableModel, output: str, sign: str | None) -> N
 
 
 def _output(options: argparse.Namespace) -> str:
-    """Return the file to write.
+    """Return the name of the output file.
 
     Raises:
-        OptionError: if it has no name, or would take the place of another file of this run.
+        OptionError: if the name is empty, or is that of another file of this run.
     """
     output: str | None = options.output
     if output is None:

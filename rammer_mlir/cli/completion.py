@@ -1,4 +1,4 @@
-"""Completion of the tools' arguments by shells: scripts that shtab makes from the parsers."""
+"""Shell completion of the tools' arguments: scripts that shtab generates from the parsers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _FILES = (
     "mlir_pass_pipeline_crash_reproducer", "mlir_print_ir_tree_dir", "model", "output", "outputs",
     "plugin", "sign", "timeline", "verify_signature",
 )  # fmt: skip
-"""Arguments that name files or folders, by their places in the parsed arguments."""
+"""Destinations of arguments that name files or folders."""
 
 
 class PrintCompletion(argparse.Action):
-    """Prints a script for a shell, and ends the tool."""
+    """Prints a completion script for a shell, and exits."""
 
     def __call__(
         self,
@@ -28,7 +28,7 @@ class PrintCompletion(argparse.Action):
         values: object,
         option_string: str | None = None,
     ) -> NoReturn:
-        """Print it.
+        """Print the script.
 
         Raises:
             MissingPackageError: if shtab is not installed.
@@ -38,7 +38,7 @@ class PrintCompletion(argparse.Action):
 
 
 def add_completion_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that prints a script."""
+    """Add the option that prints a completion script."""
     parser.add_argument(
         "--print-completion",
         action=PrintCompletion,
@@ -48,7 +48,7 @@ def add_completion_option(parser: argparse.ArgumentParser) -> None:
 
 
 def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """Return a script; the parser is no good for parsing afterwards.
+    """Return a completion script; modifies the parser, which cannot parse afterwards.
 
     Raises:
         MissingPackageError: if shtab is not installed.
@@ -67,7 +67,7 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
 
 
 def _names() -> Mapping[str, Callable[[], Sequence[str]]]:
-    """Return what finds the values that arguments have, by places in the parsed arguments."""
+    """Return functions that list the values of arguments, by argument destination."""
     from rammer_mlir.compiler.backends.registry import backend_names
     from rammer_mlir.compiler.stage_names import KNOWN_STAGES
     from rammer_mlir.scheduling.devices.catalog import all_names

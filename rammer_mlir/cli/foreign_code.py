@@ -1,4 +1,4 @@
-"""What the tools print about foreign code: code generators, and the modules of an artifact."""
+"""Listings of external code: code generators, and the modules of an artifact."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 
 def listed_codegens() -> str:
-    """Return a line for each code generator, with what it lacks, and one for each option."""
+    """Return a line for each code generator with its missing requirements, and for each option."""
     from rammer_mlir.passes.regions.codegen import described_codegens
     from rammer_mlir.passes.regions.declared_options import all_options
 
@@ -29,10 +29,10 @@ def listed_codegens() -> str:
 
 
 def listed_modules(model: RunnableModel, path: str) -> str:
-    """Return a line for each module of an artifact, and one for all of them.
+    """Return a line for each module of an artifact, and a line of totals.
 
     Raises:
-        OptionError: if it is not one program.
+        OptionError: if the artifact has several programs.
     """
     if not isinstance(model, Executable | GpuExecutable):
         raise OptionError(

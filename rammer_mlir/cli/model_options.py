@@ -1,4 +1,4 @@
-"""Options that compiling and running a model share."""
+"""Options common to compiling and running a model."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 
 def add_model_options(parser: ArgumentParser) -> None:
-    """Add the options that say how a model is compiled.
+    """Add the options for compiling a model.
 
-    Those that a user does not give are None, so that an artifact's can be told from the user's.
+    Their defaults are None, which distinguishes options that the user gives from those of an
+    artifact.
     """
     parser.add_argument(
         "--target",
@@ -56,7 +57,7 @@ def add_model_options(parser: ArgumentParser) -> None:
 
 
 def add_shape_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that gives inputs shapes."""
+    """Add the option for input shapes."""
     parser.add_argument(
         "--shape",
         action="append",
@@ -67,7 +68,7 @@ def add_shape_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_dim_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that gives open dimensions sizes."""
+    """Add the option for sizes of open dimensions."""
     parser.add_argument(
         "--dim",
         action="append",
@@ -80,7 +81,7 @@ def add_dim_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_external_data_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names a folder of external data."""
+    """Add the option for the folder of external data."""
     parser.add_argument(
         "--external-data",
         metavar="FOLDER",
@@ -90,7 +91,7 @@ def add_external_data_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_module_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that belong to MLIR modules."""
+    """Add the options of MLIR modules."""
     parser.add_argument(
         "--entry", metavar="NAME", help="of a module's public functions, the one to compile or run"
     )
@@ -102,11 +103,11 @@ def add_module_options(parser: argparse.ArgumentParser) -> None:
 
 
 def given_model(options: argparse.Namespace) -> AnySource:
-    """Return the model or module that a tool is called with, and what belongs to it.
+    """Return the model or module of the command line, with its options.
 
     Raises:
         ModelError: if it cannot be read.
-        OptionError: if an option does not go with it.
+        OptionError: if an option does not apply to it.
     """
     from rammer_mlir.compiler.requests import given_source
 
@@ -116,10 +117,10 @@ def given_model(options: argparse.Namespace) -> AnySource:
 
 
 def source_of(options: argparse.Namespace, model: str | bytes) -> Source:
-    """Return the model, with the folder of ``--external-data`` if one is given.
+    """Return the model, with the folder of ``--external-data`` if given.
 
     Raises:
-        OptionError: if that is no folder.
+        OptionError: if that is not a folder.
     """
     if options.external_data is None:
         return model
@@ -129,7 +130,7 @@ def source_of(options: argparse.Namespace, model: str | bytes) -> Source:
 
 
 def _describe_names() -> str:
-    """Return the names that options take, also those of installed packages."""
+    """List the names that options accept, including names from installed packages."""
     from rammer_mlir.compiler.backends.registry import backend_names
     from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
     from rammer_mlir.scheduling.devices.catalog import all_names
@@ -168,7 +169,7 @@ def _add(parser: ArgumentParser, declared: Declared) -> None:
 
 
 def given_options(options: argparse.Namespace) -> Options:
-    """Return what the user gave, for ``rammer_mlir.compile``."""
+    """Return the options that the user gave, for ``rammer_mlir.compile``."""
     values = {declared.name: getattr(options, declared.name) for declared in declared_options()}
     found = {name: value for name, value in values.items() if value is not None}
     for declared in declared_options():
@@ -181,7 +182,7 @@ def _parse_pairs(declared: Declared, given: Sequence[str]) -> dict[str, str]:
     """Parse ``NAME=VALUE`` options.
 
     Raises:
-        OptionError: if one is not of that form, or a name is given twice.
+        OptionError: if an option has another form, or a name is given twice.
     """
     found: dict[str, str] = {}
     for text in given:
@@ -195,7 +196,7 @@ def _parse_pairs(declared: Declared, given: Sequence[str]) -> dict[str, str]:
 
 
 def add_timeline_options(parser: ArgumentParser, what: str) -> None:
-    """Add the options that ask for a timeline; ``what`` tells of which run."""
+    """Add the options for a timeline; ``what`` names the recorded run in the help."""
     parser.add_argument(
         "--timeline",
         metavar="OUT",
@@ -217,7 +218,7 @@ def parse_compared(options: argparse.Namespace) -> list[str]:
     """Return the policies of ``--compare``.
 
     Raises:
-        OptionError: if there is no ``--timeline`` to show them in.
+        OptionError: if ``--timeline``, which shows the policies, is missing.
     """
     if options.compare is None:
         return []
@@ -237,10 +238,10 @@ _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def _num_bytes(text: str) -> int:
-    """Read a size: a number of bytes, or of KiB, MiB or GiB.
+    """Parse a size in bytes, KiB, MiB or GiB.
 
     Raises:
-        argparse.ArgumentTypeError: if it is none.
+        argparse.ArgumentTypeError: if the text is not a size.
     """
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)", text)
     if found is None or found[2] not in _UNITS:
@@ -255,7 +256,7 @@ def parse_shapes(options: list[str]) -> dict[str, tuple[int, ...]]:
     """Parse ``NAME=1,3,224,224`` options.
 
     Raises:
-        OptionError: if one is not of that form, or a name is given twice.
+        OptionError: if an option has another form, or a name is given twice.
     """
     shapes: dict[str, tuple[int, ...]] = {}
     for option in options:
@@ -273,17 +274,17 @@ def parse_shapes(options: list[str]) -> dict[str, tuple[int, ...]]:
 
 
 MOST_SPECIALIZATIONS = 256
-"""Combinations of sizes that one call of a tool takes: more are rather a slip than a wish."""
+"""Limit of size combinations per call of a tool; more are probably a mistake."""
 
 _SIZES = re.compile(r"(\d+)(?:\.\.(\d+)(?::(\d+))?)?")
-"""A size, or a range of sizes with both ends, and its step."""
+"""A size, or an inclusive range of sizes with an optional step."""
 
 
 def parse_dims(options: list[str]) -> dict[str, tuple[int, ...]]:
-    """Parse ``NAME=1,8`` and ``NAME=16..512:16`` options to sizes in the order given, each once.
+    """Parse ``NAME=1,8`` and ``NAME=16..512:16`` options to distinct sizes in the given order.
 
     Raises:
-        OptionError: if one is not of that form, a name is given twice, or there are too many
+        OptionError: if an option has another form, a name is given twice, or there are too many
             combinations.
     """
     dims: dict[str, tuple[int, ...]] = {}
@@ -303,7 +304,7 @@ def parse_dims(options: list[str]) -> dict[str, tuple[int, ...]]:
 
 
 def _range(text: str) -> range:
-    """Return the sizes of ``8``, ``1..8`` or ``16..512:16``; none for anything else."""
+    """Return the sizes of ``8``, ``1..8`` or ``16..512:16``; empty for any other text."""
     found = _SIZES.fullmatch(text.strip())
     if found is None or len(text) > _LONGEST_RANGE:
         return range(0)
@@ -313,7 +314,7 @@ def _range(text: str) -> range:
 
 
 _LONGEST_RANGE = 40
-"""Characters: sizes have fewer than 64 bits."""
+"""Limit in characters; sizes have fewer than 64 bits."""
 
 
 def _check_number(number: int) -> None:
@@ -328,7 +329,7 @@ def single_sizes(dims: Mapping[str, Sequence[int]], why: str) -> dict[str, int]:
     """Return the only size of each dimension.
 
     Raises:
-        OptionError: if one has several, saying why that does not do.
+        OptionError: if a dimension has several sizes; ``why`` completes the message.
     """
     for name, sizes in dims.items():
         if len(sizes) > 1:

@@ -1,4 +1,4 @@
-"""Signatures, descriptions and refusals that the tools need for models with open dimensions."""
+"""Signatures, descriptions and refusals for models with open dimensions."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ Arrays = Mapping[str, NDArray[np.generic]]
 
 
 def chosen_entry(options: argparse.Namespace, model: RunnableModel) -> RunnableModel:
-    """Return the function to run, of a model that has several.
+    """Return the function to run, of a model with several functions.
 
     Raises:
-        OptionError: if none is named, or there is no such function.
+        OptionError: if none is named, or the function is unknown.
     """
     if not isinstance(model, EntriesModel):
         if options.entry is not None and model.reload is not None:
@@ -52,10 +52,10 @@ def chosen_entry(options: argparse.Namespace, model: RunnableModel) -> RunnableM
 
 
 def refuse_weights(options: argparse.Namespace) -> None:
-    """Refuse weights for an artifact, which holds its own.
+    """Refuse weights for an artifact, which contains its weights.
 
     Raises:
-        OptionError: naming the option.
+        OptionError: with the name of the option.
     """
     for name, kind in (("external_data", "ONNX model"), ("constants", "MLIR module")):
         if getattr(options, name) is not None:
@@ -66,10 +66,10 @@ def refuse_weights(options: argparse.Namespace) -> None:
 
 
 def require_sizes(model: OpenModel) -> NoReturn:
-    """Refuse to make random inputs up for open dimensions.
+    """Refuse to generate random inputs for open dimensions.
 
     Raises:
-        OptionError: listing them, and how the user gives them.
+        OptionError: with the dimensions and the options that bind them.
     """
     raise OptionError(_advice(model.signature))
 
@@ -82,7 +82,7 @@ def _advice(signature: OpenSignature) -> str:
 
 
 def static_signature(model: ComposedModel, dims: Sizes, shapes: Shapes) -> Signature:
-    """Return the inputs of the specialisation that an artifact's user chooses.
+    """Return the static signature of the specialization that the user's sizes select.
 
     Raises:
         OptionError: if dimensions are unknown, contradict each other, or stay open.
@@ -114,7 +114,7 @@ def _dtype(tensor: OpenTensor) -> np.dtype[np.generic]:
 
 
 def described(model: RunnableModel) -> str:
-    """Describe a loaded model, a line for each input, output, specialisation and step."""
+    """Describe a loaded model: a line for each input, output, specialization and step."""
     if isinstance(model, EntriesModel):
         return "\n".join(f"entry '{name}'\n{described(m)}" for name, m in model.entries.items())
     lines = [f"target           {model.target}", f"vEUs             {model.num_veus}"]
@@ -133,7 +133,7 @@ def described(model: RunnableModel) -> str:
 def with_narrow_floats(
     specs: Sequence[TensorSpec | OpenTensor], arrays: Arrays
 ) -> dict[str, NDArray[np.generic]]:
-    """Restore bfloat16 and its kin, which an .npz file holds as bytes without a type."""
+    """Restore dtypes of ml_dtypes such as bfloat16, which .npz files store as raw bytes."""
     types = {spec.name: spec.dtype for spec in specs}
     wanted = {name: dtype for name, dtype in types.items() if dtype and dtype.kind == "V"}
     return {

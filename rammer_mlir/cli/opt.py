@@ -1,4 +1,4 @@
-"""``rammer-opt``: runs passes, ours and MLIR's, on IR or on an ONNX model."""
+"""``rammer-opt``: runs passes of this project and of MLIR on IR or on an ONNX model."""
 
 from __future__ import annotations
 
@@ -30,18 +30,17 @@ from rammer_mlir.support.log import shown_on_stderr
 from rammer_mlir.support.plugins import load_plugins
 
 ALL_PASSES = (*PASSES, *LOWERING_PASSES, *COMPILER_PASSES)
-"""The passes from the `linalg` stage to the `program` stage, those that lower rKernels, those that
-run whole programs."""
+"""All passes: from `linalg` to `program`, lowering of rKernels, and passes that run programs."""
 
 SECTIONS = (
     ("From linalg to a program", "passes", PASSES),
     ("From a program to native code", "lowering", LOWERING_PASSES),
     ("Passes that compile and run programs", "passes", COMPILER_PASSES),
 )
-"""The same passes, with titles and the folders of their lit tests, for the reference."""
+"""The same passes with section titles and the folders of their lit tests, for the reference."""
 
 _OTHER_FORMS = ("emit-bytecode", "emit-llvm-ir", "emit-object")
-"""Switches for an output that is no text of MLIR."""
+"""Switches for outputs other than MLIR text."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _opt(arguments: Sequence[str]) -> int:
     parser = opt_parser()
     if any(argument.lstrip("-").startswith("print-completion") for argument in arguments):
-        for kind in ALL_PASSES:  # else each flag that is no option is one
+        for kind in ALL_PASSES:  # otherwise unknown flags are passes
             parser.add_argument(f"--{kind.name}", help=help_line(kind))
     options, flags = parser.parse_known_args(normalized(arguments, parser, BARE_VALUES))
     with shown_on_stderr(options.verbose, quiet=options.quiet):
@@ -77,7 +76,7 @@ def _run_passes(options: argparse.Namespace, flags: Sequence[str], parser: Argum
     if options.dump_pass_pipeline:
         print(expanded_pipeline(pipeline, passes=ALL_PASSES), file=sys.stderr)
     job = Job(options, pipeline, ALL_PASSES)
-    # All parts are processed, so that all diagnostics are seen.
+    # Process all parts, so that all diagnostics are shown.
     outputs = [job.run(chunk) for chunk in chunks or read_chunks(options)]
     if job.timing is not None:
         report = job.timing.report(
@@ -92,7 +91,7 @@ def _run_passes(options: argparse.Namespace, flags: Sequence[str], parser: Argum
 
 
 def _listing(options: argparse.Namespace) -> str:
-    """Return what is to be printed instead of running passes, if anything is."""
+    """Return the requested listing, empty if passes are to be run."""
     if options.list_passes:
         return list_passes(ALL_PASSES)
     if options.show_dialects:
@@ -109,7 +108,7 @@ def _listing(options: argparse.Namespace) -> str:
 
 
 def _check_flags(options: argparse.Namespace, flags: Sequence[str], parser: ArgumentParser) -> None:
-    """Refuse what is neither an option nor a pass, and options that exclude each other."""
+    """Refuse flags that are neither options nor passes, and options that exclude each other."""
     for flag in flags:
         if not flag.startswith("--"):
             raise OptionError(f"unexpected argument '{flag}': expected one input file and options")
@@ -156,7 +155,7 @@ def _close_option(name: str, parser: ArgumentParser) -> str | None:
 
 
 def _pipeline(options: argparse.Namespace, flags: Sequence[str]) -> str:
-    """Return the pipeline that ``--pass-pipeline`` or the flags of passes, in order, ask for."""
+    """Return the pipeline of ``--pass-pipeline``, or of the passes' flags in order."""
     if options.pass_pipeline is not None:
         given: str = options.pass_pipeline
         return given
@@ -165,7 +164,7 @@ def _pipeline(options: argparse.Namespace, flags: Sequence[str]) -> str:
 
 
 def _recorded(options: argparse.Namespace, flags: Sequence[str], chunks: Sequence[Chunk]) -> str:
-    """Return the pipeline of a reproducer; its word on verification holds, too."""
+    """Return the pipeline of a reproducer, and apply its verification setting."""
     if flags or options.pass_pipeline is not None:
         raise OptionError("give --run-reproducer or passes, not both")
     if len(chunks) != 1 or not isinstance(chunks[0], str):

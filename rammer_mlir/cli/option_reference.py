@@ -1,4 +1,4 @@
-"""The reference of all options in Markdown: ``python -m rammer_mlir.cli.option_reference``."""
+"""Reference of all options in Markdown: ``python -m rammer_mlir.cli.option_reference``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ those of a compilation [in Python](python.md). [Environment variables](environme
 
 
 def option_reference() -> str:
-    """Return the reference: a table for each tool, and one for ``rammer_mlir.compile``."""
+    """Return the reference: a table for each tool, and a table for ``rammer_mlir.compile``."""
     lines = [_HEAD]
     for parser in (compile_parser(), run_parser(), opt_parser()):
         lines += [f"## {parser.prog}", parser.description or "", "", *_table(parser), ""]
@@ -36,7 +36,7 @@ def _table(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def _spelling(action: argparse.Action) -> str:
-    """Return the option's flags and the name of its value, as code."""
+    """Return the option's flags with the placeholder of its value, as code."""
     if not action.option_strings:
         return f"`{action.metavar or action.dest}`"
     value = "" if action.nargs == 0 else f" {action.metavar or _choices(action)}"
@@ -48,7 +48,7 @@ def _choices(action: argparse.Action) -> str:
 
 
 def _help(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
-    """Return the option's help, with its values in place of argparse's placeholders."""
+    """Return the option's help with argparse's placeholders substituted."""
     if not action.help:
         return "the input"
     return action.help % {**vars(action), "prog": parser.prog}

@@ -1,4 +1,4 @@
-"""``rammer-run``: runs a model or an artifact on arrays from a file, or on random ones."""
+"""``rammer-run``: runs a model or an artifact on arrays from a file, or on random arrays."""
 
 from __future__ import annotations
 

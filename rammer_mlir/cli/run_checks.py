@@ -18,7 +18,7 @@ from rammer_mlir.scheduling.policies import get_policy
 
 
 def check_runs_there(options: argparse.Namespace, executable: RunnableModel) -> None:
-    """Refuse options that the target has no use for, before anything runs.
+    """Refuse options that do not apply to the target, before anything runs.
 
     Raises:
         OptionError: naming the option.
@@ -45,10 +45,10 @@ def check_runs_there(options: argparse.Namespace, executable: RunnableModel) -> 
 
 
 def parse_cores(text: str) -> list[int]:
-    """Return the cores that ``--pin`` names.
+    """Parse the numbers of cores given to ``--pin``.
 
     Raises:
-        OptionError: if the text is no list of numbers.
+        OptionError: if the text is not a list of numbers separated by commas.
     """
     try:
         return [int(part) for part in text.split(",")]
@@ -59,10 +59,10 @@ def parse_cores(text: str) -> list[int]:
 
 
 def check_timeline(options: argparse.Namespace, found: str) -> None:
-    """Refuse a timeline of a target whose vEUs record no times.
+    """Refuse ``--timeline`` for a target whose vEUs record no times; ``found`` names the target.
 
     Raises:
-        OptionError: if one is asked for; ``found`` names the target.
+        OptionError: if the option is given.
     """
     if options.timeline:
         raise OptionError(
@@ -72,10 +72,10 @@ def check_timeline(options: argparse.Namespace, found: str) -> None:
 
 
 def check_compared(options: argparse.Namespace) -> list[str]:
-    """Return the policies to compare with.
+    """Return the policies given to ``--compare``.
 
     Raises:
-        OptionError: for an artifact, whose schedule is finished, or an unknown policy.
+        OptionError: if a policy is unknown, or the model is an artifact, whose schedule is fixed.
     """
     compared = parse_compared(options)
     if compared and is_artifact(Path(options.model)):
@@ -89,10 +89,10 @@ def check_compared(options: argparse.Namespace) -> list[str]:
 
 
 def check_explained(options: argparse.Namespace) -> None:
-    """Refuse to explain an artifact.
+    """Refuse ``--explain`` for an artifact: explaining compares other schedules of the model.
 
     Raises:
-        OptionError: since the explanation predicts other schedules, for which it needs the model.
+        OptionError: if the option is given and the model is an artifact.
     """
     if options.explain and is_artifact(Path(options.model)):
         raise OptionError(
@@ -102,10 +102,10 @@ def check_explained(options: argparse.Namespace) -> None:
 
 
 def check_emulated(options: argparse.Namespace) -> None:
-    """Refuse to emulate an artifact.
+    """Refuse to emulate an artifact, which holds only the GPU's binary.
 
     Raises:
-        OptionError: since it holds the GPU's binary alone.
+        OptionError: if the model is an artifact.
     """
     if is_artifact(Path(options.model)):
         raise OptionError(
@@ -119,13 +119,13 @@ def check_compiled_so(
     options: argparse.Namespace,
     shapes: Mapping[str, tuple[int, ...]],
 ) -> None:
-    """Refuse options that an artifact was not compiled with.
+    """Refuse options that differ from those that an artifact was compiled with.
 
     Raises:
         OptionError: naming the first such option.
     """
     for declared in declared_options():
-        # An artifact says how many vEUs it has.
+        # ``--veus`` is compared with the artifact's own number below.
         if declared.name == "num_veus" or getattr(options, declared.name) is None:
             continue
         raise OptionError(
@@ -148,7 +148,7 @@ def check_compiled_so(
         if name not in has:
             known = ", ".join(f"'{known}'" for known in has) or "none"
             raise OptionError(f"--shape {name}: expected one of the inputs, {known}")
-        if not isinstance(executable, OpenModel):  # whose program the shape chooses
+        if not isinstance(executable, OpenModel):  # shapes select its program instead
             wanted.append((f"--shape {name}", shape, has[name]))
     for option, value, found in wanted:
         if value != found:

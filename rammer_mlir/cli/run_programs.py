@@ -1,4 +1,4 @@
-"""Programs of ``rammer-run``: their arrays, recorded runs and explanations."""
+"""The program that ``rammer-run`` runs: its arrays, recorded runs and explanation."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from rammer_mlir.timeline.spans import Timeline
 Arrays = Mapping[str, NDArray[np.generic]]
 
 RECORDED_RUNS = 5
-"""Runs of which the median one is shown: a single run may be the one that was interrupted."""
+"""Number of recorded runs, of which the median run is shown: a single run may be interrupted."""
 
 
 def median_run(executable: Executable, feeds: Arrays, title: str) -> Timeline:
-    """Return the run of median time among ``RECORDED_RUNS`` recorded ones."""
+    """Record ``RECORDED_RUNS`` runs and return the one of median duration."""
     runs = [executable.record(feeds, title) for _ in range(RECORDED_RUNS)]
     return sorted(runs, key=lambda run: run.seconds)[RECORDED_RUNS // 2]
 
@@ -39,7 +39,7 @@ def median_run(executable: Executable, feeds: Arrays, title: str) -> Timeline:
 def runnable_program(
     options: argparse.Namespace, model: RunnableModel, inputs: Arrays | None
 ) -> Generator[tuple[RunnableModel, Arrays]]:
-    """Give what runs and its arrays: given ones, whose shapes decide, or random ones."""
+    """Yield the model to run and its arrays: those given, which select shapes, or random arrays."""
     if inputs is not None:
         feeds: Arrays = with_narrow_floats(model.signature.inputs, inputs)
     elif isinstance(model, ComposedModel):
@@ -63,7 +63,7 @@ def record(
     feeds: Arrays,
     compared: Sequence[str],
 ) -> list[Timeline]:
-    """Return a recorded run, then one of each policy to compare with, all warm."""
+    """Return a recorded warm run of the model, then of each policy to compare."""
     assert isinstance(executable, Executable), "other targets were refused"
     words = f"measured with {executable.num_veus} vEUs"
     path = Path(options.model)
@@ -81,7 +81,7 @@ def record(
 
 
 def explained(options: argparse.Namespace, executable: RunnableModel, feeds: Arrays) -> str:
-    """Explain a recorded run, or a predicted one of a target whose vEUs record no times."""
+    """Explain a recorded run, or a predicted run if the target's vEUs record no times."""
     shapes = {name: array.shape for name, array in feeds.items()}
     compilation = replace(request_of(options), shapes=shapes, dims={}).compilation()
     measured = None

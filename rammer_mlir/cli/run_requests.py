@@ -1,4 +1,4 @@
-"""The model that ``rammer-run`` is given: an artifact, or a request to compile it."""
+"""The model of ``rammer-run``: an artifact, or a request to compile it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def _checked(options: argparse.Namespace, given: Options | None) -> CheckedOptio
 
 
 def request_of(options: argparse.Namespace, given: Options | None = None) -> Request:
-    """Return what the command line asks to compile, with other options than its own if given.
+    """Return the compile request of the command line; ``given`` overrides its options.
 
     Raises:
-        OptionError: if an option is not known or has no such value.
+        OptionError: if an option is unknown or has an invalid value.
     """
     from rammer_mlir.compiler.models import Request
 
@@ -52,7 +52,7 @@ def request_of(options: argparse.Namespace, given: Options | None = None) -> Req
 
 
 def compile_model(options: argparse.Namespace, given: Options) -> RunnableModel:
-    """Compile the model that the command line names.
+    """Compile the model of the command line.
 
     Raises:
         RammerError: if it cannot be compiled, or sizes for random inputs are missing.

@@ -1,6 +1,6 @@
-"""Entry points of the command-line tools: each tool's module is imported when it is started.
+"""Entry points of the command-line tools, which import a tool's module when it starts.
 
-So a package that the module needs and that is not installed is refused in one line, too.
+A missing package of the module is thereby reported as a one-line error, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class _Tool(Protocol):
 
 
 def start(name: str, arguments: Sequence[str]) -> int:
-    """Run the tool that is a module of ``rammer_mlir.cli``, and return its exit code."""
+    """Run the tool of a module in ``rammer_mlir.cli``, and return its exit code."""
     refused: MissingPackageError
     try:
         with told_if_missing():

@@ -1,1 +1,1 @@
-"""From a model to an executable: options, stages, backends, the cache."""
+"""Compilation of models to executables: options, stages, backends, cache."""

@@ -1,8 +1,8 @@
-"""Compiled models kept on disk, found again by what went into them.
+"""Cache of compiled models on disk, keyed by digests of their inputs to compilation.
 
 ``RAMMER_CACHE_DIR`` names the folder of the cache's file (``~/.cache/rammer-mlir`` by default, or
-beneath ``XDG_CACHE_HOME``); empty, it turns the cache off. ``RAMMER_CACHE_BYTES`` limits what is
-kept. ``docs/cache.md`` says what is found when.
+beneath ``XDG_CACHE_HOME``); if empty, the cache is off. ``RAMMER_CACHE_BYTES`` limits the size.
+``docs/cache.md`` describes the levels of the cache.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ FOLDER_VARIABLE, BYTES_VARIABLE = "RAMMER_CACHE_DIR", "RAMMER_CACHE_BYTES"
 DEFAULT_BYTES = 4 << 30
 
 WORTH_SECONDS = 0.5
-"""What compiles faster is not worth an entry."""
+"""Compile time in seconds from which a program is cached."""
 
 ARTIFACT = "artifact"
-"""The level of whole artifacts, by the bytes of the model."""
+"""The cache level of whole artifacts, keyed by the model's bytes."""
 
 
 class CompileCache:
-    """Artifacts in one file, by key. Several processes may use it at once."""
+    """Artifacts in a single file, by key; safe for concurrent processes."""
 
     def __init__(self, folder: Path, limit: int = DEFAULT_BYTES) -> None:
-        """Use the file of a folder, which is made with the first entry, for up to some bytes."""
+        """Use the file in a folder, created with the first entry, for at most ``limit`` bytes."""
         self.file = CacheFile(folder, limit)
 
     def find(self, key: str, device: int = 0, parts: Parts | None = None) -> CompiledModel | None:
-        """Return the program of a key, None if there is none; a damaged entry is removed.
+        """Return the program of a key, or None if there is none; a damaged entry is removed.
 
         Args:
             key: a digest.
-            device: number of the GPU.
-            parts: what the key is made of, to say what differs where there is none.
+            device: index of the GPU.
+            parts: components of the key, to log which of them differ after a miss.
         """
         begin = time.perf_counter()
         entry = self.file.find(ARTIFACT, key)
@@ -80,12 +80,13 @@ class CompileCache:
         return executable
 
     def keep(self, key: str, executable: CompiledModel, parts: Parts | None = None) -> None:
-        """Keep a program, if it was worth the while.
+        """Store a program if it took long enough to compile.
 
-        Where that fails, for want of a linker or of space, the program is compiled again next time.
+        If storing fails, for lack of a linker or of space, the next compilation starts anew.
         """
         spent = executable.stats["seconds"]
-        # Of a program whose weights alone are new, an artifact would spare the preparation.
+        # A program that took only its weights anew already hits the program level; an artifact then
+        # saves only the preparation.
         seconds = spent["preparation"] if "cache" in spent else sum(spent.values())
         if seconds < WORTH_SECONDS:
             log_cache(f"{ARTIFACT}: not kept, {seconds:.3f} s are less than {WORTH_SECONDS:g} s")
@@ -102,7 +103,7 @@ class CompileCache:
 
 
 def user_cache() -> CompileCache | None:
-    """Return the user's cache; None if it is turned off, or there is no place for one.
+    """Return the user's cache; None if it is turned off, or no folder is available for it.
 
     Raises:
         OptionError: if ``RAMMER_CACHE_BYTES`` is not a size.
@@ -120,13 +121,13 @@ def user_cache() -> CompileCache | None:
 
 
 class Digest(str):
-    """What identifies a model of another front end than ONNX's."""
+    """Identity of a model from a front end other than ONNX's."""
 
     __slots__ = ()
 
 
 class CachedCompiler:
-    """Compiles one model for several static shapes of its inputs, through a cache."""
+    """Compiles a model for static shapes of its inputs, through the cache."""
 
     def __init__(
         self,
@@ -141,10 +142,10 @@ class CachedCompiler:
 
         Args:
             source: the model, or its digest.
-            options: of all compilations.
-            device: number of the GPU.
-            executor: where rKernels are measured.
-            cached: whether the user's cache is asked, and keeps what is compiled.
+            options: options of all compilations.
+            device: index of the GPU.
+            executor: machine on which rKernels are measured.
+            cached: whether to look up and store programs in the user's cache.
         """
         self._options, self._device, self._executor = options, device, executor
         self._cache = user_cache() if cached and options.backend.is_cached else None
@@ -157,8 +158,8 @@ class CachedCompiler:
             log_cache(f"not asked, {_why_no_cache(options, cached=cached)}")
 
     def of_part(self, given: Given, number: int) -> CachedCompiler:
-        """Return what compiles a part of the model's host program for given shapes."""
-        if self.known.programs is None:  # parts of one model may have equal code
+        """Return a compiler for a part of the model's host program, for given shapes."""
+        if self.known.programs is None:  # parts of a model may have equal code
             self.known = replace(self.known, programs=KnownCode[tuple[bytes, ...]]())
         part = copy.copy(self)
         if self._digest is not None:
@@ -167,7 +168,7 @@ class CachedCompiler:
         return part
 
     def find(self, given: Given) -> CompiledModel | None:
-        """Return the cached program for inputs of given shapes; None without one."""
+        """Return the cached program for given shapes; None without one."""
         if self._cache is None:
             return None
         parts = artifact_parts(self._digest, self._options, given)
@@ -177,7 +178,7 @@ class CachedCompiler:
         return self._cache.find(digest_of(parts), self._device, parts)
 
     def compile(self, model: Model, given: Given) -> CompiledModel | HostedGraph:
-        """Compile the model for inputs of given shapes, and keep it if it is one program.
+        """Compile the model for given shapes; store the result if it is a single program.
 
         Raises:
             RammerError: as ``compile_model`` does.
@@ -194,13 +195,13 @@ class CachedCompiler:
         return made
 
     def keep(self, made: CompiledModel, given: Given) -> None:
-        """Keep a program for inputs of given shapes, if programs of these options are kept."""
+        """Store a program for given shapes, if programs with these options are cacheable."""
         parts = artifact_parts(self._digest, self._options, given)
         if self._cache is not None and parts is not None:
             self._cache.keep(digest_of(parts), made, parts)
 
     def _programs(self) -> ProgramCache | None:
-        """Return the level of programs, if programs of these options are kept at all."""
+        """Return the cache level of programs; None if these options prevent caching."""
         from rammer_mlir.compiler.caching.programs import ProgramCache
 
         if self._cache is None or obstacle(self._digest, self._options) is not None:
@@ -208,7 +209,7 @@ class CachedCompiler:
         return ProgramCache(self._cache.file, self._options, WORTH_SECONDS)
 
     def open_host_program(self, model: Model) -> HostedGraph | None:
-        """Return the host program that serves all sizes of open dimensions; None without one."""
+        """Return the host program that supports all sizes of open dimensions; None without one."""
         from rammer_mlir.frontends.onnx import import_open
 
         found = import_open(model)
@@ -218,7 +219,7 @@ class CachedCompiler:
 
 
 def _why_no_cache(options: CheckedOptions, *, cached: bool) -> str:
-    """Return why a compilation does without the user's cache."""
+    """Return the reason why a compilation does not use the user's cache."""
     if not cached:
         return "the user compiles anew"
     if not options.backend.is_cached:

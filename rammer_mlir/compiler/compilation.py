@@ -1,4 +1,4 @@
-"""From a model to an executable: a loop over the stages of its target."""
+"""Compilation of a model to an executable: a loop over the stages of its target."""
 
 from __future__ import annotations
 
@@ -70,16 +70,16 @@ def compile_any_model(
     known: KnownObjects = NOTHING_KNOWN,
     programs: ProgramCache | None = None,
 ) -> CompiledModel | HostedGraph:
-    """Compile a loaded model if one static program computes it; else return its host program.
+    """Compile a loaded model to a static program if possible, else return its host program.
 
     Args:
-        source: stays as it is.
-        options: checked.
-        given: what it is compiled for.
-        device: number of the GPU.
-        executor: where rKernels are measured.
-        known: objects of other programs.
-        programs: where programs for other weights are found and kept.
+        source: the model, not modified.
+        options: checked options.
+        given: shapes and values to specialize for.
+        device: index of the GPU.
+        executor: machine on which rKernels are measured.
+        known: reusable objects of other programs.
+        programs: cache level of programs for other weights.
 
     Raises:
         RammerError: as ``compile_model`` does.
@@ -119,10 +119,10 @@ def _log_begin(options: CheckedOptions) -> None:
 
 
 class Compilation:
-    """One model on its way through the stages of its target."""
+    """The compilation of one model through the stages of its target."""
 
     def __init__(self, begin: ImportedModel, options: CheckedOptions) -> None:
-        """Begin with IR at a stage, `linalg` or a later one, and the values of its weights.
+        """Begin with IR at a stage, `linalg` or later, and the values of the weights.
 
         Raises:
             OptionError: if the target does not have the stage.
@@ -145,10 +145,10 @@ class Compilation:
         options: CheckedOptions,
         shapes: Shapes | None = None,
     ) -> Compilation:
-        """Import an ONNX model; one that is loaded stays as it is.
+        """Import an ONNX model; a loaded model is not modified.
 
         Raises:
-            RammerError: if it is not valid, uses what is not supported, or has unknown shapes.
+            RammerError: if the model is invalid, uses unsupported features, or has unknown shapes.
         """
         _log_begin(options)
         begin = time.perf_counter()
@@ -156,33 +156,33 @@ class Compilation:
 
     @staticmethod
     def of_import(imported: ImportedModel, options: CheckedOptions, begin: float) -> Compilation:
-        """Begin with an imported model; its import began at a time of ``perf_counter``."""
+        """Begin with an imported model; ``begin`` is the import's start by ``perf_counter``."""
         compilation = Compilation(imported, options)
         compilation.seconds[imported.stage] = time.perf_counter() - begin
         log_seconds(imported.stage, compilation.seconds[imported.stage])
         return compilation
 
     def use_known_kernels(self, known: KnownCode[GpuCode]) -> None:
-        """Take an NVIDIA GPU's kernel of equal LLVM IR, rather than to compile it again."""
+        """Reuse an NVIDIA GPU's kernel with equal LLVM IR instead of compiling it again."""
         self._work.known_kernels = known
 
     def use_known(self, known: KnownObjects) -> None:
-        """Take objects of equal code, if there are some, rather than to make them again."""
+        """Reuse objects with equal code, if any, instead of generating them again."""
         self._work.known = known
 
     @property
     def module(self) -> ir.Module:
-        """The IR at the last stage that was reached, if that has some."""
+        """The IR of the last stage with IR."""
         return self._work.module
 
     @property
     def recipes(self) -> Mapping[int, Recipe]:
-        """How the weights of the program are made, from the stage `target` on."""
+        """Recipes that pack the program's weights, from the stage `target` on."""
         return self._work.recipes
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Time of each stage that was reached."""
+        """Duration of each completed stage."""
         return self._work.seconds
 
     @property
@@ -190,18 +190,18 @@ class Compilation:
         """The program's data.
 
         Raises:
-            RammerError: if a stage does not succeed.
+            RammerError: if a stage fails.
         """
         self.run_to("target")
         assert self._work.image is not None
         return self._work.image
 
     def run_to(self, stage: str) -> None:
-        """Go on to a stage, unless it was reached before.
+        """Run all stages up to ``stage``, unless it is already reached.
 
         Raises:
-            OptionError: if the target does not have it.
-            RammerError: if a stage does not succeed.
+            OptionError: if the target does not have the stage.
+            RammerError: if a stage fails.
         """
         self._backend.check_stage(stage, self._work.options)
         if stage not in self._work.reached:
@@ -209,26 +209,26 @@ class Compilation:
                 run_stages(self._work, self._stages, stage)
 
     def emit(self, stage: str) -> bytes:
-        """Compile up to a stage and return it: IR as text, objects as they are.
+        """Compile up to a stage; return IR as text, and objects as bytes.
 
         Raises:
-            OptionError: if there is no such stage, or the target does not have it.
-            TargetError: if a tool that the stage needs is missing or fails.
+            OptionError: if the stage is unknown, or the target does not have it.
+            TargetError: if a tool of the stage is missing or fails.
         """
         self.run_to(stage)
         return self._work.printed()
 
     def emit_whole(self, stage: str, *, as_bytecode: bool = False) -> bytes:
-        """Compile up to a stage of IR and return it with the values of all weights.
+        """Compile up to a stage of IR; return the IR including the values of all weights.
 
-        ``rammer_mlir.compile`` takes it up again: nothing has to lie beside it.
+        ``rammer_mlir.compile`` accepts the result without any other file.
 
         Args:
-            stage: one of those that every target has, or `regions`.
-            as_bytecode: whether bytecode is wanted, which is smaller and read faster, else text.
+            stage: one of the portable stages, or `regions`.
+            as_bytecode: return bytecode, which is smaller and faster to read, instead of text.
 
         Raises:
-            OptionError: if the stage is not IR of the portable stages.
+            OptionError: if the stage is not one of these.
             RammerError: as ``emit`` does.
         """
         if stage not in (REGIONS, *PORTABLE_STAGES):
@@ -256,19 +256,20 @@ class Compilation:
 
     @contextmanager
     def _places(self) -> Generator[None]:
-        """Let errors name their places in the module's file."""
+        """Add locations in the module's file to errors of passes."""
         try:
             yield
         except PassError as error:
+            # Locations of an ONNX model name nodes, which messages contain already.
             if not self._begin.file:
                 raise
             refuse(error, self._begin.file)
 
     def executable(self, device: int = 0) -> CompiledModel:
-        """Compile, and load the code; ``device`` numbers the devices of the target's kind.
+        """Compile, and load the code; ``device`` is the index among the target's devices.
 
         Raises:
-            OptionError: if there can be no such device.
+            OptionError: if the index is invalid.
             TargetError: if a tool fails, or not all vEUs can be resident at once.
         """
         code = self.code()
@@ -281,7 +282,7 @@ class Compilation:
         return loaded
 
     def _add_fallback(self, loaded: CompiledModel, device: int) -> None:
-        """Compile the model for the host alone too, if that is wanted and makes a difference."""
+        """Also compile the model without external code, if requested and if it differs."""
         wanted = self._options.given["fallback"] == "host"
         if not wanted or not isinstance(loaded, Executable) or not loaded.image.may_lack:
             return
@@ -292,13 +293,14 @@ class Compilation:
         fallback = other.executable(device)
         assert isinstance(fallback, Executable)
         loaded.keep_fallback(fallback)
+        # The program and its fallback have many equal weights.
         ConstantStore().share(loaded)
         loaded.stats["seconds"]["fallback"] = sum(fallback.stats["seconds"].values())
 
     def profile(self, executor: Executor | None = None) -> int:
-        """Measure the rKernels that no measurement is known of; return their number.
+        """Measure the rKernels without a known measurement; return their number.
 
-        Compiling with measured costs does so by itself, but on no executor.
+        Compiling with measured costs calls this implicitly, but without an executor.
         """
         self._work.executor = executor
         self.run_to("buffers")
@@ -307,29 +309,29 @@ class Compilation:
             return profile_kernels(self.module, executor=executor, num_veus=num_veus)
 
     def task_graph(self) -> TaskGraph:
-        """Return the tiled rOperators on buffers as what policies schedule."""
+        """Return the tiled rOperators on buffers as the task graph that policies schedule."""
         self.run_to("buffers")
         with self.module.context, ir.Location.unknown():
             return graph_of_operators(self.module).graph()
 
     def _priced_graph(self, passes: tuple[str, ...]) -> TaskGraph:
-        """Return the graph after passes that write costs on rKernels."""
+        """Return the task graph after passes that annotate rKernels with costs."""
         self.run_to("buffers")
         if passes:
             run_pipeline(self.module, f"builtin.module({','.join(passes)})")
         return self.task_graph()
 
     def schedule(self) -> ScheduledModule:
-        """Compile up to the `program` stage, and read the schedule back; lowering erases it."""
+        """Compile up to the `program` stage and return the schedule, which lowering erases."""
         self.run_to("program")
         with self.module.context, ir.Location.unknown():
             return read_plan(self.module)
 
     def predict(self, policies: Sequence[str] = ()) -> list[Timeline]:
-        """Simulate the program, then what other policies make of the same rOperators.
+        """Simulate the program, then the schedules of other policies for the same rOperators.
 
         Raises:
-            OptionError: if there is no such policy.
+            OptionError: if a policy is unknown.
         """
         device = self._device()
         place = f"predicted on '{device.name}' with {device.num_veus} vEUs"
@@ -341,14 +343,14 @@ class Compilation:
     def explain(
         self, measured: Timeline | None = None, policies: Sequence[str] = EXPLAINED_POLICIES
     ) -> Explanation:
-        """Say what limits the program, where it loses time, and what other policies would gain.
+        """Explain the program's bottlenecks and losses, and the gain of other policies.
 
         Args:
-            measured: a recorded run of the program; the simulated one if none is given.
-            policies: those that are simulated beside the program's own.
+            measured: a recorded run of the program; by default, a simulated run.
+            policies: policies to simulate in addition to the program's policy.
 
         Raises:
-            OptionError: if there is no such policy.
+            OptionError: if a policy is unknown.
         """
         own = self._work.options.policy
         device = self._device()
@@ -373,7 +375,7 @@ class Compilation:
         return find_device(options.device).device(options.num_veus)
 
     def _runs(self, policies: Sequence[str]) -> list[tuple[str, TaskGraph, Plan]]:
-        """Return the program's plan and those of other policies, each with its rOperators."""
+        """Return the plans of the program and of other policies, each with its rOperators."""
         for name in policies:
             get_policy(name)
         options = self._work.options
@@ -383,7 +385,7 @@ class Compilation:
         own = self.schedule()
         with self.module.context, ir.Location.unknown():
             runs = [(options.policy, own.builder.graph(), own.plan)]
-        if options.fold_to:  # what is executed here is not what the device would execute
+        if options.fold_to:  # the folded program is not the device's
             runs, policies = [], (options.policy, *policies)
         device = self._device()
         for name in policies:

@@ -1,4 +1,4 @@
-"""What the stages of a compilation go by: the user's options, and what follows from them."""
+"""Options of the compilation stages: the user's options and values derived from them."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from rammer_mlir.options import Options
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """Options of a compilation, after every check.
+    """Options of a compilation, after all checks.
 
     Attributes:
         target: as the user spells it.
-        given: what the user decides, complete.
-        num_veus: vEUs that the program is scheduled for.
-        device: the device description, by name or file, whose costs schedules follow.
-        measured: whether rKernels cost what was measured on this processor.
-        costs: name of the cost function that is asked first; empty for none.
+        given: the user's options with all defaults.
+        num_veus: number of vEUs that the program is scheduled for.
+        device: name or file of the device description whose costs schedules follow.
+        measured: whether costs of rKernels are measured on this processor.
+        costs: name of the cost function with the highest priority; empty for none.
         rkernels: names of the providers that may offer rKernels.
         offload: names of the code generators that may compile regions.
-        samples: calibration data, where regions are quantized; else None.
-        merge_growth: how much merged operators may multiply the arithmetic; 0 merges none.
-        tile_bytes: most bytes that an rTask touches, for a bulk-synchronous device; else 0.
-        fold_to: vEUs that execute what was scheduled for ``num_veus`` of a bulk-synchronous device;
-            else 0.
+        samples: calibration data if regions are quantized; else None.
+        merge_growth: factor by which merging operators may multiply the arithmetic; 0 merges none.
+        tile_bytes: most bytes that an rTask accesses, for a bulk-synchronous device; else 0.
+        fold_to: vEUs that execute the schedule for ``num_veus`` of a bulk-synchronous device; else
+            0.
     """
 
     target: str

@@ -1,4 +1,4 @@
-"""The option that says where an rOperator ends, and the pass that forms rOperators by it."""
+"""The option ``boundary``, which selects the pass that forms rOperators."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _INPUTS = "inputs"
 
 
 def check_boundary(boundary: str) -> None:
-    """Refuse a boundary that does not exist.
+    """Refuse an unknown boundary.
 
     Raises:
-        OptionError: if it is none of those that the option's help names.
+        OptionError: if the boundary is not listed in the option's help.
     """
     name, equals, most = boundary.partition("=")
     if boundary in ("none", "parallelism", "cost"):
@@ -25,7 +25,7 @@ def check_boundary(boundary: str) -> None:
 
 
 def formed_operators(options: CompileOptions) -> str:
-    """Return the pass that forms rOperators, as a pipeline writes it."""
+    """Return the pass that forms rOperators, in the syntax of textual pipelines."""
     name, _, most = options.given["boundary"].partition("=")
     if name == "parallelism":
         return "rtask-form-operators"

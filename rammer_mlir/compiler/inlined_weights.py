@@ -1,4 +1,4 @@
-"""IR with all values of its weights, which nothing has to lie beside."""
+"""IR that includes the values of all weights, usable without another file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled programs for this machine's processor, loaded into this process."""
+"""Loading of CPU programs into this process."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rammer_mlir.runtime.pool import native_code
 def load_program(
     image: CpuImage, binary: bytes, objects: Sequence[bytes], stats: Mapping[str, Any]
 ) -> Executable:
-    """Load an object into this process; linking waits until somebody saves it.
+    """Load an object into this process; linking a shared library waits until the model is saved.
 
     Args:
         image: the program's data.
-        binary: the object of the program's own code.
-        objects: objects from elsewhere that are linked with it.
-        stats: what the compiler measured.
+        binary: object file of the program's main code.
+        objects: other objects that are linked with it.
+        stats: compiler statistics.
     """
     library = load_object(binary, *objects)
     native = native_code(library.address, library, image)

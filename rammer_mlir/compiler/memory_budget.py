@@ -1,7 +1,7 @@
-"""Programs whose arena keeps to a budget: chunks and recomputation, tried until the arena fits.
+"""Programs under a memory budget: chunking and recomputation until the arena fits.
 
-A trial is a copy of the formed rOperators that takes all passes up to the arena's placement. What
-counts is the arena that it gets, and the predicted time among those that fit.
+A trial runs all passes up to the arena's placement on a copy of the formed rOperators. Trials are
+judged by the size of their arena; among those that fit, the least predicted time wins.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from rammer_mlir.scheduling.memory_limit import MemoryLimitError
 from rammer_mlir.support.log import LOGGER
 
 _CHUNKS = (2, 4, 8, 16)
-"""Parts of a chain that are tried, in this order."""
+"""Numbers of chunks to try for chains, in this order."""
 
 _TARGETS = (1.0, 0.6, 0.0)
-"""Shares of the budget that chains are cut for: copies at the borders of chunks take memory too."""
+"""Shares of the budget as goals for chunked chains: copies at chunk borders take memory too."""
 
 _HOPELESS = 2
-"""Chains are cut otherwise where their bytes in use are so many times the budget."""
+"""Skip a chunking whose peak memory exceeds this multiple of the budget."""
 
 _MOST_CORRECTIONS = 4
-"""Limits that are tried for the least: places in memory take a little more than what is in use."""
+"""Number of limits to try for the least possible one: the arena slightly exceeds peak use."""
 
 _NEARLY = 1.02
-"""Times that differ by less are as good."""
+"""Times within this factor count as equal."""
 
 Passes = tuple[str, ...]
 
@@ -48,12 +48,12 @@ class BudgetPasses:
     """The passes of the stages `operators` to `program`.
 
     Attributes:
-        formed: up to `rtask-form-operators`.
-        shaped: from there to the end of `operators`.
-        tasks: of the stage `tasks`.
-        buffers: of the stage `buffers`.
-        program: returns those of `program` for a limit of memory, 0 for none.
-        trial_buffers: ``buffers`` without what only checks.
+        formed: passes up to `rtask-form-operators`.
+        shaped: passes from there to the end of `operators`.
+        tasks: passes of the stage `tasks`.
+        buffers: passes of the stage `buffers`.
+        program: returns the passes of `program` for a memory limit in bytes, 0 for none.
+        trial_buffers: ``buffers`` without passes that only check.
     """
 
     formed: Passes
@@ -66,12 +66,12 @@ class BudgetPasses:
 
 @dataclass(frozen=True)
 class _Setting:
-    """What is done for the budget.
+    """Measures to meet the budget.
 
     Attributes:
-        limit: bytes that the schedule keeps to; 0 for none.
-        chunks: parts that chains are computed in; 1 for none.
-        target: bytes that chains are cut for.
+        limit: limit in bytes for the schedule; 0 for none.
+        chunks: number of chunks of each chain; 1 for none.
+        target: goal in bytes for chunked chains.
     """
 
     limit: int = 0
@@ -80,19 +80,19 @@ class _Setting:
 
     @property
     def pipelined(self) -> Passes:
-        """The pass that cuts chains into chunks, if there are some."""
+        """The pass that cuts chains into chunks, if any."""
         if self.chunks < 2:
             return ()
         return (f"rtask-pipeline{{chunks={self.chunks} memory={self.target}}}",)
 
     @property
     def recomputed(self) -> Passes:
-        """The pass that computes values again, if memory is limited."""
+        """The pass that recomputes values, if memory is limited."""
         return (f"rtask-recompute{{memory={self.limit}}}",) if self.limit else ()
 
 
 def budget_stages(passes: BudgetPasses, budget: int) -> tuple[Stage, ...]:
-    """Return the stages from `operators` to `program` that keep to a budget in bytes."""
+    """Return the stages from `operators` to `program` under a budget in bytes."""
 
     def choose(work: Work) -> None:
         work.memory = _Search(work.module, passes, budget).run()
@@ -121,7 +121,7 @@ def _setting(work: Work) -> _Setting:
 
 
 class _Search:
-    """Trials of one model."""
+    """Trials of a model."""
 
     def __init__(self, module: ir.Module, passes: BudgetPasses, budget: int) -> None:
         self._module, self._passes, self._budget = module, passes, budget
@@ -130,10 +130,10 @@ class _Search:
         self._known: dict[tuple[int, str], MemoryDecision | int] = {}
 
     def run(self) -> MemoryDecision:
-        """Return the decision with the lowest predicted time of those that fit.
+        """Return the decision with the lowest predicted time among those that fit.
 
         Raises:
-            OptionError: if none does.
+            OptionError: if none fits.
         """
         free = self._trial(_Setting(), None)
         assert isinstance(free, MemoryDecision)
@@ -145,7 +145,7 @@ class _Search:
             if not isinstance(outcome, MemoryDecision) or outcome.arena_bytes > self._budget:
                 continue
             found.append(outcome)
-            # Only what is computed again leaves much to gain by other chunks.
+            # Other chunks can gain much only if this setting recomputes values.
             if not outcome.again or outcome.seconds <= _NEARLY * free.seconds:
                 break
         if not found:
@@ -156,14 +156,14 @@ class _Search:
         return best
 
     def _settings(self) -> Iterator[_Setting]:
-        """Yield settings in the order in which they are tried, those that change little first."""
+        """Yield settings in the order of trials, smallest changes first."""
         yield _Setting(self._budget)
         for chunks in _CHUNKS:
             for share in _TARGETS:
                 yield _Setting(self._budget, chunks, int(share * self._budget))
 
     def _refuse(self, free: MemoryDecision) -> None:
-        """Raise the error that says how little is enough."""
+        """Raise the error with the least possible budget."""
         least = free.arena_bytes
         for chunks in (1, *_CHUNKS):
             needed: MemoryDecision | int = 1
@@ -180,9 +180,10 @@ class _Search:
         )
 
     def _trial(self, setting: _Setting, free: MemoryDecision | None) -> MemoryDecision | int:
-        """Plan a program; return what it takes, or the bytes that it would need."""
+        """Plan a program; return the decision, or the bytes that the program would need."""
         module = copy_module(self._module)
         _run(module, setting.pipelined)
+        # Settings that give equal IR under an equal limit are planned once.
         key = (setting.limit, _text(module))
         if key not in self._known:
             self._known[key] = self._planned(module, setting, free)
@@ -227,12 +228,12 @@ def _count(module: ir.Module) -> int:
 
 
 def _text(module: ir.Module) -> str:
-    """Return what tells programs with other chunks apart: the entry function's operations."""
+    """Return the entry function's operations, which distinguish programs with different chunks."""
     return "\n".join(str(op) for op in entry_block(module).operations)
 
 
 def _peak(module: ir.Module) -> int:
-    """Return the most bytes in use at once in the order of the rOperators."""
+    """Return the peak of the bytes in use in the order of the rOperators."""
     return read_steps(entry_block(module)).steps.peak
 
 

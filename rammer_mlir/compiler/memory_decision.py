@@ -1,4 +1,4 @@
-"""What meeting a memory budget has come to."""
+"""The outcome of the search for a program under a memory budget."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class MemoryDecision:
-    """How a program keeps to a budget for its intermediates.
+    """The measures by which a program meets its memory budget for intermediates.
 
     Attributes:
         budget: bytes that the user allows.
         free_bytes: size of the arena without a budget.
-        arena_bytes: size of the program's.
+        arena_bytes: size of the program's arena.
         free_seconds: predicted time of the program without a budget.
-        seconds: that of the program.
-        chunks: parts that chains are computed in; 1 for none.
-        target: bytes that chains were cut for.
-        formed: rOperators that were formed.
-        in_chunks: rOperators after `rtask-pipeline`.
-        again: rOperators that `rtask-recompute` has added.
-        is_limited: whether rOperators wait for memory.
-        tried: programs that were planned.
+        seconds: predicted time of the program.
+        chunks: number of chunks of each chain; 1 for none.
+        target: goal in bytes for chunked chains.
+        formed: number of rOperators formed.
+        in_chunks: number of rOperators after `rtask-pipeline`.
+        again: number of rOperators that `rtask-recompute` added.
+        is_limited: whether the schedule is under a memory limit.
+        tried: number of programs planned.
     """
 
     budget: int
@@ -38,12 +38,12 @@ class MemoryDecision:
     tried: int = 1
 
     def stats(self) -> dict[str, float]:
-        """Return all of it by name, for JSON."""
+        """Return all fields by name, for JSON."""
         return asdict(self)
 
     @property
     def summary(self) -> str:
-        """Return it in words, as a line of a program's summary."""
+        """A line for the program's summary."""
         budget = f"memory budget    {_mebibytes(self.budget)}: "
         if not self.is_limited:
             return f"{budget}kept without a change"

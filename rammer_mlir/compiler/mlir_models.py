@@ -1,4 +1,4 @@
-"""Compiling functions of MLIR modules."""
+"""Compilation of functions in MLIR modules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from rammer_mlir.support.log import LOGGER
 
 @dataclass(frozen=True)
 class MlirRequest:
-    """A module to compile, and how; see ``models.Request``."""
+    """A module to compile, with its options; ``models.Request`` describes the fields."""
 
     source: MlirSource
     options: CheckedOptions
@@ -46,10 +46,10 @@ class MlirRequest:
     wording: Wording
 
     def entries(self) -> list[EntryCompiler]:
-        """Return what compiles each function, with the given sizes.
+        """Return a compiler for each function, with the given sizes.
 
         Raises:
-            RammerError: if the module is not valid, or sizes contradict it.
+            RammerError: if the module is invalid, or sizes contradict it.
         """
         entries = read_entries(self.source)
         compiler = CachedCompiler(
@@ -65,10 +65,10 @@ class MlirRequest:
         ]  # fmt: skip
 
     def compile(self, specializations: int) -> CompiledModel | OpenModel | EntriesModel:
-        """Compile the functions, or prepare to compile what open dimensions will be bound to.
+        """Compile the functions, or return models that are compiled when open dimensions are bound.
 
         Raises:
-            RammerError: for everything that no sizes of open dimensions would mend.
+            RammerError: for every error that does not depend on the sizes of open dimensions.
         """
         entries = self.entries()
         if len(entries) == 1:
@@ -85,10 +85,10 @@ class MlirRequest:
         return EntriesModel(models)
 
     def compilation(self) -> Compilation:
-        """Return the only function, of static shapes, at the stage that it was given at.
+        """Return the compilation of the only function, of static shapes, from its given stage on.
 
         Raises:
-            OptionError: if there are several.
+            OptionError: if there are several functions.
             RammerError: as ``entries`` does.
         """
         entries = self.entries()
@@ -118,7 +118,7 @@ class MlirRequest:
                     raise ShapeError(f"unknown {what} '{name}': expected one of {listed}")
 
     def _bound(self, signature: OpenSignature) -> OpenSignature:
-        """Return a signature with the given shapes and sizes."""
+        """Return a signature with the given shapes and sizes bound."""
         names = {tensor.name for tensor in signature.inputs}
         shapes = {name: shape for name, shape in self.shapes.items() if name in names}
         dims = {name: size for name, size in self.dims.items() if name in signature.symbols}
@@ -130,16 +130,16 @@ class MlirRequest:
 
 @dataclass(frozen=True)
 class EntryCompiler(ProgramFacts):
-    """Compiles one function for static shapes of its inputs.
+    """Compiles a function for static shapes of its inputs.
 
     Attributes:
         entry: the function.
-        options: of all compilations.
-        compiler: the cache's key of the function.
-        signature: with the sizes that are given from the beginning.
-        device: number of the GPU.
-        executor: where rKernels are measured.
-        weights: of all specialisations in memory.
+        options: options of all compilations.
+        compiler: the function's compiler with cache.
+        signature: signature with the initially given sizes.
+        device: index of the GPU.
+        executor: machine on which rKernels are measured.
+        weights: shared weights of all specializations in memory.
     """
 
     entry: MlirEntry
@@ -151,20 +151,20 @@ class EntryCompiler(ProgramFacts):
     weights: ConstantStore = field(default_factory=ConstantStore)
 
     def model(self, specializations: int) -> CompiledModel | OpenModel:
-        """Compile the function, or prepare to compile what its open dimensions will be bound to.
+        """Compile the function, now or when its open dimensions are bound.
 
         Raises:
-            RammerError: if it cannot be compiled.
+            RammerError: if the function cannot be compiled.
         """
         if self.signature.is_open:
             return OpenModel(self.signature, self, specializations)
         return self._compiled({})
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
-        """Return what runs inputs of these shapes.
+        """Return the program for these input shapes.
 
         Raises:
-            RammerError: if the function cannot be compiled for them.
+            RammerError: if the function cannot be compiled for these shapes.
         """
         LOGGER.info("specialisation for %s", sizes_text(bind(self.signature, shapes).sizes))
         made = self._compiled(shapes)
@@ -172,7 +172,7 @@ class EntryCompiler(ProgramFacts):
         return made
 
     def compilation(self, shapes: Shapes) -> Compilation:
-        """Return the function on its way through the stages.
+        """Return the function's compilation for these shapes.
 
         Raises:
             RammerError: if it cannot be compiled for these shapes of open inputs.
@@ -196,10 +196,10 @@ class EntryCompiler(ProgramFacts):
 
 
 def _options_of(entry: MlirEntry, options: CheckedOptions) -> CheckedOptions:
-    """Return the options of a function that was scheduled already, for as many vEUs.
+    """Return the options of a function; a scheduled function keeps its number of vEUs.
 
     Raises:
-        OptionError: if others are asked for.
+        OptionError: if the user asks for another number.
     """
     if entry.num_veus is None:
         return options
@@ -214,6 +214,7 @@ def _options_of(entry: MlirEntry, options: CheckedOptions) -> CheckedOptions:
 def _digest(source: MlirSource) -> Digest:
     found = hashlib.sha256(b"mlir")
     for part in (source.content, repr(source.entry).encode()):
+        # The length keeps the parts apart: "ab", "c" must differ from "a", "bc".
         found.update(len(part).to_bytes(8, "little") + part)
     for name, value in sorted(source.constants.items()):
         found.update(repr((name, value.dtype.name, value.shape)).encode() + value.tobytes())

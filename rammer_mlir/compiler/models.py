@@ -1,4 +1,4 @@
-"""Models of static shapes, and those with open dimensions, whose programs follow later."""
+"""Compilation of models of static shapes, and of models with open dimensions on demand."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ if TYPE_CHECKING:
     from rammer_mlir.compiler.mlir_models import MlirRequest
 
 AnyModel = CompiledModel | OpenModel | HostedModel | EntriesModel
-"""What a model is compiled to."""
+"""Kinds of compiled models."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A model to compile, and how.
+    """A model to compile, with its options.
 
     Attributes:
         source: the model.
-        options: checked.
+        options: checked options.
         shapes: static shapes of inputs, by name.
         dims: sizes of open dimensions, by symbol.
-        device: number of the GPU.
-        executor: where rKernels are measured.
-        cached: whether the user's cache is asked, and keeps what is compiled.
-        wording: of the interface that the user speaks.
+        device: index of the GPU.
+        executor: machine on which rKernels are measured.
+        cached: whether to look up and store programs in the user's cache.
+        wording: syntax of the user's interface, for messages.
     """
 
     source: AnySource
@@ -80,7 +80,7 @@ class Request:
     wording: Wording = PYTHON
 
     def of_module(self) -> MlirRequest | None:
-        """Return the request of an MLIR module; None for an ONNX model."""
+        """Return the request for an MLIR module; None for an ONNX model."""
         if not isinstance(self.source, MlirSource):
             return None
         # The compiler's own packages take a while to import.
@@ -92,10 +92,10 @@ class Request:
         )  # fmt: skip
 
     def compilation(self) -> Compilation:
-        """Return the model on its way through the stages.
+        """Return the compilation of the model.
 
         Raises:
-            RammerError: if it cannot be read, a dimension is open, or it cannot be compiled.
+            RammerError: if the model cannot be read or compiled, or a dimension is open.
         """
         module = self.of_module()
         if module is not None:
@@ -106,19 +106,19 @@ class Request:
         return Compilation.of_model(model, self.options, shapes)
 
     def load(self) -> tuple[Model, Fixed]:
-        """Return the model with the given sizes in its inputs, and its open signature.
+        """Return the model with the given sizes bound in its inputs, and its open signature.
 
         Raises:
-            RammerError: if it cannot be read, or the sizes contradict it.
+            RammerError: if the model cannot be read, or the sizes contradict it.
         """
         model = load(self._onnx)
         return model, fix_inputs(model, self.shapes, self.dims, self.wording)
 
     def load_fixed(self) -> tuple[Model, Shapes]:
-        """Return the model and the shapes of its inputs that were open.
+        """Return the model and the shapes bound for its open inputs.
 
         Raises:
-            RammerError: as ``load`` does, or if a dimension is open.
+            RammerError: as ``load`` does, or if a dimension is still open.
         """
         model, fixed = self.load()
         if fixed.signature.is_open:
@@ -127,7 +127,7 @@ class Request:
         return model, fixed.shapes
 
     def compiler(self) -> CachedCompiler:
-        """Return what compiles the model for static shapes."""
+        """Return a compiler of the model for static shapes."""
         return CachedCompiler(
             self._onnx, self.options, self.device, self.executor, cached=self.cached
         )
@@ -139,10 +139,10 @@ class Request:
 
 
 def compile_any(request: Request, specializations: int = DEFAULT_SPECIALIZATIONS) -> AnyModel:
-    """Compile a model, or prepare to compile what its open dimensions will be bound to.
+    """Compile a model, or return a model that is compiled when its open dimensions are bound.
 
     Raises:
-        RammerError: for what no sizes of the open dimensions would mend.
+        RammerError: for every error that does not depend on the sizes of open dimensions.
     """
     try:
         module = request.of_module()
@@ -158,7 +158,7 @@ def compile_any(request: Request, specializations: int = DEFAULT_SPECIALIZATIONS
 
 def _compile_any(request: Request, specializations: int) -> AnyModel:
     compiler = request.compiler()
-    # Ask before the model is parsed: cached programs have no open dimensions.
+    # Look up before parsing: cached programs have no open dimensions.
     found = None if request.dims else compiler.find(Given(request.shapes))
     if found is not None:
         return found
@@ -178,12 +178,12 @@ def _compile_any(request: Request, specializations: int) -> AnyModel:
 def compile_for(
     request: Request, sizes: Mapping[str, Sequence[int]], most: int | None = None
 ) -> AnyModel:
-    """Compile a model ahead: for the only size of each open dimension, or all combinations.
+    """Compile a model in advance for all combinations of the given sizes.
 
     Args:
         request: the model.
-        sizes: of open dimensions.
-        most: the greatest size that data decides, if the user gives one.
+        sizes: one or several sizes for each open dimension.
+        most: upper bound of data-dependent sizes, if the user gives one.
 
     Raises:
         ShapeError: if dimensions are unknown, or stay open.
@@ -203,23 +203,23 @@ def compile_for(
 
 
 def has_tensors_only(signature: OpenSignature) -> bool:
-    """Whether arrays alone bind a signature: sequences and optional values are the host's."""
+    """Whether all inputs are tensors; sequences and optional values need a host program."""
     return all(tensor.is_tensor for tensor in signature.inputs)
 
 
 @dataclass(frozen=True)
 class Compiling(ProgramFacts):
-    """Compiles the specialisations of a model.
+    """Compiles the specializations of a model.
 
     Attributes:
-        model: with open dimensions.
-        compiler: for static shapes.
-        options: of all compilations.
-        signature: of the model.
-        fixed: shapes of inputs that are no longer open, by which the cache knows a program.
+        model: the model with open dimensions.
+        compiler: compiler for static shapes.
+        options: options of all compilations.
+        signature: the model's signature.
+        fixed: shapes bound in advance, which are part of a program's cache key.
         is_repeated: whether the model is the body of a loop, or within one.
-        specializations: how many are kept in memory of each part of a host program.
-        weights: of all specialisations in memory, and of their parts.
+        specializations: limit of specializations in memory for each part of a host program.
+        weights: shared weights of all specializations in memory, and of their parts.
     """
 
     model: Model
@@ -232,10 +232,10 @@ class Compiling(ProgramFacts):
     weights: ConstantStore = field(default_factory=ConstantStore)
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
-        """Return what runs inputs of these shapes, with these values of its shape values.
+        """Return the program for these input shapes and shape values.
 
         Raises:
-            RammerError: if the model cannot be compiled for them.
+            RammerError: if the model cannot be compiled for these shapes.
         """
         sizes = bind(self.signature, shapes).sizes
         LOGGER.info("specialisation for %s", sizes_text(sizes))
@@ -244,24 +244,24 @@ class Compiling(ProgramFacts):
         return self._compile_sharing(Given({**self.fixed, **given}, values, self.is_repeated))
 
     def compile(self, given: Given) -> CompiledModel | HostedModel:
-        """Compile for static shapes, or take it from the cache.
+        """Compile for static shapes, or take the program from the cache.
 
         Raises:
-            RammerError: if the model cannot be compiled for them.
+            RammerError: if the model cannot be compiled for these shapes.
         """
         return self.compiler.find(given) or self.compile_anew(given)
 
     def compile_anew(self, given: Given) -> CompiledModel | HostedModel:
-        """Compile for static shapes, of which the cache has no artifact.
+        """Compile for static shapes after a miss in the cache of artifacts.
 
         Raises:
-            RammerError: if the model cannot be compiled for them.
+            RammerError: if the model cannot be compiled for these shapes.
         """
         made = self.compiler.compile(self.model, given)
         return self._hosted(made, given) if isinstance(made, HostedGraph) else made
 
     def _compile_sharing(self, given: Given) -> RunnableModel:
-        """Compile, and use the memory of equal weights of other programs of the model."""
+        """Compile, and share the memory of equal weights with other programs of the model."""
         made = self.compile(given)
         if isinstance(made, CompiledModel):
             self.weights.share(made)

@@ -1,8 +1,8 @@
-"""Which regions foreign code generators compile, decided by the simulated time of the plan.
+"""Selection of the regions that foreign code generators compile, by the plan's simulated time.
 
-A trial is a copy of the program in which some regions are the host's again, as they are before
-anything changes layouts: it takes the passes up to the rKernels on buffers, and then a plan of the
-policy alone. The program without regions is the one that is compiled where nothing is offloaded.
+A trial returns some regions to the host on a copy of the program, before any layout changes, then
+runs the passes up to rKernels on buffers, and plans with the chosen policy only. The trial without
+regions is exactly the program that is compiled if nothing is offloaded.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ from rammer_mlir.scheduling.simulated_plan import executed_plan
 from rammer_mlir.support.log import LOGGER
 
 _LEAST_SHARES = (0.002, 0.02)
-"""Least savings of a region that is kept, as shares of the host's time: converting its inputs and
-results costs time elsewhere."""
+"""Least savings of a region, as shares of the host's time.
+
+Conversions of a region's inputs and results cost time elsewhere in the program.
+"""
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,13 @@ class TrialPasses:
     """The passes of a trial.
 
     Attributes:
-        regions: for each partition, what forms its regions and asks for their code; the first is
-            that of the order of priority. Regions that were quantized are so for the host too.
-        kernels: from regions to rKernels on buffers.
-        costs: write costs on rKernels.
-        finals: stages after that of regions, by which programs are compiled and timed where
-            measured times decide; None where the simulator does.
+        regions: for each partition, the function that forms regions and requests their code; the
+            first partition follows the order of priority. Quantized regions stay quantized on the
+            host.
+        kernels: passes from regions to rKernels on buffers.
+        costs: passes that annotate rKernels with costs.
+        finals: stages after that of regions, to compile and time programs if measured times decide;
+            None if the simulator decides.
     """
 
     regions: Sequence[FormRegions]
@@ -77,6 +80,7 @@ def choose_regions(passes: TrialPasses) -> Step:
             measured = _measured(work, passes.finals, trials, search.finalists())
             chosen = fastest(measured)
         work.module = trials.module(chosen)
+        # The numbered names served only to match operators to regions in timelines.
         if trials.locations:
             restore_locations(work.module, trials.locations)
         work.quantized = trials.partitions[chosen.partition].quantized
@@ -94,10 +98,10 @@ def choose_regions(passes: TrialPasses) -> Step:
 def _measured(
     work: Work, stages: Sequence[Stage], trials: _Trials, finalists: Sequence[Choice]
 ) -> dict[Choice, float]:
-    """Compile and time programs; return the seconds of a run of each.
+    """Compile and time programs; return the seconds per run of each.
 
-    Beside the finalists, they are those that keep the regions whose code took less time than the
-    host did for the same operations, in runs of the program without regions and of that with all.
+    Besides the finalists, these are the programs that keep the regions whose code was faster than
+    the host for the same operations, comparing a run without regions to a run with all regions.
     """
     with Finals(work, stages) as finals:
         for choice in finalists:
@@ -108,6 +112,7 @@ def _measured(
             if whole not in finals:
                 continue
             saved = gains(partition.module, host, finals.seconds_by_origin(whole))
+            # Two thresholds, since small savings may be noise, or be lost in layout conversions.
             for least in _LEAST_SHARES:
                 limit = least * sum(host.values())
                 better = Choice(number, frozenset(n for n, gain in saved.items() if gain > limit))
@@ -141,7 +146,7 @@ def _decision(
 
 
 def _region_calls(module: ir.Module) -> Counter[str]:
-    """Return how often the entry function calls each region."""
+    """Return the number of calls of each region in the entry function."""
     regions = {symbol_name(f) for f in functions(module) if CODEGEN in f.operation.attributes}
     called = (
         ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value
@@ -153,19 +158,19 @@ def _region_calls(module: ir.Module) -> Counter[str]:
 
 @dataclass(frozen=True)
 class _Partition:
-    """A module in which all regions that some code generators take have code."""
+    """A module in which every region that the given code generators accept has code."""
 
     module: ir.Module
     quantized: QuantizationReport | None
 
     @cached_property
     def calls(self) -> Counter[str]:
-        """How often each region's function is called."""
+        """Number of calls of each region's function."""
         return _region_calls(self.module)
 
     @cached_property
     def names(self) -> list[str]:
-        """The regions' functions, those with the most arithmetic first."""
+        """Names of the regions' functions, most arithmetic first."""
         operations = {
             symbol_name(f): generated_operations(f)
             for f in functions(self.module)
@@ -174,7 +179,7 @@ class _Partition:
         return sorted(operations, key=lambda name: -operations[name] * self.calls[name])
 
     def without(self, given_back: Sequence[str]) -> ir.Module:
-        """Return a copy in which the host computes some of the regions."""
+        """Return a copy in which the host computes the regions ``given_back``."""
         module = copy_module(self.module)
         if given_back:
             names = ",".join(given_back)
@@ -183,7 +188,7 @@ class _Partition:
 
 
 class _Trials:
-    """Programs with other regions, and their simulated times."""
+    """Variants of a program with different regions, and their simulated times."""
 
     def __init__(self, work: Work, passes: TrialPasses) -> None:
         self._work, self._passes = work, passes
@@ -192,14 +197,15 @@ class _Trials:
         self.partitions = [_formed(work, form) for form in passes.regions]
 
     def module(self, choice: Choice) -> ir.Module:
-        """Return a program at the stage of regions."""
+        """Return the module of a choice, at the stage of regions."""
         partition = self.partitions[choice.partition]
+        # Quantized regions stay quantized on the host, and so differ from the original.
         if not choice.kept and partition.quantized is None:
             return copy_module(self._work.module)
         return partition.without([n for n in partition.names if n not in choice.kept])
 
     def seconds(self, choice: Choice) -> float:
-        """Return the predicted time of a run that follows others."""
+        """Return the predicted time of a run within a sequence of runs."""
         graph = self._graph(choice)
         plan = executed_plan(get_policy(self._work.options.policy), graph, self._device)
         found = simulate_repeated(graph, plan, self._device).seconds

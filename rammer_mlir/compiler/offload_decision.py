@@ -1,4 +1,4 @@
-"""What choosing regions by the plan's simulated time has come to."""
+"""The outcome of the selection of regions."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class OffloadDecision:
-    """Regions of foreign code generators, and what the simulator says of them.
+    """The selected regions of foreign code generators, with predicted and measured times.
 
     Attributes:
-        found: regions with code, where everything is offloaded in the order of priority.
-        kept: regions in the program.
+        found: number of regions with code, if everything is offloaded in the order of priority.
+        kept: number of regions in the program.
         host_seconds: predicted time of the program without regions.
-        all_seconds: of the one with all regions that were found.
-        chosen_seconds: of the program.
-        simulations: how many programs were simulated.
-        untried: programs that were not, because time or the number of simulations was at its end.
-        measured: how many programs were compiled and timed; the fastest is the program.
-        host_measured: seconds of a run of the program without regions, None if it was not timed.
-        all_measured: of the one with all regions.
-        chosen_measured: of the program.
+        all_seconds: predicted time of the program with all regions.
+        chosen_seconds: predicted time of the chosen program.
+        simulations: number of programs simulated.
+        untried: number of programs not simulated for lack of time or of remaining simulations.
+        measured: number of programs compiled and timed; the fastest is chosen.
+        host_measured: seconds per run of the program without regions; None if not timed.
+        all_measured: seconds per run of the program with all regions; None if not timed.
+        chosen_measured: seconds per run of the chosen program; None if not timed.
     """
 
     found: int
@@ -36,12 +36,12 @@ class OffloadDecision:
     chosen_measured: float | None = None
 
     def stats(self) -> dict[str, float | None]:
-        """Return all of it by name, for JSON."""
+        """Return all fields by name, for JSON."""
         return asdict(self)
 
     @property
     def summary(self) -> str:
-        """Return it in words, as a line of a program's summary."""
+        """A line for the program's summary."""
         predicted = _times(self.chosen_seconds, self.host_seconds, self.all_seconds, "predicted")
         untried = f", {self.untried} not tried" if self.untried else ""
         words = f"{self.kept} of {self.found} regions: {predicted} ({self.simulations} simulations"
@@ -53,7 +53,7 @@ class OffloadDecision:
 
 
 def _times(chosen: float | None, host: float | None, everything: float | None, how: str) -> str:
-    """Say how long the program takes, and those without and with all regions."""
+    """Format the times of the chosen program, without regions and with all regions."""
     texts = [
         "not" if each is None else f"{each * 1e3:.3f} ms" for each in (chosen, host, everything)
     ]

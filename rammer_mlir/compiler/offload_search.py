@@ -1,4 +1,4 @@
-"""The search for the regions that make a program faster, on names and simulated times alone."""
+"""Search for the set of regions with the least simulated time, independent of IR."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 MOST_SIMULATIONS = 200
-"""Programs that are simulated at most: each takes the passes from `operators` to a plan."""
+"""Limit of simulations; each runs the passes from `operators` to a plan."""
 
 _LEAST_GAIN = 1e-4
-"""What a region saves at least, as a part of the host's time: less is beyond any cost model."""
+"""Least saving per region, as a share of the host's time; less is within the cost model's error."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Regions that are kept; equal ones have one name, and are decided together.
+    """A set of regions to keep; equal regions share a name and are decided together.
 
     Attributes:
-        partition: number of the division into regions that they are of.
-        kept: their names; the host computes all others.
+        partition: number of the partition that the regions belong to.
+        kept: names of the kept regions; the host computes all others.
     """
 
     partition: int
@@ -26,17 +26,17 @@ class Choice:
 
 
 HOST = Choice(0, frozenset())
-"""The program without regions, which is the same for every partition."""
+"""The program without regions, common to all partitions."""
 
 Simulate = Callable[[Choice], float]
-"""Returns the predicted seconds of a program."""
+"""Returns the predicted seconds of a choice."""
 
 
 class Search:
-    """Descends from the program without regions and from the one with all of them.
+    """Coordinate descent from the program without regions and from the program with all of them.
 
-    On a descent, each name in turn changes its side, the host's or the code generator's, and stays
-    there if the program becomes faster.
+    A descent flips each name in turn between the host and the code generator, and keeps the flip if
+    the program becomes faster.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class Search:
         has_time: Callable[[], bool],
         most: int = MOST_SIMULATIONS,
     ) -> None:
-        """Begin with nothing known.
+        """Begin without simulated times.
 
         Args:
-            partitions: names of each partition's regions in the order in which they are tried; the
-                first partition is that of the order of priority.
-            simulate: a program.
-            has_time: whether another program may be simulated.
-            most: programs that are simulated at most.
+            partitions: names of each partition's regions, in the order of trials; the first
+                partition follows the order of priority.
+            simulate: returns the predicted seconds of a choice.
+            has_time: whether time is left for another simulation.
+            most: limit of simulations.
         """
         self._partitions, self._simulate, self._has_time = partitions, simulate, has_time
         self._most = most
@@ -63,7 +63,7 @@ class Search:
 
     @property
     def everything(self) -> Choice:
-        """All regions of the first partition."""
+        """The choice of all regions of the first partition."""
         return self._all(0)
 
     def _all(self, partition: int) -> Choice:
@@ -71,7 +71,7 @@ class Search:
         return Choice(partition, kept) if kept else HOST
 
     def run(self) -> Choice:
-        """Return the best program that was simulated."""
+        """Return the best simulated choice."""
         for choice in (HOST, self.everything):
             self.know(choice)
         for partition in range(1, len(self._partitions)):
@@ -79,16 +79,17 @@ class Search:
         whole = self._best(choice for choice in self.seconds if choice != HOST)
         if whole is None:
             return HOST
+        # A descent from no region uses the names of the best partition.
         nothing = Choice(whole.partition, frozenset())
         starts = sorted((nothing, whole), key=self._rank)
         self.ends = [self._descent(start) for start in starts]
         return min(self.ends, key=self._rank)
 
     def finalists(self) -> list[Choice]:
-        """Return the programs that are worth to be measured.
+        """Return the choices that are worth measuring.
 
-        They are the ends of the descents, the program without regions, and those with all regions
-        of a partition, simulated or not.
+        These are the results of the descents, the program without regions, and the programs with
+        all regions of a partition, simulated or not.
         """
         whole = [self._all(number) for number in range(len(self._partitions))]
         return list(dict.fromkeys(map(_known_as, (*self.ends, HOST, *whole))))
@@ -106,10 +107,11 @@ class Search:
 
     def _rank(self, choice: Choice) -> float:
         least = _LEAST_GAIN * self.seconds[HOST]
+        # Ties go to fewer regions: each must save more than the cost model's error.
         return self.seconds[_known_as(choice)] + least * len(choice.kept)
 
     def _try(self, choice: Choice) -> bool:
-        """Simulate a program unless there is no time; whether it is known now."""
+        """Simulate a choice if time is left; return whether its time is known."""
         if _known_as(choice) in self.seconds:
             return True
         if len(self.seconds) >= self._most or not self._has_time():
@@ -119,7 +121,7 @@ class Search:
         return True
 
     def know(self, choice: Choice) -> float:
-        """Return the predicted seconds of a program, which is simulated if it was not yet."""
+        """Return the predicted seconds of a choice, simulating it at the first call."""
         known = _known_as(choice)
         if known not in self.seconds:
             self.seconds[known] = self._simulate(known)

@@ -1,4 +1,4 @@
-"""Programs with other regions, compiled and timed side by side on this machine."""
+"""Compilation and timing of competing programs side by side on this machine."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from rammer_mlir.support.interleaved_timing import take_turns, timed_burst
 from rammer_mlir.support.log import LOGGER
 
 _SECONDS = 2.0
-"""Time in which runs of all programs are measured."""
+"""Seconds in which runs of all programs are measured."""
 
 _RECORDS = 5
-"""Recorded runs of a program."""
+"""Number of recorded runs of a program."""
 
 _NOISE = 0.005
-"""Share of a time below which medians of programs side by side do not differ."""
+"""Relative difference below which two programs' medians count as equal."""
 
 
 class Finals:
-    """Programs that compete: compiled for this machine, and held until all are timed."""
+    """Competing programs, compiled for this machine and kept until all are timed."""
 
     def __init__(self, work: Work, stages: Sequence[Stage]) -> None:
         """Begin with no program.
 
         Args:
             work: the model, whose options, signature and weights the programs share.
-            stages: those after the stage of regions, in order.
+            stages: the stages after that of regions, in order.
         """
         self._work, self._stages = work, stages
         self._feeds = random_feeds(work.signature, seed=0)
@@ -47,7 +47,7 @@ class Finals:
         self._stack = ExitStack()
 
     def __enter__(self) -> Finals:
-        """Hold programs until the end of the block."""
+        """Keep programs until the end of the block."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -56,11 +56,11 @@ class Finals:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """The programs that compete."""
+        """The competing programs."""
         return tuple(self._programs)
 
     def __contains__(self, choice: Choice) -> bool:
-        """Whether a program competes already."""
+        """Whether a program already competes."""
         return choice in self._programs
 
     def enter(self, choice: Choice, module: ir.Module) -> None:
@@ -79,13 +79,13 @@ class Finals:
         self._programs[choice] = self._stack.enter_context(loaded)
 
     def seconds_by_origin(self, choice: Choice) -> dict[str, float]:
-        """Run a program, and return the seconds of its parts, as ``seconds_of_runs`` does."""
+        """Run a program; return the seconds of its regions and operations (``seconds_of_runs``)."""
         program = self._programs[choice]
         program.run(self._feeds)
         return seconds_of_runs([program.record(self._feeds) for _ in range(_RECORDS)])
 
     def medians(self) -> dict[Choice, float]:
-        """Time all programs in rounds of changing order; return medians of seconds of a run."""
+        """Time all programs in rounds of changing order; return the median seconds per run."""
         turns = {
             choice: partial(timed_burst, partial(program.run, self._feeds))
             for choice, program in self._programs.items()
@@ -100,7 +100,7 @@ class Finals:
 
 
 def fastest(seconds: Mapping[Choice, float]) -> Choice:
-    """Return the fastest program; of about equal ones, that with the fewest regions."""
+    """Return the fastest program; among about equal ones, the program with the fewest regions."""
     limit = min(seconds.values()) * (1 + _NOISE)
     return min(
         (choice for choice, found in seconds.items() if found <= limit),

@@ -1,6 +1,7 @@
 """The time of each region in a run, and the host's time for the same operations.
 
-Operations of the model get numbered names for a while, by which rOperators of either are found.
+Operations of the model temporarily get numbered names, which identify their rOperators in both
+programs.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from rammer_mlir.timeline.spans import Span, Timeline
 _UNIT = "rtask.unit "
 
 _REGION = re.compile(r"(?P<region>.+)_x\d+(_\w+)?")
-"""Names of external rKernels: that of the region, a number, and what later passes add."""
+"""Names of external rKernels: the region's name, a number, and suffixes of later passes."""
 
 
 def number_operations(module: ir.Module) -> list[ir.Location]:
-    """Name each operation of the entry function after its number; return the locations before."""
+    """Name each operation of the entry function by its number; return the original locations."""
     before: list[ir.Location] = []
     with module.context:
         for number, op in enumerate(entry_block(module).operations):
@@ -32,7 +33,7 @@ def number_operations(module: ir.Module) -> list[ir.Location]:
 
 
 def restore_locations(module: ir.Module, before: Sequence[ir.Location]) -> None:
-    """Give operations that were made of numbered ones the locations of these."""
+    """Restore the original locations of operations derived from numbered ones."""
     for op in walk(module.operation):
         name = location_name(op.location)
         if name.startswith(_UNIT):
@@ -43,7 +44,7 @@ def seconds_of_runs(lines: Iterable[Timeline]) -> dict[str, float]:
     """Return seconds, summed over vEUs, by the name of a region or of a numbered operation.
 
     Args:
-        lines: recorded runs of one program; the least time of each name counts.
+        lines: recorded runs of a single program; the minimum over runs counts for each name.
     """
     least: dict[str, float] = {}
     for line in lines:
@@ -64,20 +65,20 @@ def _origin(span: Span) -> str:
 def gains(
     module: ir.Module, host: Mapping[str, float], offloaded: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return how many seconds each region saves in a run, by measured times.
+    """Return the seconds that each region saves in a run, by measured times.
 
     Args:
-        module: has all regions.
+        module: the module with all regions.
         host: seconds of the program without regions, by the name of a numbered operation.
         offloaded: seconds of the program with all regions, by the name of a region, or of its call
-            where the host computes it after all, since its operands have strides.
+            if the host computes it after all because its operands are strided.
     """
     bodies = {symbol_name(function): function.operation for function in functions(module)}
     found: defaultdict[str, float] = defaultdict(float)
     for call in entry_block(module).operations:
         name = _callee(call.operation)
         if name in bodies:
-            # Equal regions share a function, which holds the operations of one call only.
+            # Equal regions share a function, whose body has the numbered names of only one call.
             own = sum(host.get(unit, 0.0) for unit in _names(bodies[name], bodies))
             found[name] += own - offloaded.get(location_name(call.operation.location), 0.0)
     return {name: gain - offloaded.get(name, 0.0) for name, gain in found.items()}
@@ -88,7 +89,7 @@ def _callee(op: ir.Operation) -> str:
 
 
 def _names(function: ir.Operation, bodies: Mapping[str, ir.Operation]) -> set[str]:
-    """Return the names of the operations in a function, and in those that it calls."""
+    """Return the names of the operations in a function and in its callees."""
     found: set[str] = set()
     for op in walk(function):
         found.add(location_name(op.location))

@@ -1,4 +1,4 @@
-"""What the user asks of the compiler, checked, and what follows from it."""
+"""Checks of the user's options, and values derived from them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from rammer_mlir.compiler.stage import Stage
 
 MEASURED = "measured"
-"""Costs of rKernels as measured here; ``measured:DEVICE`` takes the rest from that device."""
+"""Measured costs of rKernels; ``measured:DEVICE`` takes all other costs from that device."""
 
 _EXPECTED: Mapping[type, tuple[type, str]] = {
     str: (str, "a name"),
@@ -50,25 +50,25 @@ _EXPECTED: Mapping[type, tuple[type, str]] = {
     bool: (bool, "True or False"),
     Mapping: (Mapping, "a mapping"),
 }
-"""What a value of each type may be in Python, and in words."""
+"""Accepted Python types of each option type, and their description in messages."""
 
 
 @dataclass(frozen=True)
 class CheckedOptions(CompileOptions):
-    """Options of a compilation, and the back end that they were checked for."""
+    """Checked options of a compilation, with the backend that they were checked for."""
 
     backend: Backend
 
     def portable_stages(self) -> tuple[Stage, ...]:
-        """Return the stages up to `program`: passes, but for the choice of regions."""
+        """Return the stages up to `program`: passes, except for the choice of regions."""
         stages = self.backend.stages(self)
         return tuple(stage for stage in stages if stage.name in (REGIONS, *PORTABLE_STAGES))
 
     def emulated(self, *, checked: bool = False, traced: bool = False) -> CheckedOptions:
-        """Return the options for the same target, executed on this machine's processor.
+        """Return the options for emulating the target on this machine's processor.
 
         Raises:
-            OptionError: if it is not a GPU.
+            OptionError: if the target is not a GPU.
         """
         from rammer_mlir.compiler.backends.emulator import EmulatorBackend
 
@@ -76,13 +76,14 @@ class CheckedOptions(CompileOptions):
         return replace(self, backend=emulator)
 
     def without_foreign_code(self) -> CheckedOptions:
-        """Return the options for the same program of the compiler's own rKernels alone."""
+        """Return the options for the same program with generated rKernels only."""
+        # The fallback must not depend on external packages, so regions run on the host's rKernels.
         own = with_defaults({**self.given, "offload": "", "rkernels": "", "module_options": {}})
         offload = (HOST,) if own["quantize"] else ()
         return replace(self, given=own, offload=offload, rkernels=())
 
     def key(self) -> dict[str, object]:
-        """Return all that decides what a model is compiled to, for JSON."""
+        """Return all options that affect the compiled program, for JSON."""
         samples = None if self.samples is None else self.samples.digest
         decided: dict[str, object] = {
             **vars(self), "backend": repr(self.backend), "samples": samples
@@ -91,11 +92,11 @@ class CheckedOptions(CompileOptions):
 
 
 def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> CheckedOptions:
-    """Return checked options for a target; what is not given has its default.
+    """Return checked options for a target, with defaults for options not given.
 
     Raises:
-        OptionError: if the target, the policy or the number of vEUs is not one that exists, or an
-            option does not fit the target.
+        OptionError: if the target, the policy or the number of vEUs is invalid, or an option does
+            not fit the target.
         TargetError: if the target's chip is unknown or too old.
     """
     samples, options = _read_samples(with_defaults(given))
@@ -114,6 +115,7 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
         supersteps = described.is_bulk_synchronous
         num_veus = described.units if supersteps else backend.default_veus
     if described.is_bulk_synchronous:
+        # Called only for its check of the number of vEUs.
         _check_supersteps(target, backend, costs, measured=measured)
     else:
         backend.device.device(num_veus)
@@ -134,7 +136,7 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
 
 
 def refuse_samples(options: CheckedOptions) -> None:
-    """Refuse to quantize a model whose parts the host runs: samples are not of the parts' inputs.
+    """Refuse to quantize a model that runs as a host program; samples lack the parts' inputs.
 
     Raises:
         OptionError: if there are samples.
@@ -147,7 +149,7 @@ def refuse_samples(options: CheckedOptions) -> None:
 
 
 def check_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of inputs by name, with plain integers; none for None.
+    """Return the shapes of inputs by name, with plain integers; empty for None.
 
     Raises:
         OptionError: if they are not a mapping from names to sequences of whole numbers.
@@ -168,7 +170,7 @@ def check_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
 
 
 def check_dims(dims: object) -> dict[str, int]:
-    """Return sizes of open dimensions by symbol, as plain integers; none for None.
+    """Return sizes of open dimensions by symbol, as plain integers; empty for None.
 
     Raises:
         OptionError: if they are not a mapping from names to whole numbers of at least 0.
@@ -188,10 +190,10 @@ def check_dims(dims: object) -> dict[str, int]:
 
 
 def check_specializations(number: object) -> None:
-    """Refuse a number of specialisations that cannot be kept.
+    """Refuse an invalid limit of specializations.
 
     Raises:
-        OptionError: if it is none of at least 1.
+        OptionError: if it is not a whole number of at least 1.
     """
     if not _is_whole(number) or cast(int, number) < 1:
         raise OptionError(
@@ -222,13 +224,14 @@ def _check_kinds(options: Options) -> None:
 
 
 def _is_of_kind(declared: Declared, value: object) -> bool:
+    # Python's bool is an int, but True is not a valid number.
     if isinstance(value, bool) and declared.kind is not bool:
         return False
     return isinstance(value, _EXPECTED[declared.kind][0])
 
 
 def _check_taken(target: str, options: Options, backend: Backend) -> None:
-    """Refuse options that the target does not have, where they are not at their default."""
+    """Refuse non-default values of options that the target does not support."""
     values: Mapping[str, object] = dict(options)
     for declared in declared_options():
         wanted = declared.option.only_for
@@ -241,7 +244,7 @@ def _check_taken(target: str, options: Options, backend: Backend) -> None:
 
 
 def _check_supersteps(target: str, backend: Backend, costs: str | None, *, measured: bool) -> None:
-    """Refuse what does not go with a device that synchronises as a whole."""
+    """Refuse options that conflict with a bulk-synchronous device."""
     if measured:
         raise OptionError(
             f"costs '{MEASURED}:{costs}': expected a device like this processor, found one that "
@@ -270,7 +273,7 @@ def _check_merge(merge: float | None, policy: str) -> float:
 
 
 def _check_names(names: str, registry: Registry[Any]) -> tuple[str, ...]:
-    """Return the names in a list, each of which is registered."""
+    """Return the names in a comma-separated list, each of which must be registered."""
     found = tuple(name.strip() for name in names.split(",")) if names else ()
     for name in found:
         registry.get(name)
@@ -278,10 +281,10 @@ def _check_names(names: str, registry: Registry[Any]) -> tuple[str, ...]:
 
 
 def _read_samples(options: Options) -> tuple[Samples | None, Options]:
-    """Return the calibration data, and options in which its digest stands for it.
+    """Return the calibration data, and options with the data replaced by its digest.
 
     Raises:
-        OptionError: if it is neither arrays nor the name of a file.
+        OptionError: if the data is neither arrays nor the name of a file.
         InputError: if there are no arrays of numbers.
     """
     given = cast("object", options["calibration"])
@@ -336,7 +339,7 @@ def _check_module_options(options: Options) -> dict[str, str | int | float | boo
 
 
 def _is_there(name: str, *, fallback: bool) -> bool:
-    """Whether a code generator has all that it needs; with a fallback, warn if not."""
+    """Whether a code generator's requirements are met; with a fallback, warn if not."""
     try:
         find_codegen(name)
     except TargetError as problem:
@@ -348,14 +351,15 @@ def _is_there(name: str, *, fallback: bool) -> bool:
 
 
 def _split_costs(costs: str | None, target: str, backend: Backend) -> tuple[str, str | None]:
-    """Return what is asked for costs first, and the device whose costs the rest follows.
+    """Split the option ``costs`` into the cost source and the device for all other costs.
 
-    The first is ``measured``, the name of a cost function, or empty.
+    The source is ``measured``, the name of a cost function, or empty.
     """
     if costs is None:
         return "", None
     first, _, rest = costs.partition(":")
     if first != MEASURED:
+        # A name with a suffix is a device file, even if a cost function has the same name.
         is_device = "." in first or first.lower() in device_names()
         if is_device or COST_FUNCTIONS.find(first) is None:
             return "", costs

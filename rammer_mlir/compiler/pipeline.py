@@ -1,7 +1,7 @@
-"""The whole way from a graph of tensors to each target's binary: flat lists of named stages.
+"""The stages of each target, from a graph of tensors to the binary: flat lists of named passes.
 
-Passes are written as ``rammer-opt`` takes them. What a target does by itself, from the stage
-`target` on, are steps of ``steps.py``.
+Passes have the syntax of ``rammer-opt``. Target-specific steps, from the stage `target` on, are in
+``steps.py``.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from rammer_mlir.scheduling.policies.ios import Ios
 from rammer_mlir.scheduling.policies.sequential import Sequential
 
 _CPU_WORK = 12_000_000
-"""Scalar operations of a coarse rTask: about 60 microseconds of a core."""
+"""Scalar operations of a coarse rTask, about 60 microseconds of a core."""
 
 _FEW_VEUS = 4
-"""vEUs of a CPU that one step of a recurrent layer keeps busy."""
+"""Number of CPU vEUs that a single step of a recurrent layer keeps busy."""
 
 _CPU_ENOUGH, _ENOUGH_FOR_EACH = 16, 4
-"""rTasks of one rOperator that divide well among the vEUs of a CPU: at least, and for each vEU."""
+"""rTasks of an rOperator that balance well among a CPU's vEUs: minimum, and per vEU."""
 
 _GPU_SPLIT_ROWS, _CPU_SPLIT_ROWS = 8, 16
-"""Most rows of products that are split along their sums."""
+"""Most rows of products whose reduction dimension is split."""
 
 _CANDIDATES = 2
-"""rKernels of different tile sizes that a policy chooses from, for each rOperator."""
+"""rKernels of different tile sizes per rOperator that a policy chooses from."""
 
 _SIMPLIFIED = ("canonicalize", "cse")
 
@@ -63,9 +63,10 @@ _BLOCKED_CHANNELS = (
 
 
 def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tuple[Stage, ...]:
-    """Return the way to an object of this machine's processor, or of one that is named."""
+    """Return the stages up to an object for this machine's processor, or for a named one."""
     lower = steps.lower_to_threads if named is None else steps.lower_to_threads_of(named)
     emit = steps.compile_to_object if named is None else steps.compile_to_object_of(named)
+    # With offloading, the stage of regions has already generalized the graph.
     general = () if options.offload else _GENERAL_GRAPH
     passes = BudgetPasses(
         formed=(*general, *_cpu_formed(options)),
@@ -82,12 +83,13 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
         Stage("llvm", step=steps.translate_to_llvm),
         Stage("object", step=emit),
     )
+    # Whole programs are timed only if the user asked for measured costs.
     finals = rest if options.measured else None
     return (*_regions(options, _cpu_code(options, named), trial, finals), *rest)
 
 
 def _to_program(options: CompileOptions, passes: BudgetPasses) -> tuple[Stage, ...]:
-    """Return the stages from `operators` to `program`, within the user's budget if there is one."""
+    """Return the stages from `operators` to `program`, under the user's memory budget if any."""
     budget = options.given["memory_budget"]
     if budget is not None:
         return budget_stages(passes, budget)
@@ -135,7 +137,7 @@ def _cpu_buffers(options: CompileOptions, *, checked: bool) -> tuple[str, ...]:
 
 
 def _cpu_code(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
-    """Return the passes that ask code generators for the code of regions."""
+    """Return the passes that request code for regions from code generators."""
     target = f"cpu:{named.name}" if named else ""
     return ("rtask-layout-regions", _generated_regions(options, target))
 
@@ -145,7 +147,7 @@ def _preferred(options: CompileOptions) -> tuple[str, ...]:
 
 
 def nvvm_stages(options: CompileOptions, gpu: GpuTarget, has: Multiprocessors) -> tuple[Stage, ...]:
-    """Return the way to a cubin for a chip with these multiprocessors."""
+    """Return the stages up to a cubin for a chip with these multiprocessors."""
     return (
         *_gpu_stages(options, gpu.name),
         Stage("target", step=steps.lower_to_blocks(gpu, "ptx")),
@@ -158,7 +160,7 @@ def nvvm_stages(options: CompileOptions, gpu: GpuTarget, has: Multiprocessors) -
 def rocdl_stages(
     options: CompileOptions, gpu: GpuTarget, has: Multiprocessors
 ) -> tuple[Stage, ...]:
-    """Return the way to a code object for a chip with these multiprocessors."""
+    """Return the stages up to a code object for a chip with these multiprocessors."""
     return (
         *_gpu_stages(options, gpu.name),
         Stage("target", step=steps.lower_to_blocks(gpu, "hsaco")),
@@ -171,7 +173,7 @@ def rocdl_stages(
 def emulated_stages(
     options: CompileOptions, gpu: GpuTarget, *, checked: bool, traced: bool
 ) -> tuple[Stage, ...]:
-    """Return the way to a GPU's kernel as native code of this machine."""
+    """Return the stages up to native code of this machine for a GPU's kernel."""
     return (
         *_gpu_stages(options, f"emulator:{gpu.name}"),
         Stage("target", step=steps.lower_to_blocks(gpu, "ptx")),
@@ -181,7 +183,7 @@ def emulated_stages(
 
 
 def _gpu_stages(options: CompileOptions, target: str) -> tuple[Stage, ...]:
-    """Return the stages from `operators` to `program` for a GPU, named as by ``--target``."""
+    """Return the stages from `operators` to `program` for a GPU named as in ``--target``."""
     formed = (
         *_merged(options),
         *_PACKED_WEIGHTS,
@@ -210,13 +212,13 @@ def _regions(
     trial: Sequence[str],
     finals: Sequence[Stage] | None = None,
 ) -> tuple[Stage, ...]:
-    """Return the stage that finds regions for code generators, and keeps those that are chosen.
+    """Return the stage that forms regions for code generators and keeps the chosen ones.
 
     Args:
-        options: of the compilation.
-        code: passes that ask code generators for the code of regions.
+        options: options of the compilation.
+        code: passes that request the regions' code.
         trial: passes from regions to rKernels on buffers, whose plan is simulated.
-        finals: stages after this one, to compile and time programs; None to simulate them only.
+        finals: stages after this one, to compile and time programs; None for simulation only.
     """
     if not options.offload:
         return ()
@@ -229,7 +231,7 @@ def _regions(
         return (Stage(REGIONS, _GENERAL_GRAPH, quantized_regions(form)),)
     regions = [_formed(options, names, code) for names in _priorities(options.offload)]
     if finals is not None:
-        # Small regions differ more: some may be faster than the host's code where all are not.
+        # Small regions vary more: some may beat the host's code although their sum does not.
         regions.append(_formed(options, options.offload, code, merged=False))
     passes = TrialPasses(
         regions,
@@ -241,7 +243,7 @@ def _regions(
 
 
 def _priorities(names: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the orders of code generators to try: as given, another one first, each alone."""
+    """Return the orders of code generators to try: rotations of the given order, and each alone."""
     rotated = [(*names[n:], *names[:n]) for n in range(len(names))]
     return list(dict.fromkeys([*rotated, *((name,) for name in names)]))
 
@@ -249,7 +251,7 @@ def _priorities(names: Sequence[str]) -> list[tuple[str, ...]]:
 def _formed(
     options: CompileOptions, codegens: tuple[str, ...], code: Sequence[str], *, merged: bool = True
 ) -> FormRegions:
-    """Return what forms regions for code generators, ``merged`` ones if wanted, and their code."""
+    """Return a function that forms regions, merged if requested, and requests their code."""
     names = ",".join(codegens)
     where = f'device="{options.device}" num-veus={options.num_veus}'
     outlined = (
@@ -269,7 +271,7 @@ def _formed(
 
 
 def _generated_regions(options: CompileOptions, target: str) -> str:
-    """Return the pass that asks for code for a target, which is this machine if it has no name."""
+    """Return the pass that requests code for a target; an empty name is this machine."""
     given = written({k: text_of(v) for k, v in options.given["module_options"].items()})
     fields = [f"target={target}"] if target else []
     fields += [f"options={given}"] if given else []
@@ -288,20 +290,19 @@ def _merged(options: CompileOptions) -> tuple[str, ...]:
 
 
 def _split(options: CompileOptions, rows: int) -> tuple[str, ...]:
-    # Operator after operator, parts of a product would only be more operators.
+    # A sequential schedule runs the parts of a product one by one, so splitting only adds work.
     if name_of(options.policy) == Sequential.name:
         return ()
     return (f"rtask-split-products{{rows={rows}}}", "linalg-generalize-named-ops")
 
 
 def _split_for_cpu(options: CompileOptions) -> tuple[str, ...]:
-    # A few cores are kept busy by one recurrent layer, whose input weights they then read less
-    # often.
+    # A recurrent layer alone keeps a few cores busy; unsplit it reads input weights less often.
     return () if options.num_veus <= _FEW_VEUS else _split(options, _CPU_SPLIT_ROWS)
 
 
 def _winograd(options: CompileOptions) -> tuple[str, ...]:
-    # Its rTasks touch more than a vEU's memory, where that is limited.
+    # Its rTasks access more bytes than a vEU's memory holds on a bulk-synchronous device.
     return ("rtask-winograd",) if options.given["winograd"] and not options.tile_bytes else ()
 
 
@@ -320,14 +321,14 @@ def _tiled_for_gpu(options: CompileOptions, target: str) -> str:
 
 
 def _offered(options: CompileOptions, target: str) -> str:
-    """Return the options of `rtask-tile` that ask providers for rKernels."""
+    """Return the options of `rtask-tile` that request rKernels from providers."""
     if not options.rkernels:
         return ""
     return f" providers={','.join(options.rkernels)} target={target}"
 
 
 def _scheduled(options: CompileOptions, memory: int) -> tuple[str, ...]:
-    """Return the passes to the stage `program`, with a limit of memory in bytes, 0 for none."""
+    """Return the passes of the stage `program`, with a memory limit in bytes, 0 for none."""
     limit = f" memory={memory}" if memory else ""
     return (
         *([f"rtask-profile-kernels{{num-veus={options.num_veus}}}"] if options.measured else []),
@@ -343,7 +344,7 @@ def _scheduled(options: CompileOptions, memory: int) -> tuple[str, ...]:
 
 
 def applied_costs(options: CompileOptions) -> tuple[str, ...]:
-    """Return the pass that asks a cost function, if one is named; it needs rKernels on buffers."""
+    """Return the pass that queries the cost function, if any; it needs rKernels on buffers."""
     if not options.costs:
         return ()
     where = f'device="{options.device}" num-veus={options.num_veus}'

@@ -1,4 +1,4 @@
-"""Facts that hold for every program of one compiler of specialisations."""
+"""Properties that all programs of a specializer share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rammer_mlir.compiler.options import CheckedOptions
 
 
 class ProgramFacts:
-    """Facts about programs that follow from the options of their compilations."""
+    """Properties of programs that follow from their compile options."""
 
     options: CheckedOptions
 
@@ -22,10 +22,10 @@ class ProgramFacts:
 
     @property
     def num_veus(self) -> int:
-        """The vEUs of all programs."""
+        """Number of vEUs of all programs."""
         return self.options.launched_veus
 
     @property
     def makes_new(self) -> bool:
-        """Whether programs are compiled for any shapes."""
+        """True: programs are compiled for any shapes."""
         return True

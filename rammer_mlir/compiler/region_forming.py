@@ -1,4 +1,4 @@
-"""Regions formed for code generators: outlined, quantized if that is wanted, and made code of."""
+"""Forming of regions for code generators: outlining, optional quantization, code generation."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class FormRegions:
 
     Attributes:
         outlined: passes up to the outlining of regions.
-        generated: passes that ask for the regions' code.
-        quantization: how regions are quantized in between, None if they stay as they are.
+        generated: passes that request the regions' code.
+        quantization: settings for quantizing outlined regions; None to leave them in f32.
     """
 
     outlined: tuple[str, ...]
@@ -34,7 +34,7 @@ class FormRegions:
     quantization: Quantization | None = None
 
     def __call__(self, work: Work, module: ir.Module) -> QuantizationReport | None:
-        """Form the regions of a module; return what was quantized, where that is wanted."""
+        """Form the regions of a module; return the quantization decisions, or None without them."""
         if self.quantization is None:
             _run(module, (*self.outlined, *self.generated))
             return None
@@ -57,7 +57,7 @@ def _observer(work: Work) -> Observer:
 
 
 def quantized_regions(form: FormRegions) -> Step:
-    """Return the step that forms all regions, and keeps them and what is said of them."""
+    """Return the step that forms all regions and stores their quantization decisions."""
 
     def keep(work: Work) -> None:
         work.quantized = form(work, work.module)
@@ -66,7 +66,7 @@ def quantized_regions(form: FormRegions) -> Step:
 
 
 def warn_if_nothing_is_taken(names: Sequence[str]) -> Step:
-    """Return the step that warns if no region of some code generators is in the program."""
+    """Return the step that warns if these code generators accepted no region."""
 
     def warn(work: Work) -> None:
         if not any(CODEGEN in f.operation.attributes for f in functions(work.module)):

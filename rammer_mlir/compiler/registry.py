@@ -1,4 +1,4 @@
-"""The table of passes that compile and run programs to decide what they rewrite."""
+"""The table of passes that compile and run programs to make decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users give as a model, for the front end that it is for."""
+"""Dispatch of the model that a user gives to the front end for its kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rammer_mlir.frontends.onnx.sources import source_of
 from rammer_mlir.frontends.pytorch.package import is_pytorch_model
 
 AnySource = Source | MlirSource
-"""A model of one of the front ends."""
+"""A model for any front end."""
 
 
 def given_source(
@@ -25,20 +25,20 @@ def given_source(
     inputs: object = None,
     dynamic_shapes: object = None,
 ) -> AnySource:
-    """Return what is given as a model, with what belongs to it.
+    """Return the source of a given model, with the options that belong to its kind.
 
     Args:
-        model: MLIR, or what the ONNX front end takes.
-        external_data: a folder with files of an ONNX model's data.
+        model: MLIR, or any form of model that the ONNX front end accepts.
+        external_data: folder with external data files of an ONNX model.
         entry: the function of an MLIR module.
         constants: weights of an MLIR module.
-        flags: how options begin in messages: ``--`` on the command line.
-        inputs: example inputs of a module of PyTorch.
-        dynamic_shapes: open dimensions of a module or program of PyTorch.
+        flags: prefix of options in messages: ``--`` on the command line.
+        inputs: example inputs of a PyTorch module.
+        dynamic_shapes: open dimensions of a PyTorch module or program.
 
     Raises:
-        ModelError: if it is none of the kinds of models, or cannot be read.
-        OptionError: if an option does not go with the kind of model.
+        ModelError: if the kind of model is unknown, or the model cannot be read.
+        OptionError: if an option does not apply to the kind of model.
     """
     names = [f"{flags}{name}" for name in ("external_data", "entry", "constants")]
     if flags:

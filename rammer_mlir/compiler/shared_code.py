@@ -1,4 +1,4 @@
-"""Code of programs that differ in their weights and names alone, compiled once."""
+"""Reuse of code between programs that differ only in weights and names."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from rammer_mlir.lowering.cpu.kernel_objects import ObjectStore
 _Code = TypeVar("_Code")
 
 _MOST_OBJECTS = 16
-"""Objects that are kept: equal parts of a model follow each other, as its layers do."""
+"""Number of objects kept; equal parts of a model, such as its layers, follow each other closely."""
 
 
 class KnownCode(Generic[_Code]):
-    """Objects, or kernels, of programs that were compiled before, by what identifies their code."""
+    """A small least-recently-used cache of objects or kernels, by the identity of their code."""
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Begin empty."""
         self._objects: OrderedDict[bytes, _Code] = OrderedDict()
         self._lock = threading.Lock()
 
     def find(self, identity: bytes) -> _Code | None:
-        """Return the object of equal code, None if there is none."""
+        """Return the object of equal code, or None."""
         with self._lock:
             if identity in self._objects:
                 self._objects.move_to_end(identity)
             return self._objects.get(identity)
 
     def keep(self, identity: bytes, binary: _Code) -> None:
-        """Keep an object, and forget the one that was not used for longest."""
+        """Store an object, and evict the least recently used one if there are too many."""
         with self._lock:
             self._objects[identity] = binary
             if len(self._objects) > _MOST_OBJECTS:
@@ -40,12 +40,12 @@ class KnownCode(Generic[_Code]):
 
 @dataclass(frozen=True)
 class KnownObjects:
-    """Objects of other programs for CPUs, which programs of equal code take.
+    """Reusable objects of other CPU programs with equal code.
 
     Attributes:
-        programs: by the identity of a program's whole code: the program's own object first, then
-            those of its rKernels.
-        rkernels: of single rKernels.
+        programs: by the identity of a program's whole code: the program's main object first, then
+            the objects of its rKernels.
+        rkernels: objects of single rKernels.
     """
 
     programs: KnownCode[tuple[bytes, ...]] | None = None

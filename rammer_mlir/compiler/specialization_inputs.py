@@ -1,4 +1,4 @@
-"""What a specialisation of a model is compiled for."""
+"""Shapes and values that a model is specialized for."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rammer_mlir.programs.dimensions import Shape, Shapes
 
 @dataclass(frozen=True)
 class Given:
-    """What a specialisation of a model is compiled for.
+    """Shapes and values that a model is specialized for.
 
     Attributes:
-        shapes: of inputs whose dimensions the model leaves open.
+        shapes: of inputs with open dimensions.
         values: of inputs that become constants.
-        is_repeated: whether it is repeated, so that its inputs differ from run to run.
+        is_repeated: whether the model runs in a loop, so that its inputs differ between runs.
     """
 
     shapes: Shapes = field(default_factory=dict[str, Shape])

@@ -1,4 +1,4 @@
-"""Stages of a compilation, and the model on its way through them."""
+"""Stages of a compilation, and the model that passes through them."""
 
 from __future__ import annotations
 
@@ -34,42 +34,43 @@ from rammer_mlir.support.log import log_progress, log_seconds
 Image = CpuImage | GpuImage
 
 _LONGEST_CONSTANT = 16
-"""Elements up to which constants are printed whole."""
+"""Largest number of elements of constants that are printed in full."""
 
 
 @dataclass
 class Work:
-    """A model on its way to a binary; each stage changes it in place.
+    """A model during compilation; each stage changes it in place.
 
     Attributes:
-        module: the IR, up to the last stage that has some.
+        module: the IR, up to the last stage with IR.
         signature: the model's inputs and outputs.
         constants: its weights by name.
-        options: what the user decides.
-        reached: stages that it has been through.
-        seconds: time of each stage and of other parts of the compilation.
-        stats: what stages say of their result, for people: sizes in bytes, operations.
+        options: options of the compilation.
+        reached: names of the completed stages.
+        seconds: duration of each stage and of other parts of the compilation.
+        stats: statistics of stages for users: sizes in bytes, operations.
         image: the program's data, from the stage `target` on.
         text: LLVM IR, later assembly, from the stage `llvm` on.
-        binary: an object or code for a device, from the first stage that gives one on.
-        kernel: what the emulator knows of the kernel, where the target is emulated.
-        foreign: code from elsewhere that is linked with ours, from the stage `target` on.
-        objects: objects beside the binary: of rKernels, and code from elsewhere.
-        is_separate: whether each rKernel is compiled to an object of its own. Else all are in one
-            module, which people can read.
-        kernels: those objects, from the stage `target` on.
-        known: objects of other programs; a program of equal code takes them, and leaves out the
-            stages that would make them again.
-        known_kernels: the same for an NVIDIA GPU's kernels, by their LLVM IR.
-        identity: of the program's code, where ``known`` has programs and none of it, or of the
-            kernel's, where ``known_kernels`` is given.
-        registers: most vector registers that a micro tile takes on a CPU, 0 for all: with few, code
-            is compiled sooner and runs longer.
-        executor: where rKernels are measured; here, one by one, if None.
-        decision: which regions foreign code generators compile, where that was chosen by cost.
-        recipes: how each weight argument is made, from the stage `target` on.
-        quantized: what became of regions that were to be quantized.
-        memory: how a budget for intermediates is kept, where there is one.
+        binary: an object or code for a device, from the first stage that produces one.
+        kernel: the emulator's description of the kernel, if the target is emulated.
+        foreign: external code that is linked with generated code, from the stage `target` on.
+        objects: objects besides the binary: rKernels, and external code.
+        is_separate: whether each rKernel is compiled to a separate object; else all rKernels are in
+            a single, readable module.
+        kernels: the objects of separate rKernels, from the stage `target` on.
+        known: objects of other programs; a program with equal code reuses them and skips the stages
+            that generate them.
+        known_kernels: reusable kernels of NVIDIA GPUs, by their LLVM IR.
+        identity: digest of the program's code if ``known`` has programs but not this one, or of the
+            kernel's LLVM IR if ``known_kernels`` is given.
+        registers: most vector registers of a micro tile on a CPU, 0 for all; fewer registers mean
+            less compile time and more run time.
+        executor: machine on which rKernels are measured; None to measure sequentially in this
+            process.
+        decision: the regions that foreign code generators compile, if chosen by cost.
+        recipes: recipes that pack each weight argument, from the stage `target` on.
+        quantized: decisions about quantized regions, if any.
+        memory: the decision about the memory budget, if there is one.
     """
 
     module: ir.Module
@@ -99,7 +100,7 @@ class Work:
 
     @contextmanager
     def timed(self, part: str) -> Generator[None]:
-        """Work in the module's context, and add the time to that of a part."""
+        """Work in the module's context, and add the elapsed time to that of a part."""
         begin = time.perf_counter()
         with self.module.context, ir.Location.unknown():
             yield
@@ -108,7 +109,7 @@ class Work:
         log_seconds(part, seconds)
 
     def printed(self) -> bytes:
-        """Return the form that the last stage gave: IR and assembly as text, binaries as such."""
+        """Return the form of the last stage: text of IR and assembly, or the bytes of a binary."""
         if self.binary or self.text:
             return self.binary or self.text.encode()
         return dialects.get_asm(
@@ -119,17 +120,17 @@ class Work:
 
 
 Step = Callable[[Work], None]
-"""Makes a stage's form from the one before it, where passes do not."""
+"""Transforms a model to a stage that passes cannot produce."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One named form of a model, and what makes it from the form before.
+    """A named form of a model, and the passes and step that produce it from the previous form.
 
     Attributes:
-        name: as ``--emit`` takes it.
-        passes: run on the module, in order.
-        step: runs after them.
+        name: as in ``--emit``.
+        passes: passes on the module, in order.
+        step: step after the passes.
     """
 
     name: str
@@ -138,19 +139,19 @@ class Stage:
 
     @property
     def pipeline(self) -> str:
-        """Return the passes as a textual pipeline, as `rammer-opt` takes it."""
+        """The textual pipeline of the passes, in the syntax of `rammer-opt`."""
         return f"builtin.module({','.join(self.passes)})"
 
     def run(self, work: Work) -> None:
-        """Take a model to this stage.
+        """Transform a model to this stage.
 
         Raises:
-            RammerError: if a pass or step does not succeed.
+            RammerError: if a pass or step fails.
         """
         with work.timed(self.name):
             log_progress(self.name, lambda: _size_text(work.module))
             if self.passes:
-                # Verifying a program of thousands of rOperators takes as long as many a pass.
+                # Verifying a program of thousands of rOperators takes as long as some passes.
                 own = (*PASSES, *LOWERING_PASSES)
                 run_pipeline(work.module, self.pipeline, passes=own, verify_each=False)
             if self.step is not None:
@@ -159,7 +160,7 @@ class Stage:
 
 
 def _size_text(module: ir.Module) -> str:
-    """Return how much a stage begins with: rKernels, or operations of the model."""
+    """Return the size of a stage's input: number of rKernels, or of the model's operations."""
     kernels = len(described_kernels(module))
     if kernels:
         return f"{kernels} rKernels"
@@ -169,7 +170,7 @@ def _size_text(module: ir.Module) -> str:
 
 
 def run_stages(work: Work, stages: Sequence[Stage], last: str) -> None:
-    """Take a model through those stages, up to ``last``, that it has not reached yet."""
+    """Run the stages up to ``last`` that a model has not reached yet."""
     names = [stage.name for stage in stages]
     for stage in stages[: names.index(last) + 1]:
         if stage.name not in work.reached:

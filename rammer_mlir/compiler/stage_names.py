@@ -1,12 +1,12 @@
-"""Names of stages, for help, messages, and whoever goes through stages without running them."""
+"""Names of stages, importable without the compiler."""
 
 PORTABLE_STAGES = ("linalg", "operators", "tasks", "buffers", "program")
-"""Stages that every target has; ``linalg`` is what the front end gives."""
+"""Stages that every target has; ``linalg`` is the front end's result."""
 
 REGIONS = "regions"
-"""The stage in front of `operators` where foreign code generators have made code of regions."""
+"""The stage before `operators`, after code generation for regions by foreign code generators."""
 
 _IR_STAGES = (PORTABLE_STAGES[0], REGIONS, *PORTABLE_STAGES[1:])
 
 KNOWN_STAGES = (*_IR_STAGES, "target", "llvm", "object", "ptx", "cubin", "hsaco")
-"""Stages of the targets that come with the project."""
+"""Stages of the built-in targets."""

@@ -1,4 +1,4 @@
-"""Steps of the stages that passes do not make: from a scheduled module to the last binary."""
+"""Steps of stages beyond passes: from a scheduled module to the final binary."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ from rammer_mlir.scheduling.report import summary
 
 
 def lower_to_threads(work: Work) -> None:
-    """CPU: rKernels as LLVM functions, the schedule as a table and the code that executes it."""
+    """CPU: lower rKernels to LLVM functions, and the schedule to a table with its dispatch code."""
     _lower_to_threads(work, host_machine())
     assert isinstance(work.image, CpuImage)
     work.image = with_prebuilt_modules(work.image)
 
 
 def lower_to_threads_of(named: NamedMachine) -> Step:
-    """CPU: the same for a processor that is named, of this machine or not."""
+    """CPU: lower for a named processor, which may differ from this machine's."""
 
     def lower(work: Work) -> None:
         _lower_to_threads(work, named.machine())
@@ -95,7 +95,7 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
 
 
 def _begin_kernels(work: Work, image: CpuImage, machine: Machine) -> dict[str, str]:
-    """Take rKernels out of the module and begin to compile them; return symbols by name."""
+    """Move rKernels out of the module and start compiling them; return their symbols by name."""
     work.kernels = objects = KernelObjects(machine, work.known.rkernels)
     taken = take_kernels(work.module, {each.name for each in image.program.kernels}, machine)
     objects.begin(taken)
@@ -103,25 +103,25 @@ def _begin_kernels(work: Work, image: CpuImage, machine: Machine) -> dict[str, s
 
 
 def _with_decision(work: Work, words: str) -> str:
-    """Add to a summary which regions were chosen, which quantized, and how memory was saved."""
+    """Append the decisions about regions, quantization and memory to a summary."""
     decisions = (work.decision, work.quantized, work.memory)
     decided = (each.summary for each in decisions if each is not None)
     return "\n".join((words, *decided))
 
 
 def translate_to_llvm(work: Work) -> None:
-    """CPU: LLVM IR as text, unless the code is known."""
+    """CPU: translate to the text of LLVM IR, unless the object is known."""
     if not work.binary:
         work.text = to_llvm_ir(work.module)
 
 
 def compile_to_object(work: Work) -> None:
-    """CPU and emulator: an object of this machine."""
+    """CPU and emulator: compile an object for this machine."""
     _compile_to_object(work, host_machine())
 
 
 def compile_to_object_of(named: NamedMachine) -> Step:
-    """CPU: an object of a processor that is named."""
+    """CPU: compile an object for a named processor."""
 
     def compile_text(work: Work) -> None:
         _compile_to_object(work, named.machine())
@@ -140,7 +140,7 @@ def _compile_to_object(work: Work, machine: Machine) -> None:
 
 
 def lower_to_blocks(gpu: GpuTarget, code_kind: GpuCodeKind) -> Step:
-    """GPU: one persistent kernel of the gpu dialect, and the table that it executes."""
+    """GPU: lower to a persistent kernel in the gpu dialect, and the table that it executes."""
 
     def lower(work: Work) -> None:
         options = work.options
@@ -172,13 +172,13 @@ def _operations(scheduled: ScheduledModule) -> int:
 
 
 def translate_to_nvvm(work: Work) -> None:
-    """NVIDIA: the kernel in the nvvm dialect, then LLVM IR as text."""
+    """NVIDIA: lower the kernel to the nvvm dialect, then to the text of LLVM IR."""
     lower_to_nvvm(work.module)
     work.text = gpu_llvm_ir(work.module)
 
 
 def compile_to_ptx(chip: str) -> Step:
-    """NVIDIA: PTX, which a driver compiles where no assembler is at hand."""
+    """NVIDIA: compile PTX, which the driver compiles if ptxas is missing."""
 
     def compile_text(work: Work) -> None:
         known = _known_kernel(work, chip)
@@ -192,7 +192,7 @@ def compile_to_ptx(chip: str) -> Step:
 
 
 def _known_kernel(work: Work, chip: str) -> GpuCode | None:
-    """Return the kernel of equal LLVM IR; note its identity, by which it is kept otherwise."""
+    """Return the known kernel with equal LLVM IR; store the identity for ``known_kernels``."""
     if work.known_kernels is None or work.foreign:
         return None
     work.identity = hashlib.sha256(f"{chip}\n{work.text}".encode()).digest()
@@ -200,7 +200,7 @@ def _known_kernel(work: Work, chip: str) -> GpuCode | None:
 
 
 def assemble_cubin(chip: str, has: Multiprocessors) -> Step:
-    """NVIDIA: a cubin, whose blocks are all resident at once."""
+    """NVIDIA: assemble a cubin, and check that all blocks can be resident at once."""
 
     def run_assembler(work: Work) -> None:
         known = None if work.known_kernels is None else work.known_kernels.find(work.identity)
@@ -216,7 +216,7 @@ def assemble_cubin(chip: str, has: Multiprocessors) -> Step:
 
 
 def translate_to_rocdl(chip: str) -> Step:
-    """AMD: the kernel in the rocdl dialect, then LLVM IR as text."""
+    """AMD: lower the kernel to the rocdl dialect, then to the text of LLVM IR."""
 
     def translate(work: Work) -> None:
         lower_to_rocdl(work.module, chip)
@@ -226,7 +226,7 @@ def translate_to_rocdl(chip: str) -> Step:
 
 
 def compile_for_amd(chip: str) -> Step:
-    """AMD: an object."""
+    """AMD: compile an object."""
 
     def compile_text(work: Work) -> None:
         work.binary = emit_object(work.text, amd_machine(chip), linked_ir(work.foreign))
@@ -235,7 +235,7 @@ def compile_for_amd(chip: str) -> Step:
 
 
 def link_code_object(has: Multiprocessors) -> Step:
-    """AMD: a code object, whose blocks are all resident at once."""
+    """AMD: link a code object, and check that all blocks can be resident at once."""
 
     def link(work: Work) -> None:
         code = link_hsaco(work.binary)
@@ -247,7 +247,7 @@ def link_code_object(has: Multiprocessors) -> Step:
 def _keep_device_code(
     work: Work, kind: GpuCodeKind, code: bytes, found: KernelResources, has: Multiprocessors
 ) -> None:
-    """Keep code that fits the device.
+    """Store code that fits the device.
 
     Raises:
         TargetError: if the blocks of all vEUs cannot be resident at once.
@@ -255,14 +255,14 @@ def _keep_device_code(
     image = work.image
     assert isinstance(image, GpuImage)
     needs = BlockNeeds(image.block_threads, found.registers, found.shared_bytes)
-    # Launches of single operators may queue.
+    # Without barriers, blocks of single-operator launches may queue.
     resident = image.num_veus if image.is_persistent else 1
     check_residency(image.target, resident, has, needs)
     work.binary, work.image = code, replace(image, code_kind=kind, resources=found)
 
 
 def translate_for_emulator(*, checked: bool, traced: bool) -> Step:
-    """Emulator: the persistent kernel and the emulator's runtime as LLVM IR of this machine."""
+    """Emulator: translate the kernel and the emulator's runtime to LLVM IR for this machine."""
 
     def translate(work: Work) -> None:
         assert work.image is not None

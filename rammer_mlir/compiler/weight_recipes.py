@@ -1,7 +1,7 @@
-"""How the arrays that compiled code reads are made from a model's weights, with NumPy alone.
+"""Recipes that transform a model's weights into the arrays that compiled code reads, in NumPy.
 
-A recipe is what ``rtask.constant`` and its attributes say of an argument (``passes/ir/constants``);
-as JSON it can be kept, and followed again for other values of the same weights.
+A recipe is the data form of ``rtask.constant`` and its attributes on an argument
+(``passes/ir/constants``); serialized as JSON, it applies to other values of the same weights.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from rammer_mlir.errors import ModelError
 Array = NDArray[np.generic]
 
 Step = Sequence[int] | Sequence[Sequence[float]]
-"""A shape or a permutation, in turn, or a matrix that the first dimension is multiplied by."""
+"""Alternating shapes and permutations, or a matrix that multiplies the first dimension."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A weight among several that are joined along their first dimension, and the zeros around it.
+    """A weight in a concatenation along the first dimension, with zero padding.
 
     Attributes:
-        source: makes the weight.
-        shape: of the weight there.
-        low: zeros in front of it, in each dimension.
-        size: with all zeros.
+        source: recipe of the weight.
+        shape: shape of the weight in the concatenation.
+        low: zeros before the weight in each dimension.
+        size: shape including padding.
     """
 
     source: Recipe
@@ -41,14 +41,14 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """How one array is made.
+    """The transformation of weights into an array.
 
     Attributes:
-        name: of the weight.
-        held: its value, where the program itself holds it.
-        parts: weights that are joined, in its place.
-        steps: reshapes and transposes in turn, beginning with a reshape, and matrices.
-        shape: of the array in the end; None leaves it as it is.
+        name: name of the weight.
+        held: the value, if the program itself contains it.
+        parts: weights to concatenate instead of a single weight.
+        steps: alternating reshapes and transposes, starting with a reshape, and matrices.
+        shape: final shape; None for no final reshape.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Recipe:
     shape: tuple[int, ...] | None = None
 
     def array(self, values: Mapping[str, Array]) -> Array:
-        """Return the array, of any strides; one that no step copies shares the weight's memory.
+        """Return the array, dense and row-major; if no step copies, it shares the weight's memory.
 
         Raises:
             ModelError: if a weight has no value.
@@ -89,7 +89,7 @@ class Recipe:
         return array.astype(given, copy=False)
 
     def _joined(self, values: Mapping[str, Array]) -> Array:
-        """Return the parts one after the other, with zeros around them."""
+        """Concatenate the parts with their zero padding."""
         arrays: list[Array] = []
         for part in self.parts:
             array = part.source._transformed(values).reshape(part.shape)
@@ -110,7 +110,7 @@ class Recipe:
         return values[self.name]
 
     def names(self) -> set[str]:
-        """Return the weights that the array is made from."""
+        """Return the names of the weights that the array is computed from."""
         if self.parts:
             return {name for part in self.parts for name in part.source.names()}
         return set() if self.held is not None else {self.name}
@@ -129,7 +129,7 @@ class Recipe:
 
 
 def recipe_from_json(found: Mapping[str, Any], names: Sequence[str]) -> Recipe:
-    """Return what ``Recipe.to_json`` gave, for weights of these names by number."""
+    """Deserialize the result of ``Recipe.to_json``; ``names`` has the weights' names by number."""
     parts = tuple(
         Part(recipe_from_json(source, names), tuple(shape), tuple(low), tuple(size))
         for source, shape, low, size in found.get("parts", ())
@@ -147,7 +147,7 @@ def is_matrix(step: Step) -> bool:
 
 
 def _array_to_json(array: Array) -> list[Any]:
-    """Return type, shape and content; of one value repeated, that value."""
+    """Return dtype, shape and content; a repeated value is stored once."""
     dense = np.ascontiguousarray(array)
     single = dense.tobytes()[: dense.itemsize]
     content = dense.tobytes()

@@ -1,4 +1,4 @@
-"""The values of weights, packed as the compiled code reads them."""
+"""The weights, packed in the layout that compiled code reads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def packed_weights(main: ir.OpView, values: Mapping[str, Array]) -> dict[int, Ar
 
 
 def weight_recipes(main: ir.OpView) -> dict[int, Recipe]:
-    """Return how every weight argument of the entry function is made, by argument number."""
+    """Return the recipe of every weight argument of the entry function, by argument number."""
     return {
         weight.number: _recipe(weight, tuple(ir.ShapedType(weight.value.type).shape))
         for weight in constant_arguments(main)

@@ -1,4 +1,4 @@
-"""What a front end gives to the compiler."""
+"""The result of a front end, as input of the compiler."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ImportedModel:
         bytecode: MLIR bytecode of a module with one public ``func.func``.
         constants: values of the arguments marked ``rtask.constant``, by name.
         signature: inputs and outputs in the model's order.
-        stage: the stage at which the IR stands.
-        file: how messages call the module that locations of the IR are in; empty for models of
+        stage: the compiler stage of the IR.
+        file: name in messages of the module that locations of the IR refer to; empty for models of
             other formats, whose locations name nodes.
     """
 

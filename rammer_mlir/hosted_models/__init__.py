@@ -1,1 +1,1 @@
-"""Models that the host runs in parts: host programs and what executes them."""
+"""Models that the host runs in parts: host programs and their interpreter."""

@@ -1,4 +1,4 @@
-"""Reading files of models whose parts are models; ``open_models/tree.py`` has their form."""
+"""Reader of artifacts of composed models; ``open_models/tree.py`` documents the file format."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from rammer_mlir.runtime.loader import open_artifact
 def read_tree(
     archive: Archive, device: int
 ) -> Callable[[], OpenModel | HostedModel | EntriesModel]:
-    """Read a model whose parts are models; return what makes it ready to run.
+    """Read a composed model; return a function that makes the model ready to run.
 
     Raises:
-        ArtifactError: if the file was changed, or is made for a machine that this is not.
+        ArtifactError: if the file was changed, or was compiled for another machine.
     """
     archive.require_version(TREE_VERSION)
     root = archive.manifest["model"]
@@ -86,5 +86,5 @@ def _signature(node: Node) -> OpenSignature:
 
 
 def _key(key: Sequence[Any]) -> Key:
-    """Return a specialisation's key: shapes, and the bytes of shape values in hexadecimal."""
+    """Deserialize a specialization key: shapes as lists, shape values as hexadecimal bytes."""
     return tuple(bytes.fromhex(p) if isinstance(p, str) else tuple(p) for p in key)

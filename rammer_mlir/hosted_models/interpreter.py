@@ -1,4 +1,4 @@
-"""Execution of host programs."""
+"""Interpreter of host programs."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ Values = dict[str, Value]
 
 
 class Interpreter:
-    """Executes a host program, several runs at once if its parts can."""
+    """Executes a host program; concurrent runs are allowed if its parts allow them."""
 
     def __init__(self, program: HostProgram, parts: Sequence[Part]) -> None:
-        """Take a program and its parts."""
+        """Take a host program and its compiled parts, indexed by part number."""
         self._program, self._parts = program, parts
         self._dead = _last_uses(program)
 
     def run(self, feeds: Mapping[str, Value]) -> list[Value]:
-        """Return the outputs for values by input name."""
+        """Run the program on the inputs by name; return the outputs in order."""
         program = self._program
+        # The empty name stands for an operand that a step leaves out.
         values: Values = {"": None, **program.constants}
         values.update((name, feeds[name]) for name in program.inputs)
         for step, dead in zip(program.steps, self._dead, strict=True):
@@ -75,10 +76,10 @@ def _is_true(value: Value) -> bool:
 
 
 def _evaluate(step: Evaluate, values: Values) -> Sequence[Value]:
-    """Return the results of an operator.
+    """Return the results of an operator that the host evaluates with NumPy.
 
     Raises:
-        InputError: if it is not defined for these values.
+        InputError: if the operator is not defined for these values.
     """
     operands = [values[name] for name in step.operands]
     operation = Operation(step.kind, step.attributes, operands, len(step.results))
@@ -95,7 +96,7 @@ def _evaluate(step: Evaluate, values: Values) -> Sequence[Value]:
 
 
 def _last_uses(program: HostProgram) -> list[list[str]]:
-    """Return for each step the values that no later step reads: their memory is given back."""
+    """Return for each step the values that it reads last; ``run`` then frees their memory."""
     kept = {*program.outputs, *program.inputs, *program.constants}
     last: dict[str, int] = {}
     for number, step in enumerate(program.steps):

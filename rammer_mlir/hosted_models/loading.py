@@ -1,4 +1,4 @@
-"""Loading artifacts of any kind."""
+"""Loading of artifacts of every kind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rammer_mlir.runtime.signatures import PemKey, read_key, verifier_of
 from rammer_mlir.support.paths import path_of
 
 LoadedModel = Executable | GpuExecutable | OpenModel | HostedModel | EntriesModel
-"""What a file holds."""
+"""Kinds of models that an artifact can contain."""
 
 
 def load(
@@ -39,14 +39,14 @@ def load(
 
     Args:
         path: the artifact.
-        device: number of the GPU that a GPU's programs run on.
-        mapped: map large constants into memory.
-        verify: the public key that has to have signed the artifact.
+        device: index of the GPU that runs GPU programs.
+        mapped: memory-map large constants instead of reading them.
+        verify: the public key whose signature the artifact must carry.
 
     Raises:
-        ArtifactError: if the file is missing, foreign, corrupt, made for another machine, or not
-            signed as it has to be.
-        OptionError: if it is no path or no key, or the GPU's number is none.
+        ArtifactError: if the file is missing, not an artifact, corrupt, compiled for another
+            machine, or lacks the expected signature.
+        OptionError: if the path, the key or the GPU's index is invalid.
     """
     path = path_of(path, "load")
     key = None if verify is None else read_key(verify, "verify")
@@ -60,7 +60,7 @@ def load(
 
 @dataclass(frozen=True)
 class ArtifactFile:
-    """Loads a model again from the file that it was loaded from; what its pickle holds."""
+    """Reloads a model from its artifact; the state that a loaded model pickles to."""
 
     path: Path
     device: int
@@ -72,7 +72,7 @@ class ArtifactFile:
         """Load the model again.
 
         Raises:
-            ArtifactError: as ``load`` does, or if the file holds another model now.
+            ArtifactError: as ``load`` does, or if the file now contains another model.
         """
         model = load(self.path, self.device, mapped=self.mapped, verify=self.verify)
         if model.reload != self:
@@ -85,7 +85,7 @@ class ArtifactFile:
 
 
 def _reader(archive: Archive, device: int) -> Callable[[], LoadedModel]:
-    """Read what a file holds; return what makes it ready to run."""
+    """Read the members of an artifact; return a function that makes the model ready to run."""
     version = archive.manifest["version"]
     if version == TREE_VERSION:
         return read_tree(archive, device)

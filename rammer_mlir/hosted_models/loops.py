@@ -1,8 +1,8 @@
-"""Repeating the body of a loop.
+"""Execution of loops in host programs.
 
-Where the body is one program for a CPU whose states keep their shapes, its native code repeats it:
-states are in two buffers that take turns, and elements of sources and stacks are read and written
-where they are. Otherwise the body is called step by step.
+If the body is a single CPU program whose states keep their shapes, native code runs the iterations:
+states alternate between two buffers, and elements of sources and stacks are read and written in
+place. Otherwise the interpreter calls the body once for each iteration.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from rammer_mlir.hosted_models.repetition import repeat_natively
 from rammer_mlir.programs.host_program import Repeat, Stack
 
 _WORTH_STEPS = 4
-"""Steps from which native repetition is tried: its preparation costs about one call."""
+"""Iterations from which native repetition pays off: its preparation costs about one call."""
 
 
 def repeat(
     step: Repeat, body: Part, values: Mapping[str, Value]
 ) -> tuple[list[Value], list[Value]]:
-    """Run a loop; return its last states and its stacks."""
+    """Run a loop; return its final states and its stacks."""
     loop = Loop(step, body, values)
     most = loop.most
     if loop.goes_on and (most is None or most >= _WORTH_STEPS):
@@ -35,22 +35,22 @@ def repeat(
 
 
 class Loop:
-    """A loop on its way.
+    """The state of a running loop.
 
     Attributes:
-        step: what it is.
-        body: what is repeated.
-        most: greatest number of steps; None without one.
-        number: steps taken.
-        states: values after these.
-        captured: values that all steps read.
-        sources: of which each step takes an element along the first axis.
+        step: the step of the host program.
+        body: the compiled body.
+        most: greatest number of iterations; None without a limit.
+        number: iterations done so far.
+        states: loop-carried values after these iterations.
+        captured: values that every iteration reads.
+        sources: arrays of which each iteration reads one element along the first axis.
         stacks: elements of each stack, joined or not, each with a first axis.
-        goes_on: whether the condition holds.
+        goes_on: whether the loop's condition holds.
     """
 
     def __init__(self, step: Repeat, body: Part, values: Mapping[str, Value]) -> None:
-        """Begin with the values of the loop's operands."""
+        """Initialize the loop from the values of its operands."""
         self.step, self.body = step, body
         self.captured = [values[name] for name in step.body.operands]
         self.states: list[Value] = [values[name] for name in step.states]
@@ -69,13 +69,13 @@ class Loop:
         return int(np.asarray(values[self.step.count]).reshape(-1)[0]) if self.step.count else None
 
     def operands(self) -> list[Value]:
-        """Return what the body is given in the next step."""
+        """Return the operands of the body for the next iteration."""
         counted = [np.array(self.number, np.int64), np.array(True)] if self.step.is_counted else []
         elements = [np.ascontiguousarray(source[self.number]) for source in self.sources]
         return [*counted, *self.states, *elements, *self.captured]
 
     def take_step(self) -> None:
-        """Run the body once."""
+        """Run one iteration."""
         found = list(self.body.call(self.operands()))
         if self.step.is_counted:
             self.goes_on = bool(np.asarray(found.pop(0)).any())
@@ -85,7 +85,7 @@ class Loop:
         self.number += 1
 
     def finish(self) -> tuple[list[Value], list[Value]]:
-        """Return the last states and the stacks; no state is an operand's own memory."""
+        """Return the final states and the stacks; no state aliases an operand."""
         states = self.states if self.number else [_copied(state) for state in self.states]
         pairs = zip(self.step.stacks, self.stacks, strict=True)
         return states, [_joined(stack, elements) for stack, elements in pairs]
@@ -96,7 +96,7 @@ def _copied(value: Value) -> Value:
 
 
 def _joined(stack: Stack, elements: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Join elements along the stack's axis."""
+    """Concatenate elements along the stack's axis."""
     if not elements:
         found: NDArray[Any] = np.zeros((0, *stack.element), stack.dtype)
     else:

@@ -37,8 +37,8 @@ from rammer_mlir.support.paths import path_of
 class HostedModel(ComposedModel):
     """A model whose control flow, shapes or sizes depend on data.
 
-    The host runs its parts, which are compiled programs; those whose shapes are known only then are
-    compiled at their first use.
+    The host runs its parts, which are compiled programs. A part whose shapes become known only
+    during a run is compiled at its first use.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class HostedModel(ComposedModel):
         """Take a host program and its parts.
 
         Args:
-            signature: inputs and outputs of the whole.
-            program: what the host does.
-            parts: by number.
-            made: what they are compiled for.
+            signature: inputs and outputs of the whole model.
+            program: the steps of the host.
+            parts: compiled models by part number.
+            made: target, policy and vEUs of the parts.
         """
         self._signature, self._made = signature, made
         self.program, self.parts = program, tuple(parts)
@@ -65,7 +65,7 @@ class HostedModel(ComposedModel):
 
     @property
     def signature(self) -> OpenSignature:
-        """Names, shapes and types of inputs and outputs; a symbol is a size that data decides."""
+        """Names, shapes and dtypes of inputs and outputs; a symbol is a data-dependent size."""
         return self._signature
 
     @property
@@ -75,27 +75,27 @@ class HostedModel(ComposedModel):
 
     @property
     def target(self) -> str:
-        """What all parts are compiled for: ``cpu``, ``nvvm:sm_90``."""
+        """Target of all parts, for example ``cpu`` or ``nvvm:sm_90``."""
         return self._made.target
 
     @property
     def policy(self) -> str | None:
-        """Name of the policy that schedules each part; None if that is not known."""
+        """Name of the policy that schedules each part; None if unknown."""
         return self._made.policy
 
     @property
     def num_veus(self) -> int:
-        """VEUs that run each part."""
+        """Number of vEUs that run each part."""
         return self._made.num_veus
 
     @property
     def summary(self) -> str:
-        """The steps of the host, a line each."""
+        """The steps of the host, one line each."""
         return "\n".join(f"host             {_text(step)}" for step in self.program.steps)
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What the compiler measured of the parts in memory: seconds by stage, summed."""
+        """Compile times of the parts in memory: seconds by stage, summed."""
         return summed_stats(self.parts)
 
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -103,46 +103,47 @@ class HostedModel(ComposedModel):
 
         Args:
             feeds: arrays by input name, of the signature's types; lists of arrays for sequences,
-                and None for optional values that are not there.
-            out: arrays to write outputs to, by name; others are allocated.
+                and None for absent optional values.
+            out: arrays that receive outputs, by name; other outputs are allocated.
 
         Returns:
             Arrays by output name, in the signature's order: those of ``out``, or new ones; lists
             of arrays for sequences.
 
         Raises:
-            InputError: with everything that does not fit the signature, or with the node that is
-                not defined for these values.
-            RammerError: if a part cannot be compiled for the shapes that data decided.
+            InputError: with every mismatch with the signature, or with the node that is not defined
+                for these values.
+            RammerError: if a part cannot be compiled for the shapes that occur.
         """
         self._check(feeds)
         given = {t.name: _host_value(feeds[t.name]) for t in self._signature.inputs}
         found = dict(zip(self.program.outputs, self._interpreter.run(given), strict=True))
         for name, value in found.items():
-            if name not in self._fresh:  # it may be an input's memory
+            if name not in self._fresh:  # it may alias an input
                 found[name] = _copied(value)
         return found if out is None else found | _written(found, out)
 
     def _check(self, feeds: Mapping[str, Any]) -> None:
-        """Compare names, types and shapes with the signature's, unless the last run had them."""
+        """Check names, dtypes and shapes against the signature, unless the last run had these."""
         try:
             key = [(name, value.shape, value.dtype) for name, value in feeds.items()]
-        except AttributeError:  # a sequence, or what is no array
+        except AttributeError:  # a sequence, or not an array
             key = []
         if not key or key != self._checked:
             shapes_of(self._signature, feeds)
             self._checked = key
 
     def prepare(self, most: int | None = None) -> list[str]:
-        """Compile what is known before it runs: branches, bodies of loops, and padded sizes.
+        """Compile parts whose shapes are known before a run: branches, loop bodies, padded sizes.
 
         Args:
-            most: the greatest size that data decides, where the model does not say it, or says a
-                greater one.
+            most: upper bound of data-dependent sizes, used where the model gives none or a greater
+                one.
 
         Returns:
-            For each part that is left out, why: a branch that is never taken need not fit the
-            shapes at hand.
+            The reason for each part that was not compiled. These are not errors: a branch that is
+            never
+            taken need not fit the shapes of the inputs.
         """
         problems: list[str] = []
         for step in self.program.steps:
@@ -154,21 +155,23 @@ class HostedModel(ComposedModel):
         return problems
 
     def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
-        """Write an artifact with all parts that are in memory.
+        """Write an artifact that contains all parts in memory.
 
         Args:
             path: the file.
-            sign: a private key for Ed25519, in PEM or the file of it, to sign the artifact with.
+            sign: an Ed25519 private key, as PEM text or the path of a PEM file, that signs the
+                artifact.
 
         Raises:
             ArtifactError: if the file cannot be written.
-            OptionError: if it is no path, no part is in memory, or emulated code is to be saved.
+            OptionError: if the path or key is invalid, no part is in memory, or a part is code for
+                the emulator.
         """
         place = path_of(path, "save")
         write_tree(place, self, None if sign is None else signer_of(sign))
 
     def node(self, tree: TreeWriter) -> Node:
-        """Add the parts that are in memory to a tree; return what finds them again."""
+        """Add the parts in memory to a tree; return the node that restores the model."""
         return {
             **self.described("host"),
             "program": write_program(self.program, ArrayWriter(tree.weights.place)),
@@ -176,13 +179,13 @@ class HostedModel(ComposedModel):
         }
 
     def close(self) -> None:
-        """Close all parts; the model cannot run any more."""
+        """Close all parts; the model cannot run afterwards."""
         for part in self.parts:
             part.close()
 
 
 def prepared(model: RunnableModel, most: int | None = None) -> list[str]:
-    """Compile what is known of the host programs in a model; return what could not be."""
+    """Compile the parts of host programs within a model; return the reasons for parts left out."""
     if isinstance(model, HostedModel):
         return model.prepare(most)
     if not isinstance(model, OpenModel):
@@ -192,7 +195,7 @@ def prepared(model: RunnableModel, most: int | None = None) -> list[str]:
 
 
 def _calls(step: Step) -> Iterator[Call]:
-    """Yield the calls of a step."""
+    """Yield the calls of parts in a step."""
     match step:
         case Compute(call):
             yield call
@@ -205,7 +208,7 @@ def _calls(step: Step) -> Iterator[Call]:
 
 
 def _kept(part: OpenModel, step: Step, call: Call, most: int | None) -> list[str]:
-    """Compile what is known of a part; return why nothing is, or why it could not be."""
+    """Compile a part for its known shapes; return the reasons why it was not compiled."""
     keys: list[Key] = [] if call.shapes is None else [call.shapes]
     if isinstance(step, Compute):
         if step.padding is None:
@@ -221,7 +224,7 @@ def _kept(part: OpenModel, step: Step, call: Call, most: int | None) -> list[str
 
 
 def _text(step: Step) -> str:
-    """Return a step in words."""
+    """Describe a step in one line."""
     names = ", ".join(results_of(step))
     match step:
         case Compute(call):
@@ -235,7 +238,7 @@ def _text(step: Step) -> str:
 
 
 def _sizes_text(step: Compute) -> str:
-    """Return what happens to sizes that data decides."""
+    """Describe the treatment of data-dependent sizes."""
     if step.padding is not None:
         names = ", ".join(each.name for each in step.padding.inputs if each.axes)
         most = step.padding.most
@@ -258,10 +261,10 @@ def _copied(value: Value) -> Value:
 
 
 def _written(found: Mapping[str, Value], out: Mapping[str, Any]) -> dict[str, Any]:
-    """Write outputs to arrays that the caller gave.
+    """Copy outputs into the caller's arrays.
 
     Raises:
-        InputError: if there is no such output, or an array has another shape or type.
+        InputError: if the output does not exist, or an array has another shape or dtype.
     """
     for name, array in out.items():
         value = found.get(name)

@@ -1,4 +1,4 @@
-"""Running parts whose sizes data decides in programs of a few sizes."""
+"""Execution of parts with data-dependent sizes by programs of a few padded sizes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from rammer_mlir.programs.padding import Padding
 
 
 def run_padded(part: Part, padding: Padding, values: Sequence[Value]) -> list[Value]:
-    """Return the outputs of a part for values in the order of its inputs.
+    """Run a part with padded inputs; return its outputs, cut to the true sizes.
+
+    ``values`` has the order of the part's inputs.
 
     Raises:
-        RammerError: as running the part does.
+        RammerError: if the part fails.
     """
     feeds = dict(zip(part.names, values, strict=True))
     sizes = padding.sizes(feeds)
@@ -26,14 +28,14 @@ def run_padded(part: Part, padding: Padding, values: Sequence[Value]) -> list[Va
 
 
 def padded_keys(model: OpenModel, padding: Padding, most: int | None) -> list[Key]:
-    """Return the specialisations that serve all sizes up to the greatest, as many as are kept."""
+    """Return the specializations that cover all sizes up to ``most``, at most the part's limit."""
     inputs = {tensor.name: tensor.shape or () for tensor in model.signature.inputs}
     found = [padding.shapes(inputs, size) for size in padding.steps(most)[-model.limit :]]
     return [tuple(shapes[name] for name in inputs) for shapes in found]
 
 
 def _size(model: OpenModel, padding: Padding, needed: int) -> int:
-    """Return the size to pad to: the least one in memory where none can be compiled."""
+    """Return the padded size; if no program can be compiled, the least fitting one in memory."""
     if model.makes_new:
         return padding.step(needed)
     held = [padding.size_of(shapes) for shapes in model.shapes]

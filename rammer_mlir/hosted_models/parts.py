@@ -1,4 +1,4 @@
-"""The compiled parts that a host program runs."""
+"""Compiled parts that a host program calls."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.runtime.compiled import RunnableModel
 
 Value = Any
-"""A tensor, a list of tensors, or None for an optional value that is not there."""
+"""A tensor, a list of tensors, or None for an absent optional value."""
 
 
 class Part:
-    """A part of a model, called on values in the order of its inputs."""
+    """A compiled part of a model, called with values in the order of its inputs."""
 
     def __init__(self, model: RunnableModel) -> None:
         """Take the compiled part."""
@@ -25,16 +25,16 @@ class Part:
         """Return the outputs in order.
 
         Raises:
-            RammerError: as running the part does.
+            RammerError: if the part fails.
         """
         return list(self.model.run(dict(zip(self.names, values, strict=True))).values())
 
     @contextmanager
     def program(self, values: Sequence[Value]) -> Generator[RunnableModel]:
-        """Give what runs values like these; it is not closed before the end.
+        """Yield the program for values of these shapes; it stays open until the end of the block.
 
         Raises:
-            RammerError: if it cannot be made.
+            RammerError: if the program cannot be compiled.
         """
         if not isinstance(self.model, OpenModel):
             yield self.model

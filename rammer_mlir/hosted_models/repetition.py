@@ -1,4 +1,4 @@
-"""Repetition of a loop's body by native code."""
+"""Execution of loop iterations by native code."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from rammer_mlir.hosted_models.loops import Loop
 
 _CHUNK = 4096
-"""Steps that native code takes in one call: so an interrupt is answered, and a loop without a
-greatest number of steps allocates no more than it may need.
+"""Iterations per native call.
+
+A limit keeps the process responsive to interrupts, and bounds the stacks that a loop without a
+greatest number of iterations allocates ahead.
 """
 
 
 def repeat_natively(loop: Loop) -> None:
-    """Take as many steps as native code can: all of them, or none."""
+    """Run all remaining iterations natively if the body allows it, else none."""
     operands = loop.operands()
     if not all(isinstance(value, np.ndarray) for value in operands):
         return
@@ -31,7 +33,7 @@ def repeat_natively(loop: Loop) -> None:
 
 
 def _keeps_shapes(loop: Loop, model: Executable) -> bool:
-    """Whether each state that the body returns has the type and shape of what it was given."""
+    """Whether each state that the body returns has the dtype and shape of the state it received."""
     first = 2 if loop.step.is_counted else 0
     count = len(loop.states)
     given = model.signature.inputs[first : first + count]
@@ -77,6 +79,7 @@ class _Repetition:
             steps, [*own, *states, *elements, *inputs], made, self._condition
         )
         loop.number += taken
+        # After an odd number of steps, the last states are in the second buffers.
         if taken % 2:
             self._buffers = [(b, a) for a, b in self._buffers]
         loop.states = [a for a, _ in self._buffers]

@@ -1,4 +1,4 @@
-"""Host programs as JSON, their arrays beside it."""
+"""Serialization of host programs as JSON, with their arrays in a separate blob."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class ArrayWriter:
-    """Puts arrays beside the JSON; ``place`` returns where some bytes begin."""
+    """Stores arrays outside the JSON; ``place`` appends bytes to a blob, returns their offset."""
 
     place: Callable[[Bytes], int]
 
     def write(self, array: NDArray[Any]) -> Json:
-        """Return what finds an array again."""
+        """Store an array; return the JSON reference to it: dtype, shape, [offset, bytes]."""
         content = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
         place = [self.place(content), content.nbytes]
         return {"dtype": str(array.dtype), "shape": array.shape, "place": place}
@@ -42,19 +42,19 @@ class ArrayWriter:
 
 @dataclass(frozen=True)
 class ArrayReader:
-    """Finds arrays again."""
+    """Reads arrays from the blob."""
 
     blob: Bytes
 
     def read(self, found: Json) -> NDArray[Any]:
-        """Return an array."""
+        """Return the array of a JSON reference."""
         start, size = found["place"]
         content = self.blob[start : start + size].tobytes()
         return np.frombuffer(content, read_dtype(found["dtype"])).reshape(found["shape"])
 
 
 def write_program(program: HostProgram, arrays: ArrayWriter) -> Json:
-    """Return a host program."""
+    """Serialize a host program."""
     return {
         "inputs": program.inputs,
         "outputs": program.outputs,
@@ -64,7 +64,7 @@ def write_program(program: HostProgram, arrays: ArrayWriter) -> Json:
 
 
 def read_program(found: Json, arrays: ArrayReader) -> HostProgram:
-    """Return the host program that was written."""
+    """Deserialize a host program."""
     return HostProgram(
         tuple(found["inputs"]),
         tuple(found["outputs"]),
@@ -144,7 +144,7 @@ def _call(call: Call) -> list[Any]:
 
 
 def _attribute(value: Any, arrays: ArrayWriter) -> Any:
-    """Return an attribute's value; what JSON lacks is an object of one key that names its type."""
+    """Serialize an attribute; types that JSON lacks become an object with one key, the type."""
     if isinstance(value, np.ndarray):
         return {"array": arrays.write(value)}
     if isinstance(value, np.dtype):
@@ -174,7 +174,8 @@ def _read(found: Json, arrays: ArrayReader) -> Step:
     kind = found["step"]
     results = tuple(found["results"])
     if kind == "compute":
-        padding = found.get("padding")  # which older files have not
+        # Artifacts of earlier versions lack this key.
+        padding = found.get("padding")
         read = None if padding is None else _read_padding(padding)
         return Compute(_read_call(found["call"]), results, read, found.get("obstacle", ""))
     if kind == "evaluate":

@@ -1,4 +1,4 @@
-"""JAX: functions compiled like ``jax.jit`` does, gradients among them, for nested structures."""
+"""JAX: functions compiled as by ``jax.jit``, including gradients, on nested structures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of JAX as callables that take and return JAX's arrays."""
+"""JAX functions as callables that take and return JAX arrays."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def jit(
     specializations: int = DEFAULT_SPECIALIZATIONS,
     **options: Any,
 ) -> Any:
-    """Compile a function of JAX; also a decorator.
+    """Compile a JAX function; also usable as a decorator.
 
-    It is traced and compiled for each structure, shapes and types of its arguments.
-    ``jit(jax.grad(f))`` computes a gradient.
+    The function is traced and compiled for each combination of argument structure, shapes and
+    dtypes. ``jit(jax.grad(f))`` computes a gradient.
 
     Args:
-        function: of arrays in nested structures, without side effects.
-        static_argnums: positional arguments that are constants, as ``jax.jit`` takes them.
-        specializations: how many shapes are kept in memory.
-        options: of ``rammer_mlir.compile``.
+        function: a function on arrays in nested structures, without side effects.
+        static_argnums: positional arguments that are constants, as in ``jax.jit``.
+        specializations: greatest number of specializations in memory.
+        options: options of ``rammer_mlir.compile``.
 
     Raises:
         MissingPackageError: if jax is not installed, or too old.
@@ -46,7 +46,7 @@ def jit(
 
 
 class CompiledFunction:
-    """A function that is compiled for the shapes that it is called with."""
+    """A function that is compiled at its first call with arguments of new shapes."""
 
     def __init__(
         self,
@@ -55,10 +55,10 @@ class CompiledFunction:
         specializations: int,
         options: dict[str, Any],
     ) -> None:
-        """Trace nothing yet."""
+        """Store the function and options; tracing begins with the first call."""
         jax = jax_package()
         self._numbers = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
-        # Arguments without a use would be missing among those of the module.
+        # Without ``keep_unused``, the module would lack the unused arguments.
         self._jitted = jax.jit(function, static_argnums=self._numbers, keep_unused=True)
         self._limit, self._options = specializations, options
         self._compiled: OrderedDict[object, tuple[RunnableModel, Any]] = OrderedDict()
@@ -66,10 +66,10 @@ class CompiledFunction:
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on arrays of JAX or NumPy, and numbers.
+        """Run on JAX or NumPy arrays, and numbers.
 
         Returns:
-            Arrays of JAX, in the structure that the function returns.
+            JAX arrays, in the structure of the function's result.
 
         Raises:
             RammerError: if the function cannot be compiled.
@@ -106,13 +106,13 @@ class CompiledFunction:
             model = rammer_mlir.compile(lowered, **self._options)
             self._compiled[key] = cast("RunnableModel", model), lowered.out_tree
             while len(self._compiled) > self._limit:
-                self._compiled.popitem(last=False)  # its threads end with its last run
+                self._compiled.popitem(last=False)  # do not close: a run may still use it
         self._compiled.move_to_end(key)
         return self._compiled[key]
 
 
 def _array_of(leaf: Any) -> Any:
-    """Return an array of NumPy, of the type that JAX gives a value."""
+    """Return a NumPy array with the dtype that JAX gives the value."""
     jax = jax_package()
     if jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
@@ -120,5 +120,5 @@ def _array_of(leaf: Any) -> Any:
 
 
 def _is_weak(leaf: object) -> bool:
-    """Whether a value takes the type of its partner, as Python's numbers do."""
+    """Whether a value is weakly typed, as Python numbers: it takes the other operand's dtype."""
     return bool(getattr(leaf, "weak_type", isinstance(leaf, bool | int | float | complex)))

@@ -1,4 +1,4 @@
-"""The shapes of a run's arrays, and everything that is wrong with them."""
+"""Shapes of a run's arrays, and all mismatches between the arrays and the signature."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def shapes_of(signature: OpenSignature, feeds: Mapping[str, Any]) -> dict[str, S
     """Return the shape of each input's array.
 
     Raises:
-        InputError: with all names that are unknown or missing, all element types and shapes that
-            differ, and all symbols of which arrays have different sizes.
+        InputError: with all unknown or missing names, all differing dtypes and shapes, and all
+            symbols that arrays bind to different sizes.
     """
     known = ", ".join(map(str, signature.inputs)) or "none"
     if not hasattr(feeds, "keys"):
@@ -43,7 +43,7 @@ def shapes_of(signature: OpenSignature, feeds: Mapping[str, Any]) -> dict[str, S
 
 
 def _type_problems(tensor: OpenTensor, value: Any) -> Iterator[str]:
-    """Yield what is wrong with an element type; those of other libraries are left to the run."""
+    """Yield the mismatch of a dtype, if any; ``run`` checks arrays of other libraries."""
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
         dtype = _dtype(value)
         if dtype is not None and tensor.dtype is not None and dtype != tensor.dtype:
@@ -57,15 +57,15 @@ def _dtype(value: Any) -> np.dtype[Any] | None:
     if isinstance(value, np.ndarray):
         return value.dtype
     if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return None  # on a device
+        return None  # device arrays are checked by the run
     try:
         return np.asarray(value).dtype
     except ValueError:
-        return None  # no array, which its shape says
+        return None  # _shape reports that it is not an array
 
 
 def _shape(value: Any) -> Shape | None:
-    """Return an array's shape, None for what is none."""
+    """Return an array's shape, or None if the value is not an array."""
     try:
         found = value.shape if hasattr(value, "shape") else np.shape(value)
         return tuple(map(int, found))

@@ -1,9 +1,9 @@
-"""Artifacts that hold several specialisations of a model, and loading artifacts of any kind.
+"""Artifacts that contain several specializations of a model.
 
-Such a file has the members of each program in a folder of its own, and the weights of all of them,
-equal ones once, in one ``constants.bin``. The manifest has the open signature, and for each program
-what the manifest of its own file would have, its folder, and ``constants``: for each weight where
-it begins in ``constants.bin``, and its bytes.
+Each program's members are in a separate folder. The weights of all programs are in one
+``constants.bin``, with equal weights stored once. The manifest has the open signature, and for each
+program the entries of a single-program manifest, its folder, and ``constants``: the offset in
+``constants.bin`` and the size in bytes of each weight.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from rammer_mlir.runtime.shared_weights import Weights
 from rammer_mlir.runtime.signatures import Signer
 
 SEVERAL_VERSION = 6
-"""Format version of a file with several programs; one program alone has an older version."""
+"""Format version of files with several programs; single programs have a lower version."""
 
 
 @dataclass(frozen=True)
 class Specialization:
-    """A program for static shapes of a model's inputs."""
+    """A program for static input shapes."""
 
     shapes: Shapes
     artifact: Artifact
@@ -43,7 +43,7 @@ class Specialization:
 
 @dataclass(frozen=True)
 class Specializations:
-    """What a file with several programs holds."""
+    """Content of a file with several programs."""
 
     signature: OpenSignature
     programs: tuple[Specialization, ...]
@@ -55,7 +55,7 @@ def write_specializations(
     programs: Sequence[Specialization],
     sign: Signer | None = None,
 ) -> None:
-    """Write several programs of a model, with a signature if something signs.
+    """Write several programs of a model, signed if ``sign`` is given.
 
     Raises:
         ArtifactError: if the file cannot be written.
@@ -79,7 +79,7 @@ def write_specializations(
 
 
 def described_tensor(tensor: OpenTensor) -> dict[str, Any]:
-    """Return a manifest's entry for an input or output."""
+    """Return the manifest entry of an input or output."""
     if not tensor.is_tensor:
         return {"name": tensor.name, "shape": None, "dtype": None, "is_tensor": False}
     dtype = None if tensor.dtype is None else str(tensor.dtype)
@@ -90,7 +90,7 @@ def read_specializations(archive: Archive) -> Specializations:
     """Read all programs of a file.
 
     Raises:
-        ArtifactError: if it was changed, or is made for a machine that this is not.
+        ArtifactError: if the file was changed, or was compiled for another machine.
     """
     archive.require_version(SEVERAL_VERSION)
     manifest = archive.manifest
@@ -112,7 +112,7 @@ def _program(archive: Archive, entry: Mapping[str, Any], blob: Bytes) -> Special
 
 
 def read_tensors(entries: Sequence[Mapping[str, Any]]) -> tuple[OpenTensor, ...]:
-    """Return the inputs or outputs that a manifest describes."""
+    """Return the inputs or outputs of a manifest's entries."""
     return tuple(
         OpenTensor(
             entry["name"],

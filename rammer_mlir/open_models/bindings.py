@@ -1,4 +1,4 @@
-"""The bindings that a user asks for: sizes of dimensions, and all their combinations."""
+"""Bindings that users request: sizes of dimensions, and all their combinations."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from rammer_mlir.programs.dimensions import (
 )
 
 Given = int | Iterable[int]
-"""A size, or several."""
+"""One size or several sizes."""
 
 
 def sizes_of(symbol: str, given: object) -> tuple[int, ...]:
-    """Return the sizes that are given for a dimension, each once.
+    """Return the distinct sizes given for a dimension.
 
     Raises:
-        OptionError: if they are no sizes.
+        OptionError: if a value is not a size.
     """
     values: list[object] = [given]
     if isinstance(given, Iterable) and not isinstance(given, str):
@@ -53,8 +53,8 @@ def bindings_of(
     """Return the shapes of all inputs for each combination of the given sizes.
 
     Raises:
-        OptionError: if a dimension is unknown, has no size or a wrong one, or there are more
-            combinations than the limit.
+        OptionError: if a dimension is unknown, lacks a size or has an invalid size, or there are
+            more combinations than the limit.
         ShapeError: if the shapes do not fit the signature, or the sizes contradict them.
     """
     sizes = {symbol: sizes_of(symbol, given) for symbol, given in dims.items()}

@@ -1,4 +1,4 @@
-"""Equal weights of several programs, kept in memory once."""
+"""Deduplication of equal weights of several programs in memory."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rammer_mlir.support.aligned import aligned_bytes
 
 
 class ConstantStore:
-    """The weights of several programs, by content, as long as a program uses them."""
+    """Weights of several programs, by content digest; an entry lives while a program uses it."""
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Begin without weights."""
         self._parts: weakref.WeakValueDictionary[bytes, Bytes] = weakref.WeakValueDictionary()
         self._lock = threading.Lock()
 
     def share(self, model: CompiledModel) -> None:
-        """Let a program, before its first run, use the memory of equal weights of other ones.
+        """Replace a program's weights, before its first run, by equal weights of earlier programs.
 
-        What runs in its place where it cannot shares them too.
+        The program's fallback for other machines shares the same memory.
         """
         if model.fallback is not None:
             self.share(model.fallback)
@@ -35,7 +35,8 @@ class ConstantStore:
         digests = [digest(part) for part in constants.parts]
         with self._lock:
             known = [self._parts.get(name) for name in digests]
-            # A view would keep the whole piece that it is of, of which a file's takes no memory.
+            # A view keeps its whole memory block alive, so copy parts if others are shared already;
+            # a mapped file takes no memory.
             copies = any(part is not None for part in known)
             parts: list[Bytes] = []
             for name, given in zip(digests, constants.parts, strict=True):

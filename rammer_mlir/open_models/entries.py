@@ -15,13 +15,13 @@ from rammer_mlir.support.paths import path_of
 
 
 class EntriesModel(ComposedModel):
-    """Several functions that were compiled together: ``exe.entries["name"].run(feeds)``.
+    """Functions compiled together; run one with ``exe.entries["name"].run(feeds)``.
 
-    Each entry is a model by itself, with its own inputs, outputs and threads.
+    Each entry is a separate model with separate inputs, outputs and threads.
     """
 
     def __init__(self, entries: Mapping[str, RunnableModel]) -> None:
-        """Take the models of the functions, by name; there is at least one."""
+        """Take the models of at least one function, by name."""
         self._entries = dict(entries)
 
     @property
@@ -31,17 +31,17 @@ class EntriesModel(ComposedModel):
 
     @property
     def signature(self) -> OpenSignature:
-        """Nothing: each entry has inputs and outputs of its own."""
+        """An empty signature: only the entries have inputs and outputs."""
         return OpenSignature((), ())
 
     @property
     def input_names(self) -> Sequence[str]:
-        """None: each entry has its own."""
+        """No names: only the entries have inputs."""
         return ()
 
     @property
     def target(self) -> str:
-        """What all entries are compiled for."""
+        """Target of all entries."""
         return self._first.target
 
     @property
@@ -51,21 +51,21 @@ class EntriesModel(ComposedModel):
 
     @property
     def num_veus(self) -> int:
-        """VEUs that run each entry."""
+        """Number of vEUs that run each entry."""
         return self._first.num_veus
 
     @property
     def summary(self) -> str:
-        """The entries in words."""
+        """Summaries of all entries."""
         return "\n".join(f"entry '{name}'\n{m.summary}" for name, m in self._entries.items())
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What the compiler measured: seconds by stage, summed over entries."""
+        """Compile times: seconds by stage, summed over entries."""
         return summed_stats(self._entries.values())
 
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> NoReturn:
-        """Refuse to guess which entry is meant.
+        """Refuse the call: the caller has to choose an entry.
 
         Raises:
             OptionError: always.
@@ -76,7 +76,7 @@ class EntriesModel(ComposedModel):
         )
 
     def __call__(self, *arrays: Any) -> NoReturn:
-        """Refuse to guess which entry is meant.
+        """Refuse the call: the caller has to choose an entry.
 
         Raises:
             OptionError: always.
@@ -89,11 +89,12 @@ class EntriesModel(ComposedModel):
         return f"EntriesModel({named})"
 
     def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
-        """Write all entries to one file, with weights that are equal once.
+        """Write all entries to one file; equal weights are stored once.
 
         Raises:
-            OptionError: if nothing is in memory, the path or the key is none, or emulated code is
-                to be saved.
+            OptionError: if no program is in memory, the path or key is invalid, or an entry is code
+                for
+                the emulator.
             TargetError: if no linker is found.
             ArtifactError: if the file cannot be written.
         """
@@ -101,12 +102,12 @@ class EntriesModel(ComposedModel):
         write_tree(place, self, None if sign is None else signer_of(sign))
 
     def node(self, tree: TreeWriter) -> Node:
-        """Add the entries to a tree; return what finds them again."""
+        """Add the entries to a tree; return the node from which the reader restores the model."""
         entries = [{"name": name, "model": tree.node(m)} for name, m in self._entries.items()]
         return {**self.described("entries"), "entries": entries}
 
     def close(self) -> None:
-        """Close all entries; they cannot run any more."""
+        """Close all entries; they cannot run afterwards."""
         for model in self._entries.values():
             model.close()
 

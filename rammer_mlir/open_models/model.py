@@ -37,23 +37,23 @@ from rammer_mlir.timeline.spans import Timeline
 class OpenModel(ComposedModel):
     """A model whose inputs have open dimensions.
 
-    The arrays of a run bind them. Each distinct binding is a specialisation: a program of static
-    shapes, made when it is first asked for, and kept in memory until ``specializations`` others
-    were used since. Equal weights of several specialisations are in memory once.
+    The arrays of a run bind the dimensions. Each distinct binding is a specialization: a program of
+    static shapes, compiled at its first use. The ``specializations`` most recently used ones stay
+    in memory. Equal weights of several specializations are in memory once.
 
-    ``run`` may be called from several Python threads: runs of one specialisation follow each
-    other, those of several run at once.
+    ``run`` may be called from several Python threads: runs of the same specialization are
+    serialized, runs of different specializations are concurrent.
     """
 
     def __init__(
         self, signature: OpenSignature, specializer: Specializer, specializations: int
     ) -> None:
-        """Begin without a specialisation.
+        """Begin without a specialization.
 
         Args:
             signature: inputs and outputs with symbols in their shapes.
             specializer: makes programs of static shapes.
-            specializations: how many of them are kept in memory.
+            specializations: greatest number of specializations in memory.
         """
         self._signature, self._specializer = signature, specializer
         self._limit = specializations
@@ -66,7 +66,7 @@ class OpenModel(ComposedModel):
 
     @property
     def signature(self) -> OpenSignature:
-        """Names, shapes and types of inputs and outputs; a symbol is an open dimension."""
+        """Names, shapes and dtypes of inputs and outputs; a symbol is an open dimension."""
         return self._signature
 
     @property
@@ -76,80 +76,80 @@ class OpenModel(ComposedModel):
 
     @property
     def target(self) -> str:
-        """What it is compiled for: ``cpu``, ``nvvm:sm_90``."""
+        """Target of all specializations, for example ``cpu`` or ``nvvm:sm_90``."""
         return self._specializer.target
 
     @property
     def policy(self) -> str | None:
-        """Name of the policy that schedules each specialisation; None if that is not known."""
+        """Name of the policy that schedules each specialization; None if unknown."""
         return self._specializer.policy
 
     @property
     def num_veus(self) -> int:
-        """VEUs that run each specialisation."""
+        """Number of vEUs that run each specialization."""
         return self._specializer.num_veus
 
     @property
     def specializations(self) -> list[dict[str, int]]:
-        """The sizes of the open dimensions of what is in memory, the least recently used first."""
+        """Dimension sizes of each specialization in memory, least recently used first."""
         return [self._sizes(key) for key in self._pool.keys()]
 
     @property
     def makes_new(self) -> bool:
-        """Whether specialisations are made for any sizes, and not only found in a file."""
+        """Whether any sizes can be specialized, not only those stored in a file."""
         return self._specializer.makes_new
 
     @property
     def limit(self) -> int:
-        """How many specialisations are kept in memory."""
+        """Greatest number of specializations in memory."""
         return self._limit
 
     @property
     def shapes(self) -> list[dict[str, Shape]]:
-        """The shapes of the inputs of what is in memory, the least recently used first."""
+        """Input shapes of each specialization in memory, least recently used first."""
         return [self._shapes(key) for key in self._pool.keys()]
 
     @property
     def summary(self) -> str:
-        """The open dimensions and the specialisations in memory, in words."""
+        """The open dimensions and the specializations in memory."""
         lines = [f"open dimensions  {', '.join(self._signature.symbols)}"]
         lines += [f"specialisation   {sizes_text(sizes)}" for sizes in self.specializations]
         return "\n".join(lines)
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What the compiler measured of the specialisations in memory: seconds by stage, summed."""
+        """Compile times of the specializations in memory: seconds by stage, summed."""
         return summed_stats(self._pool.models())
 
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Run the specialisation for arrays of these shapes; make it if it is not in memory.
+        """Run the specialization for the shapes of these arrays; compile it if it is not in memory.
 
         Args:
             feeds: arrays by input name, of the signature's dtypes; equal symbols have equal sizes.
-            out: arrays to write outputs to, by name; others are allocated.
+            out: arrays that receive outputs, by name; other outputs are allocated.
 
         Returns:
             Arrays by output name, in the signature's order: those of ``out``, or new ones.
 
         Raises:
-            InputError: with everything that does not fit the signature.
+            InputError: with every mismatch with the signature.
             RammerError: if the model cannot be compiled for these shapes.
         """
         entry = self._entry(feeds)
         try:
             if not self._signature.shape_values:
                 return entry.model.run(feeds, out)
-            # Shape values are constants of the specialisation.
+            # Shape values are constants of the specialization, so its program has no such inputs.
             return entry.model.run({name: feeds[name] for name in self._read}, out)
         except InputError:
-            shapes_of(self._signature, feeds)  # says more, if it is the inputs
+            shapes_of(self._signature, feeds)  # gives a better message if the inputs are wrong
             raise
         finally:
             self._pool.release(entry)
 
     @contextmanager
     def specialization(self, feeds: Mapping[str, Any]) -> Generator[RunnableModel]:
-        """Give the program for arrays of these shapes; it is not closed before the end.
+        """Yield the specialization for these arrays; it stays open until the block ends.
 
         Raises:
             RammerError: as for ``run``.
@@ -167,29 +167,29 @@ class OpenModel(ComposedModel):
         shapes: Mapping[str, Sequence[int]] | None = None,
         **sizes: Given,
     ) -> None:
-        """Make specialisations ahead of the first run.
+        """Compile specializations before the first run.
 
         Args:
-            dims: a size, or several, for each open dimension; every combination is made.
-            shapes: of inputs, by name, in place of ``dims`` or beside them.
-            sizes: more of ``dims``, as ``batch=8``.
+            dims: one or several sizes for each open dimension; every combination is compiled.
+            shapes: input shapes by name, instead of ``dims`` or in addition to them.
+            sizes: additional ``dims`` as keywords, for example ``batch=8``.
 
         Raises:
-            OptionError: if a dimension is unknown or has no size, or these are more specialisations
-                than are kept in memory.
-            RammerError: if one cannot be made.
+            OptionError: if a dimension is unknown or has no size, or the combinations exceed the
+                limit of specializations in memory.
+            RammerError: if a specialization cannot be compiled.
         """
         for bound in bindings_of(self._signature, {**(dims or {}), **sizes}, shapes, self._limit):
             self._pool.release(self._pool.acquire(self._key(bound)))
 
     def keep(self, keys: Iterable[Key]) -> None:
-        """Make the specialisations of some keys, which are then in memory."""
+        """Compile the specializations of these keys and keep them in memory."""
         for key in keys:
             self._pool.release(self._pool.acquire(key))
 
     @contextmanager
     def held(self) -> Generator[list[tuple[Key, RunnableModel]]]:
-        """Give the specialisations in memory; none is closed before the end."""
+        """Yield the specializations in memory; none is closed before the block ends."""
         held: list[tuple[Key, Entry]] = []
         try:
             for key in self._pool.keys():
@@ -201,20 +201,23 @@ class OpenModel(ComposedModel):
                 self._pool.release(entry)
 
     def use_threads(self, count: int | None) -> None:
-        """Run the vEUs on so many threads, as ``Executable.use_threads`` does, in all of them.
+        """Run the vEUs of every specialization on ``count`` threads.
+
+        ``Executable.use_threads`` describes the effect.
 
         Raises:
-            OptionError: if the number is none, or the target is no CPU.
+            OptionError: if the number is invalid, or the target is not a CPU.
         """
         self._threads, self._cores = None if count is None else check_threads(count), None
         for model in self._pool.models():
             _executable(model, "use_threads").use_threads(count)
 
     def pin(self, cores: Sequence[int] | None) -> None:
-        """Bind each thread to a core, as ``Executable.pin`` does, in all specialisations.
+        """Pin each thread of every specialization to a core (see ``Executable.pin``).
 
         Raises:
-            OptionError: if there is not one core for each thread, or the target is no CPU.
+            OptionError: if the number of cores differs from that of threads, or the target is not a
+                CPU.
             TargetError: if the system refuses.
         """
         threads = self.num_veus if self._threads is None else self._threads
@@ -223,10 +226,10 @@ class OpenModel(ComposedModel):
             _executable(model, "pin").pin(cores)
 
     def record(self, feeds: Mapping[str, Any], title: str = "measured") -> Timeline:
-        """Run once and return what each vEU did when, under a title for people.
+        """Run once and return the timeline of each vEU, under a title for readers.
 
         Raises:
-            OptionError: if the target is no CPU.
+            OptionError: if the target is not a CPU.
             RammerError: as for ``run``.
         """
         with self.specialization(feeds) as model:
@@ -238,19 +241,20 @@ class OpenModel(ComposedModel):
         )
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
-        """Run once while recording each vEU's work; write it as ``Executable.timeline`` does."""
+        """Run once, record the timeline of each vEU, and write it (see ``Executable.timeline``)."""
         write_timelines(path, [self.record(feeds)])
 
     def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
-        """Write the specialisations in memory, with weights that are equal once.
+        """Write the specializations in memory; equal weights are stored once.
 
         Args:
             path: the file.
-            sign: a private key for Ed25519, in PEM or the file of it, to sign the artifact with.
+            sign: an Ed25519 private key, as PEM text or the path of a PEM file, that signs the
+                artifact.
 
         Raises:
-            OptionError: if there are none, the path or the key is none, or emulated code is to be
-                saved.
+            OptionError: if no specialization is in memory, the path or key is invalid, or a
+                specialization is code for the emulator.
             TargetError: if no linker is found.
             ArtifactError: if the file cannot be written.
         """
@@ -268,21 +272,21 @@ class OpenModel(ComposedModel):
             write_specializations(place, self._signature, programs, signer)
 
     def node(self, tree: TreeWriter) -> Node:
-        """Add the specialisations in memory to a tree; return what finds them again."""
+        """Add the specializations in memory to a tree; return their node."""
         with self.held() as held:
             found = [{"key": _written(key), "model": tree.node(model)} for key, model in held]
         return {**self.described("open"), "specializations": found}
 
     def close(self) -> None:
-        """Close all specialisations; the model cannot run any more."""
+        """Close all specializations; the model cannot run afterwards."""
         self._pool.close()
 
     def forget_threads(self) -> None:
-        """Start afresh in a forked child."""
+        """Reset locks and user counts in a forked child."""
         self._pool.forget_threads()
 
     def _entry(self, feeds: Mapping[str, Any]) -> Entry:
-        """Return what runs arrays of these shapes."""
+        """Return the pool's entry for the shapes of these arrays; the caller releases it."""
         values = self._signature.shape_values
         try:
             key: Key = tuple([feeds[name].shape for name in self._names])
@@ -291,6 +295,7 @@ class OpenModel(ComposedModel):
             entry = self._pool.find(key)
         except (KeyError, AttributeError, TypeError):
             entry = None
+        # Only NumPy arrays take the fast path; lists and other arrays take the checked path.
         if entry is None:
             key = self._key(shapes_of(self._signature, feeds))
             key += tuple([np.asarray(feeds[name]).tobytes() for name in values])
@@ -339,18 +344,18 @@ def _is_program(entry: tuple[Key, RunnableModel]) -> bool:
 
 
 def _written(key: Key) -> list[Any]:
-    """Return a key as JSON: a shape as it is, the bytes of a shape value in hexadecimal."""
+    """Serialize a key: a shape as a list, the bytes of a shape value in hexadecimal."""
     return [part.hex() if isinstance(part, bytes) else part for part in key]
 
 
 def _artifact(model: RunnableModel) -> Artifact:
-    """Return the content of a specialisation's artifact."""
+    """Return the content of a specialization's artifact."""
     assert isinstance(model, CompiledModel)
     return model.artifact()
 
 
 def _executable(model: RunnableModel, call: str) -> Executable:
-    """Return a specialisation that has threads; only a CPU's do."""
+    """Return a specialization as a CPU executable, the only kind with host threads."""
     if not isinstance(model, Executable):
         raise OptionError(f"{call}: expected the target cpu, found {model.target}; leave it out")
     return model

@@ -1,4 +1,4 @@
-"""Specialisations in memory: made when first asked for, the least recently used closed."""
+"""A cache of specializations: compiled at first use, closed when least recently used."""
 
 from __future__ import annotations
 
@@ -12,16 +12,12 @@ from rammer_mlir.programs.dimensions import Shape
 from rammer_mlir.runtime.compiled import RunnableModel
 
 Key = tuple[Shape | bytes, ...]
-"""The shape of each input, in the signature's order, and the bytes of each shape value: what names
-a specialisation.
-"""
+"""The key of a specialization: each input's shape, in order, then the bytes of each shape value."""
 
 
 @dataclass(eq=False)
 class Entry:
-    """A specialisation, and the number of callers that use it; a dropped one is closed by the
-    last of them.
-    """
+    """A specialization with a reference count; the last user closes a dropped entry."""
 
     model: RunnableModel
     users: int = 0
@@ -29,30 +25,30 @@ class Entry:
 
 
 class Pool:
-    """Up to ``limit`` specialisations, for several threads at once.
+    """A least-recently-used cache of up to ``limit`` specializations, safe for concurrent threads.
 
-    One is made at a time, while others run.
+    At most one specialization is compiled at a time; others can run meanwhile.
     """
 
     def __init__(self, make: Callable[[Key], RunnableModel], limit: int) -> None:
-        """Take what makes a specialisation."""
+        """Take the function that compiles the specialization of a key."""
         self._make, self._limit = make, limit
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
         self._is_closed = False
         self._lock, self._making = threading.Lock(), threading.Lock()
 
     def keys(self) -> list[Key]:
-        """Return what is in memory, the least recently used first."""
+        """Return the keys in memory, least recently used first."""
         with self._lock:
             return list(self._entries)
 
     def models(self) -> list[RunnableModel]:
-        """Return the specialisations in memory."""
+        """Return the specializations in memory."""
         with self._lock:
             return [entry.model for entry in self._entries.values()]
 
     def find(self, key: Key) -> Entry | None:
-        """Return what is in memory, for one user more; None if it is not.
+        """Return the entry of a key with one more user; None if it is not in memory.
 
         Raises:
             TargetError: if the pool is closed.
@@ -67,16 +63,16 @@ class Pool:
             return entry
 
     def acquire(self, key: Key) -> Entry:
-        """Return a specialisation, made if it is not in memory, for one user more.
+        """Return the entry of a key with one more user; compile the specialization if needed.
 
         Raises:
-            RammerError: if it cannot be made, or the pool is closed.
+            RammerError: if it cannot be compiled, or the pool is closed.
         """
         entry = self.find(key)
         if entry is not None:
             return entry
         with self._making:
-            entry = self.find(key)  # another thread may have made it
+            entry = self.find(key)  # another thread may have compiled it
             if entry is None:
                 entry = self._keep(key, Entry(self._make(key), users=1))
         return entry
@@ -84,18 +80,19 @@ class Pool:
     def _keep(self, key: Key, entry: Entry) -> Entry:
         with self._lock:
             dropped: list[Entry] = []
-            if self._is_closed:  # meanwhile
+            if self._is_closed:  # closed by another thread meanwhile
                 entry.is_dropped = True
             else:
                 self._entries[key] = entry
                 while len(self._entries) > self._limit:
                     dropped.append(self._entries.popitem(last=False)[1])
             unused = _drop(dropped)
+        # Close without the lock: closing waits for threads to end.
         _close(unused)
         return entry
 
     def release(self, entry: Entry) -> None:
-        """Take back one user."""
+        """Remove one user; close a dropped specialization without users."""
         with self._lock:
             entry.users -= 1
             is_last = entry.is_dropped and entry.users == 0
@@ -103,7 +100,7 @@ class Pool:
             entry.model.close()
 
     def close(self) -> None:
-        """Close all specialisations, each when nobody uses it any more."""
+        """Close all specializations, each after its last user's release."""
         with self._lock:
             self._is_closed = True
             unused = _drop(list(self._entries.values()))
@@ -111,14 +108,15 @@ class Pool:
         _close(unused)
 
     def forget_threads(self) -> None:
-        """Start afresh in a forked child: the threads that hold locks did not come along."""
+        """Reset locks and counts in a forked child, which lacks the threads that held them."""
         self._lock, self._making = threading.Lock(), threading.Lock()
+        # The parent's runs do not continue in the child, so nobody releases their entries.
         for entry in self._entries.values():
             entry.users = 0
 
 
 def _drop(entries: list[Entry]) -> list[Entry]:
-    """Mark entries as dropped, and return those without users."""
+    """Mark entries as dropped; return the entries without users."""
     for entry in entries:
         entry.is_dropped = True
     return [entry for entry in entries if entry.users == 0]

@@ -1,4 +1,4 @@
-"""What makes the specialisations of a model with open dimensions."""
+"""Interface of the makers of specializations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rammer_mlir.runtime.compiled import Array, RunnableModel
 
 
 class Specializer(Protocol):
-    """Makes one program after the other: compiles it, or takes it from an artifact."""
+    """Makes the specialization of given shapes: compiles it, or takes it from an artifact."""
 
     @property
     def target(self) -> str:
@@ -20,36 +20,36 @@ class Specializer(Protocol):
 
     @property
     def policy(self) -> str | None:
-        """The policy of all programs; None if that is not known."""
+        """The policy of all programs; None if unknown."""
         ...
 
     @property
     def num_veus(self) -> int:
-        """The vEUs of all programs."""
+        """Number of vEUs of all programs."""
         ...
 
     @property
     def makes_new(self) -> bool:
-        """Whether it makes what nobody has asked for before."""
+        """Whether programs for any shapes can be made, not only those of a file."""
         ...
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
-        """Return what runs inputs of these shapes, with these values of its shape values.
+        """Return the program for these input shapes and shape values.
 
         Raises:
-            RammerError: if there can be none.
+            RammerError: if the program cannot be made.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Made:
-    """What all programs of a model are compiled for.
+    """Settings that all programs of a model are compiled with.
 
     Attributes:
-        target: ``cpu``, ``nvvm:sm_90``.
-        policy: name of the policy that schedules each program; None if that is not known.
-        num_veus: vEUs that run each program.
+        target: for example ``cpu`` or ``nvvm:sm_90``.
+        policy: name of the policy that schedules each program; None if unknown.
+        num_veus: number of vEUs that run each program.
     """
 
     target: str

@@ -1,4 +1,4 @@
-"""Specialisations that files hold, and no other ones."""
+"""Specializers that return only the specializations stored in a file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rammer_mlir.runtime.loader import open_artifact
 
 
 def open_specializations(path: Path, found: Specializations, device: int) -> OpenModel:
-    """Make the programs that a file holds ready to run.
+    """Load all specializations of a file into an open model.
 
     Raises:
-        OptionError: if the GPU's number is none.
+        OptionError: if no GPU has this index.
     """
     if isinstance(found.programs[0].artifact.image, GpuImage):
         check_device(device)
@@ -35,7 +35,7 @@ def open_specializations(path: Path, found: Specializations, device: int) -> Ope
 
 @dataclass(frozen=True)
 class HeldPrograms:
-    """The programs that an artifact holds, and no other ones."""
+    """A specializer over the programs of an artifact; compiles none."""
 
     path: Path
     held: Specializations
@@ -49,24 +49,24 @@ class HeldPrograms:
 
     @property
     def policy(self) -> str | None:
-        """The policy of all programs; None if the file does not say it."""
+        """The policy of all programs; None if the file does not record it."""
         return self.held.programs[0].artifact.stats.get("policy")
 
     @property
     def num_veus(self) -> int:
-        """The vEUs of all programs."""
+        """Number of vEUs of all programs."""
         return self.held.programs[0].artifact.image.num_veus
 
     @property
     def makes_new(self) -> bool:
-        """Whether it makes what the file does not hold."""
+        """False: shapes that the file lacks are refused."""
         return False
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> CompiledModel:
-        """Return the program for inputs of these shapes.
+        """Return the program for these input shapes.
 
         Raises:
-            InputError: if the artifact lacks it.
+            InputError: if the artifact lacks this program.
         """
         for program in self.held.programs:
             if program.shapes == shapes:
@@ -83,7 +83,7 @@ class HeldPrograms:
 
 @dataclass(frozen=True)
 class HeldModels:
-    """The specialisations that an artifact holds of a part of a model, and no other ones."""
+    """A specializer over the specializations of one part of a stored model; compiles none."""
 
     path: Path
     made: Made
@@ -96,24 +96,24 @@ class HeldModels:
 
     @property
     def policy(self) -> str | None:
-        """The policy of all programs; None if the file does not say it."""
+        """The policy of all programs; None if the file does not record it."""
         return self.made.policy
 
     @property
     def num_veus(self) -> int:
-        """The vEUs of all programs."""
+        """Number of vEUs of all programs."""
         return self.made.num_veus
 
     @property
     def makes_new(self) -> bool:
-        """Whether it makes what the file does not hold."""
+        """False: shapes that the file lacks are refused."""
         return False
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
-        """Return what runs inputs of these shapes, with these values of its shape values.
+        """Return the program for these input shapes and shape values.
 
         Raises:
-            InputError: if the artifact lacks it.
+            InputError: if the artifact lacks this program.
         """
         key: Key = (*shapes.values(), *(value.tobytes() for value in values.values()))
         if key not in self.held:

@@ -1,9 +1,9 @@
-"""Files of models whose parts are models: a tree of programs, open models and host programs.
+"""Artifacts of composed models: a tree of programs, open models and host programs.
 
-The manifest's ``model`` is the root of the tree. A node is a *program*, with what the manifest of
-its own file would have; an *open* model, with its signature and its specialisations; or a *host*
+The manifest's ``model`` is the root of the tree. A node is a *program*, with the entries of a
+single-program manifest; an *open* model, with its signature and its specializations; or a *host*
 program, with its steps, its constants and its parts. Weights, and the arrays of host programs, are
-in one ``constants.bin``, equal ones once.
+in one ``constants.bin``, with equal arrays stored once.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from rammer_mlir.runtime.shared_weights import Weights
 from rammer_mlir.runtime.signatures import Signer
 
 TREE_VERSION = 7
-"""Format version of a file that holds a tree."""
+"""Format version of files with a tree."""
 
 Node = dict[str, Any]
 
 
 class ComposedModel(RunnableModel):
-    """A model whose parts are models."""
+    """A model that is composed of other models."""
 
     @property
     @abstractmethod
     def signature(self) -> OpenSignature:
-        """Names, shapes and types of inputs and outputs; a symbol is an open dimension."""
+        """Names, shapes and dtypes of inputs and outputs; a symbol is an open dimension."""
 
     @abstractmethod
     def node(self, tree: TreeWriter) -> Node:
-        """Add the parts that are in memory to a tree; return what finds them again."""
+        """Add the parts in memory to a tree; return the node that restores the model."""
 
     def described(self, kind: str) -> Node:
-        """Return what the nodes of all kinds have."""
+        """Return the entries that nodes of every kind have."""
         made = {"target": self.target, "policy": self.policy, "num_veus": self.num_veus}
         return {
             "kind": kind,
@@ -53,7 +53,7 @@ class ComposedModel(RunnableModel):
 
 
 def summed_stats(models: Iterable[RunnableModel]) -> dict[str, Any]:
-    """Return seconds by stage, summed, and the modules of all models that the host replaces."""
+    """Sum seconds by stage over models, and collect the modules that host code replaces."""
     seconds: dict[str, float] = {}
     replaced: dict[str, str] = {}
     for found in (model.stats for model in models):
@@ -64,11 +64,11 @@ def summed_stats(models: Iterable[RunnableModel]) -> dict[str, Any]:
 
 
 def write_tree(path: Path, model: ComposedModel, sign: Signer | None = None) -> None:
-    """Write a model, and all of its parts that are in memory, signed if something signs it.
+    """Write a model with all of its parts in memory, signed if ``sign`` is given.
 
     Raises:
         ArtifactError: if the file cannot be written.
-        OptionError: if nothing of it is in memory, or what is compiled cannot be saved.
+        OptionError: if no part is in memory, or a part cannot be saved.
     """
     tree = TreeWriter()
     root = model.node(tree)
@@ -80,7 +80,7 @@ def write_tree(path: Path, model: ComposedModel, sign: Signer | None = None) -> 
 
 
 class TreeWriter:
-    """Collects what a tree's file holds.
+    """Collects the content of a composed model's artifact.
 
     Attributes:
         weights: of all programs, and arrays of host programs.
@@ -88,13 +88,13 @@ class TreeWriter:
     """
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Begin without members."""
         self.weights = Weights()
         self.members: dict[str, Pieces] = {}
         self._programs = 0
 
     def node(self, model: RunnableModel) -> Node:
-        """Add a model; return what finds it again."""
+        """Add a model; return the node from which the reader restores it."""
         if isinstance(model, ComposedModel):
             return model.node(self)
         assert isinstance(model, CompiledModel), "there is no other kind"

@@ -1,7 +1,7 @@
-"""The weights of a program, in one piece of memory or in several.
+"""The weights of a program, in one memory block or in several.
 
-A program counts the bytes of its weights from the first one on. The CPU's pointer table has an
-address for each slot, so that equal weights of several programs can lie in memory once.
+A program addresses its weights by byte offsets from the first weight. The CPU's pointer table has
+one address for each slot, so equal weights of several programs can share memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ class Constants:
     """All weights of a program.
 
     Attributes:
-        parts: uint8, one after the other; each begins at a multiple of 64 bytes in memory.
+        parts: uint8, in the order of their offsets; each begins at a multiple of 64 bytes in
+            memory.
     """
 
     parts: tuple[Bytes, ...]
@@ -34,25 +35,25 @@ class Constants:
 
     @property
     def pieces(self) -> tuple[memoryview, ...]:
-        """The parts' memory."""
+        """Memory views of the parts."""
         return tuple(part.data for part in self.parts)
 
     @property
     def starts(self) -> list[int]:
-        """The byte of the program's weights that each part begins with."""
+        """Byte offset of each part within the program's weights."""
         return [0, *accumulate(part.nbytes for part in self.parts)][:-1]
 
     def addresses(self, offsets: Iterable[int]) -> list[int]:
-        """Return the address of each of some bytes."""
+        """Return the memory address of each byte offset."""
         starts = self.starts
         addresses = [part.ctypes.data for part in self.parts]
         numbers = [(offset, max(bisect_right(starts, offset) - 1, 0)) for offset in offsets]
         return [addresses[number] + offset - starts[number] for offset, number in numbers]
 
     def divided(self, starts: Iterable[int]) -> Constants:
-        """Return the same memory as parts that begin at these bytes, in ascending order.
+        """Return the same memory, divided into parts that begin at these ascending byte offsets.
 
-        Only weights in one piece can be divided.
+        Only weights in a single part can be divided.
         """
         (whole,) = self.parts
         bounds = [*starts, whole.nbytes]

@@ -1,4 +1,4 @@
-"""A compiled program for a CPU: everything that running it needs, besides the code's addresses."""
+"""A compiled program for a CPU as data: everything for a run except addresses of code."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class CpuImage:
     Attributes:
         signature: inputs and outputs by name.
         program: the schedule.
-        table: the same, as the dispatch code executes it.
-        proof: memory and accesses, to check the schedule.
-        constants: all weights, each aligned.
-        arena_bytes: size of the memory that intermediates share.
+        table: the schedule as words that the dispatch code executes.
+        proof: memory layout and accesses, from which a checker proves the schedule.
+        constants: all weights, each aligned to 64 bytes.
+        arena_bytes: size of the arena that holds the intermediates.
         features: CPU features that the code uses, as Linux names them.
         machine: the processor family, as ``platform.machine()`` says.
-        summary: the schedule in words.
-        target: what users call the processor: ``cpu`` for the machine that compiled it.
-        modules: code from elsewhere that rKernels call.
-        entries: functions with a state among it, in the order of their table.
+        summary: the schedule as text for users.
+        target: the processor's name on the command line; ``cpu`` is the machine that compiled it.
+        modules: external code that rKernels call.
+        entries: stateful functions of these modules, in the order of their table.
     """
 
     signature: Signature
@@ -48,20 +48,20 @@ class CpuImage:
 
     @property
     def num_veus(self) -> int:
-        """Threads that run it, the caller's included."""
+        """Threads that run the program, including the caller's."""
         return self.program.num_veus
 
     @property
     def may_lack(self) -> bool:
-        """Whether a machine may lack what its code from elsewhere needs to be opened there."""
+        """Whether external code has requirements that another machine may not meet."""
         return bool(self.entries) or any(module.needs for module in self.modules)
 
     @cached_property
     def module_names(self) -> Mapping[int, str]:
-        """The module of each rKernel that is code from elsewhere, by the rKernel's number."""
+        """The external module of an rKernel, by the rKernel's number."""
         return {number: module.name for module in self.modules for number in module.kernels}
 
     @property
     def launch(self) -> Launch:
-        """Return what one call of the code runs."""
+        """Return the single launch of the program."""
         return self.program.launches[0]

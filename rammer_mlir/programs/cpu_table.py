@@ -1,4 +1,4 @@
-"""A program as the CPU's dispatch code reads it: arrays of 32-bit words (``docs/program.md``)."""
+"""CPU programs as arrays of 32-bit words for the dispatch code (``docs/program.md``)."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 from rammer_mlir.programs.records import Program, Record, RunRecord, Slot
 
 BARRIER, END = -1, -2
-"""First words of records that are not runs, whose first word is their rKernel's number."""
+"""First words of barrier and end records; a run record begins with its rKernel's number."""
 
 RUN_WORDS = 4
 
 
 @dataclass(frozen=True)
 class CpuTable:
-    """What the dispatch code of a CPU executes.
+    """The encoded program that a CPU's dispatch code executes.
 
     Attributes:
-        records: int32, all vEUs' records one after the other: ``kernel, first, count, arguments``
+        records: int32, the records of all vEUs, concatenated: ``kernel, first, count, arguments``
             for a run, ``-1, n, (vEU, steps) * n`` for a barrier, ``-2`` at the end of a vEU.
-        starts: int32 [num_veus], where each vEU's records begin.
+        starts: int32 [num_veus], position of each vEU's first record.
         arguments: int32, indices into the pointer table.
         totals: int64 [num_veus], rTasks of each vEU in one run.
-        slots: the pointer table's entries.
+        slots: entries of the pointer table.
     """
 
     records: NDArray[np.int32]
@@ -56,7 +56,7 @@ def encode_for_cpu(program: Program) -> CpuTable:
 
 
 def _argument_starts(program: Program) -> list[int]:
-    """Return where each operator's entries of the pointer table are listed."""
+    """Return the position of each operator's first argument in ``arguments``."""
     return [0, *accumulate(len(operator.slots) for operator in program.operators)]
 
 

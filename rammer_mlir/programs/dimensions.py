@@ -1,7 +1,7 @@
-"""Open dimensions: signatures with symbols in their shapes, and what binds the symbols.
+"""Open dimensions: signatures with symbols in their shapes, and the binding of symbols to sizes.
 
-A symbol is the name that a model gives a dimension; wherever the name stands, the size is the
-same. A dimension without a name has a symbol of its own, ``x[0]`` for the first one of ``x``.
+A symbol is the name that a model gives a dimension; all dimensions with the same name have the same
+size. An unnamed dimension gets a unique symbol, ``x[0]`` for the first dimension of ``x``.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ class OpenTensor:
 
     Attributes:
         name: in the model.
-        shape: a size or a symbol for each dimension; None where their number is open too.
+        shape: a size or a symbol for each dimension; None if the rank is open.
         dtype: NumPy's element type; None for an output whose type the model does not declare.
-        is_tensor: whether it is a tensor; a sequence of tensors, or an optional one, is a value of
-            the host's.
+        is_tensor: false for sequences of tensors and optional values, which only the host handles.
     """
 
     name: str
@@ -39,11 +38,11 @@ class OpenTensor:
 
     @property
     def symbols(self) -> list[str]:
-        """The symbols of its dimensions."""
+        """The symbols in the tensor's shape."""
         return [dim for dim in self.shape or () if isinstance(dim, str)]
 
     def __str__(self) -> str:
-        """Return how messages describe it."""
+        """Return the description for messages."""
         if not self.is_tensor:
             return f"'{self.name}' sequence or optional"
         shape = "any shape" if self.shape is None else shape_text(self.shape)
@@ -52,12 +51,12 @@ class OpenTensor:
 
 @dataclass(frozen=True)
 class OpenSignature:
-    """What a model with open dimensions takes and returns, in the model's own order.
+    """Inputs and outputs of a model with open dimensions, in the model's order.
 
     Attributes:
-        inputs: what it takes.
-        outputs: what it returns.
-        shape_values: names of the inputs whose values, not only shapes, decide about shapes.
+        inputs: the tensors that a run takes.
+        outputs: the tensors that a run returns.
+        shape_values: names of the inputs whose values, not only shapes, determine shapes.
     """
 
     inputs: tuple[OpenTensor, ...]
@@ -71,16 +70,16 @@ class OpenSignature:
 
     @property
     def unranked(self) -> tuple[str, ...]:
-        """The inputs whose number of dimensions is open."""
+        """Names of the inputs of open rank."""
         return tuple(t.name for t in self.inputs if t.shape is None and t.is_tensor)
 
     @property
     def is_open(self) -> bool:
-        """Whether a shape of an input is not static, or its value decides about shapes."""
+        """Whether an input has an open shape, or its value determines shapes."""
         return bool(self.symbols or self.unranked or self.shape_values)
 
     def with_sizes(self, sizes: Sizes) -> OpenSignature:
-        """Return the signature with sizes in place of symbols."""
+        """Return the signature with these symbols replaced by sizes."""
 
         def tensors(given: Sequence[OpenTensor]) -> tuple[OpenTensor, ...]:
             return tuple(replace(t, shape=_substituted(t.shape, sizes)) for t in given)
@@ -88,7 +87,7 @@ class OpenSignature:
         return replace(self, inputs=tensors(self.inputs), outputs=tensors(self.outputs))
 
     def shapes(self, sizes: Sizes, shapes: Shapes) -> dict[str, Shape]:
-        """Return the static shape of every input; sizes or shapes bind all symbols."""
+        """Return every input's static shape; ``sizes`` and ``shapes`` must bind all symbols."""
         return {
             tensor.name: shapes[tensor.name]
             if tensor.shape is None
@@ -105,11 +104,11 @@ def _substituted(shape: tuple[int | str, ...] | None, sizes: Sizes) -> tuple[int
 
 @dataclass(frozen=True)
 class Bound:
-    """What shapes and sizes say of the symbols of a signature.
+    """Sizes of symbols that shapes imply, and contradictions.
 
     Attributes:
-        sizes: by symbol, also of the dimensions of an input that the model gives no shape.
-        problems: what contradicts the signature or itself, a clause each.
+        sizes: by symbol, including the symbols of inputs of open rank.
+        problems: contradictions with the signature or between bindings, one clause each.
     """
 
     sizes: dict[str, int]
@@ -118,7 +117,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a symbol has which size."""
+    """A place where a symbol is bound to a size."""
 
     size: int
     where: str
@@ -132,9 +131,9 @@ class _Place:
 def bind(
     signature: OpenSignature, shapes: Shapes, dims: Sizes | None = None, given_as: str = "dims"
 ) -> Bound:
-    """Bind symbols by the static shapes of some inputs, and by sizes that are given by name.
+    """Bind symbols from the static shapes of some inputs and from sizes given by name.
 
-    ``given_as`` is how messages call the latter.
+    ``given_as`` names the sizes in messages.
     """
     problems: list[str] = []
     places: dict[str, list[_Place]] = {}
@@ -177,27 +176,27 @@ def _contradictions(places: Mapping[str, Sequence[_Place]]) -> Iterator[str]:
 
 
 def shape_text(shape: Sequence[int | str]) -> str:
-    """Return how messages write a shape."""
+    """Format a shape for messages."""
     return "x".join(map(str, shape)) or "scalar"
 
 
 def sizes_text(sizes: Sizes) -> str:
-    """Return how messages name a binding: ``batch=8, length=16``."""
+    """Format a binding for messages: ``batch=8, length=16``."""
     return ", ".join(f"{symbol}={size}" for symbol, size in sizes.items()) or "these shapes"
 
 
 @dataclass(frozen=True)
 class Wording:
-    """How an interface asks for sizes and shapes.
+    """Syntax in which messages ask for sizes and shapes.
 
     Attributes:
-        is_python: whether that is Python, else the command line.
+        is_python: true for Python arguments, false for command-line options.
     """
 
     is_python: bool
 
     def ask(self, signature: OpenSignature) -> str:
-        """Return what a user gives to bind all that is open, with ``N`` for sizes."""
+        """Return the arguments that bind all open dimensions, with ``N`` for each size."""
         symbols, unranked = signature.symbols, signature.unranked
         if not self.is_python:
             flags = [f"--dim {_quoted(symbol)}=N" for symbol in symbols]
@@ -212,13 +211,13 @@ PYTHON, COMMAND_LINE = Wording(is_python=True), Wording(is_python=False)
 
 
 def _quoted(symbol: str) -> str:
-    """Return a symbol as a shell takes it."""
+    """Quote a symbol for a shell."""
     is_plain = all(c.isalnum() or c in "_.-" for c in symbol)
     return symbol if is_plain else f"'{symbol}'"
 
 
 def describe_open(signature: OpenSignature) -> str:
-    """Return what is open in words: dimensions by symbol, and shapes."""
+    """List the open dimensions and shapes for messages."""
     names = [f"'{symbol}'" for symbol in signature.symbols]
     names += [f"the shape of '{name}'" for name in signature.unranked]
     return ", ".join(names)

@@ -1,4 +1,4 @@
-"""A program compiled for a GPU as data: everything that launching needs, besides the code."""
+"""A compiled program for a GPU as data: everything for a launch except loaded code."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ GpuCodeKind = Literal["cubin", "ptx", "hsaco"]
 
 @dataclass(frozen=True)
 class GpuCode:
-    """A kernel for a GPU's driver.
+    """Code of a kernel for a GPU's driver.
 
     Attributes:
-        kind: ``cubin`` and ``hsaco`` are loaded as they are, ``ptx`` the driver compiles.
+        kind: ``cubin`` and ``hsaco`` are loaded directly; the driver compiles ``ptx``.
         data: the code.
-        resources: what the kernel takes, None where only the driver will know.
+        resources: registers and memory of the kernel; None if only the driver determines them.
     """
 
     kind: GpuCodeKind
@@ -41,22 +41,22 @@ class GpuImage:
         target: as the command line spells it, ``nvvm:sm_90``.
         signature: inputs and outputs by name.
         entry: the kernel's symbol.
-        block_threads: threads of a block.
+        block_threads: threads per block.
         arguments: the kernel's arguments in order, each a pointer: ``inputN``, ``outputN``,
             ``constant``, ``arena``, ``scratches``, ``counters`` (zeroed once, before the first
-            launch), ``table``, and with a watchdog ``watch`` (zeroed once).
-        argument_bytes: size of each.
+            launch), ``table``, and, with a watchdog, ``watch`` (zeroed once).
+        argument_bytes: size in bytes of each argument's buffer.
         constants: all weights.
-        program: the schedule. One launch runs a whole program, whose blocks wait for each other;
-            several run an operator each.
-        tables: int64 [launches, words], the same, as the kernel reads it.
-        proof: memory and accesses, to check the schedule.
-        shared_bytes: static shared memory of a block.
+        program: the schedule. A single launch runs the whole program, with barriers between blocks;
+            of several launches, each runs one operator.
+        tables: int64 [launches, words], the schedule as the kernel reads it.
+        proof: memory layout and accesses, from which a checker proves the schedule.
+        shared_bytes: static shared memory per block.
         code_kind: kind of the code.
-        resources: as the assembler reports them, None where only the driver will know.
-        summary: the schedule in words.
-        inouts: those of the inputs, ``inputN``, that the kernel changes in place.
-        modules: code from elsewhere that rKernels call; it is part of the kernel.
+        resources: as the assembler reports them; None if only the driver determines them.
+        summary: the schedule as text for users.
+        inouts: inputs, as ``inputN``, that the kernel updates in place.
+        modules: external code that rKernels call; it is linked into the kernel.
     """
 
     target: str
@@ -78,15 +78,15 @@ class GpuImage:
 
     @property
     def num_veus(self) -> int:
-        """Return the blocks of a launch."""
+        """Return the number of blocks of a launch."""
         return self.program.num_veus
 
     @property
     def chip(self) -> str:
-        """Return the processor, ``sm_90`` or ``gfx90a``."""
+        """Return the chip, for example ``sm_90`` or ``gfx90a``."""
         return self.target.partition(":")[2]
 
     @property
     def is_persistent(self) -> bool:
-        """Whether one launch runs everything, so that all blocks have to be resident at once."""
+        """Whether a single launch runs the program; all blocks must then be resident at once."""
         return len(self.program.launches) == 1

@@ -1,9 +1,9 @@
 """A launch as a persistent kernel reads it: one array of 64-bit words (``docs/program.md``).
 
-Sections, each found from the number of vEUs alone so that the kernel does not depend on how long
-the program is::
+The position of each section depends only on the number of vEUs, so the kernel's code does not
+depend on the program's length::
 
-    starts   [num_veus]  where the records of each vEU begin
+    starts   [num_veus]  position of the first record of each vEU
     totals   [num_veus]  rTasks of each vEU in one run
     records  of a run:      rKernel, first rTask, count, arguments, publish
              of a barrier:  -1, n, (vEU, steps) * n
@@ -11,8 +11,9 @@ the program is::
     arguments: (buffer, byte offset) for each argument of an rKernel
 
 All positions are indices into the array. ``publish`` is the vEU's step counter after this run,
-from the launch on, where some vEU waits for its rTasks, and at a vEU's last run, whose counter
-tells the next launch how many runs there have been; elsewhere it is 0.
+counted from the start of the launch, if some vEU waits for these rTasks, or if this is the vEU's
+last run, from whose counter the next launch derives the number of completed runs; otherwise it is
+0.
 """
 
 from __future__ import annotations
@@ -35,27 +36,27 @@ from rammer_mlir.programs.records import (
 )
 
 BARRIER, END = -1, -2
-"""First words of records that are not runs, whose first word is their rKernel's number."""
+"""First words of barrier and end records; a run record begins with its rKernel's number."""
 
 RUN_WORDS = 5
-"""Words of a run's record."""
+"""Words of a run record."""
 
 WAITS_AT = 2
-"""Words of a barrier's record before its pairs."""
+"""Words of a barrier record before its pairs."""
 
 Buffer = tuple[Base, int]
-"""A buffer of the kernel: a slot's base and index."""
+"""Buffer of a kernel argument: base and index of its slots."""
 
 
 @dataclass(frozen=True)
 class PlacedRun:
-    """A run and its record in the table.
+    """A run record and its position in the table.
 
     Attributes:
-        position: where the record begins.
-        record: what it runs.
-        steps: rTasks that its vEU has completed after it.
-        publish: whether the vEU then says so to others.
+        position: index of the record's first word.
+        record: the run.
+        steps: rTasks that the vEU has completed after this run.
+        publish: whether the vEU then publishes its step counter.
     """
 
     position: int
@@ -66,7 +67,7 @@ class PlacedRun:
 
 @dataclass(frozen=True)
 class PlacedBarrier:
-    """A barrier, and where its record begins in the table."""
+    """A barrier record and its position in the table."""
 
     position: int
     record: BarrierRecord
@@ -77,12 +78,12 @@ Placed = PlacedRun | PlacedBarrier
 
 @dataclass(frozen=True)
 class GpuTable:
-    """A launch for a persistent kernel.
+    """A launch, encoded for a persistent kernel.
 
     Attributes:
         words: int64, the task table.
         veus: each vEU's records, in order.
-        end: position of a record at the end of a vEU.
+        end: position of an end record.
     """
 
     words: NDArray[np.int64]
@@ -95,7 +96,7 @@ def encode_for_gpu(
 ) -> GpuTable:
     """Encode a launch for a kernel with these buffers.
 
-    Without ``counts_runs``, step counters stay as they are where nobody waits for them.
+    Without ``counts_runs``, only runs that a vEU waits for publish their step counter.
     """
     veus = place_records(launch, counts_runs=counts_runs)
     arguments = _Arguments(program, {buffer: number for number, buffer in enumerate(buffers)})
@@ -110,7 +111,7 @@ def encode_for_gpu(
 
 
 def place_records(launch: Launch, *, counts_runs: bool = True) -> tuple[tuple[Placed, ...], ...]:
-    """Return where each record stands in the table, and which runs publish their vEU's steps."""
+    """Return the position of each record, and the runs that publish their vEU's step counter."""
     return tuple(
         _place_veu(launch, veu, start, counts_runs=counts_runs)
         for veu, start in enumerate(_starts(launch))
@@ -135,7 +136,7 @@ def _place_veu(launch: Launch, veu: int, start: int, *, counts_runs: bool) -> tu
 
 
 def _starts(launch: Launch) -> list[int]:
-    """Return where each vEU's records begin: after two words for each vEU."""
+    """Return the position of each vEU's first record; the first follows two words for each vEU."""
     starts = [2 * len(launch.veus)]
     for records in launch.veus[:-1]:
         starts.append(starts[-1] + sum(map(_size, records)) + 1)
@@ -161,7 +162,7 @@ def _words(placed: Placed, arguments: _Arguments, base: int) -> Sequence[int]:
 
 
 class _Arguments:
-    """Lists of arguments, each distinct one written once."""
+    """Argument lists of operators, with equal lists stored once."""
 
     def __init__(self, program: Program, numbers: dict[Buffer, int]) -> None:
         self.program = program

@@ -1,8 +1,8 @@
-"""Host programs: what the host does around several compiled parts of a model.
+"""Host programs: the host's steps between the compiled parts of a model.
 
-A model whose control flow, shapes or sizes depend on data is no single program of static shapes.
-The host runs its parts, evaluates what decides about shapes, chooses branches and repeats bodies
-of loops, as RAMMER's section on dynamic graphs has it.
+A model whose control flow, shapes or sizes depend on data is not a single program of static shapes.
+The host runs its parts, evaluates operators that determine shapes, selects branches and repeats
+loop bodies (RAMMER, section on dynamic graphs).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Call:
-    """A part of the model, and what it is given.
+    """A call of a part of the model.
 
     Attributes:
-        part: its number among the program's parts.
-        operands: names of the values for its inputs, in order; of a branch or the body of a loop,
-            those that it captures, which follow the loop's own.
-        shapes: of all its inputs at the first call, where the compiler knows them.
+        part: number of the part in the program.
+        operands: names of the values for the part's inputs, in order; for a branch or loop body
+            only the captured values, which follow the loop's operands.
+        shapes: of all inputs at the first call; None if the compiler does not know them.
     """
 
     part: int
@@ -37,13 +37,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Compute:
-    """Run a part, whose outputs become the results.
+    """Run a part and bind its outputs to the results.
 
     Attributes:
-        call: the part.
+        call: the call of the part.
         results: names.
-        padding: how sizes that data decides are padded; None where each is compiled as it is.
-        obstacle: why they are not padded, for people; empty if they are, or there are none.
+        padding: padding of data-dependent sizes; None if each size is compiled separately.
+        obstacle: the reason against padding, for messages; empty if sizes are padded or static.
     """
 
     call: Call
@@ -57,16 +57,16 @@ class Evaluate:
     """Evaluate an operator on the host.
 
     Attributes:
-        name: of its node.
+        name: name of the node.
         kind: the operator's name.
-        attributes: as evaluators take them.
-        operands: names of values; empty for those left out.
-        results: likewise.
+        attributes: as the evaluators expect them.
+        operands: names of values; empty for omitted operands.
+        results: names of values; empty for unused results.
     """
 
     name: str
     kind: str
-    attributes: Mapping[str, Any]  # each of the type that the operator says
+    attributes: Mapping[str, Any]  # types follow the operator's schema
     operands: tuple[str, ...]
     results: tuple[str, ...]
 
@@ -77,9 +77,9 @@ class Choose:
 
     Attributes:
         name: of the node.
-        condition: name of a value of one element.
-        branches: what runs if it is true, and if it is not.
-        results: names; empty for those that nobody uses.
+        condition: name of a value with a single element.
+        branches: calls for a true and for a false condition.
+        results: names; empty for unused results.
     """
 
     name: str
@@ -90,12 +90,12 @@ class Choose:
 
 @dataclass(frozen=True)
 class Source:
-    """What a loop takes one element of in each step.
+    """A tensor of which each loop iteration reads one element.
 
     Attributes:
-        value: its name.
-        axis: along which the elements are.
-        is_reversed: whether the last one is taken first.
+        value: name of the tensor.
+        axis: axis of the elements.
+        is_reversed: whether iterations start from the last element.
     """
 
     value: str
@@ -105,14 +105,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Stack:
-    """What a loop makes one element of in each step.
+    """A result to which each loop iteration adds one element.
 
     Attributes:
-        value: name of the result, empty if nobody uses it.
-        axis: along which the elements are joined.
+        value: name of the result; empty if unused.
+        axis: axis along which elements are concatenated.
         is_reversed: whether the last element comes first.
-        dtype: its element type.
-        element: shape of an element, with 0 for sizes that are not known, for loops without a step.
+        dtype: dtype of the result.
+        element: shape of an element, with 0 for unknown sizes, for loops without iterations.
     """
 
     value: str
@@ -124,22 +124,22 @@ class Stack:
 
 @dataclass(frozen=True)
 class Repeat:
-    """Run a body again and again, as ONNX's Loop and Scan do.
+    """Repeat a body, with the semantics of ONNX's Loop and Scan.
 
-    The body's inputs are the number of the step and the condition (scalars, of a Loop only), the
-    states, an element of each source, and what it captures. Its outputs are the condition (of a
-    Loop only), the states, and an element of each stack.
+    The body's inputs are the iteration number and the condition (scalars, only in a Loop), the
+    states, an element of each source, and the captured values. Its outputs are the condition (only
+    in a Loop), the states, and an element of each stack.
 
     Attributes:
-        name: of the node.
-        is_counted: whether it is a Loop.
-        count: name of the greatest number of steps; empty if there is none.
-        condition: name of whether there is a first step; empty if there is one.
-        states: names of the values that the first step begins with.
-        sources: of a Scan.
-        body: what is repeated.
-        results: names of the last states; empty for those that nobody uses.
-        stacks: likewise.
+        name: name of the node.
+        is_counted: whether the node is a Loop.
+        count: name of the greatest number of iterations; empty if unlimited.
+        condition: name of the initial condition; empty if always true.
+        states: names of the initial states.
+        sources: tensors that a Scan iterates over.
+        body: call of the repeated part.
+        results: names of the final states; empty for unused states.
+        stacks: results that collect one element for each iteration.
     """
 
     name: str
@@ -182,13 +182,13 @@ def results_of(step: Step) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class HostProgram:
-    """What the host does, in order.
+    """The steps of the host, in order.
 
     Attributes:
-        inputs: names of the values that a run is given.
-        outputs: names of those that it returns.
-        steps: each computes values that later ones read.
-        constants: values by name.
+        inputs: names of the inputs.
+        outputs: names of the outputs.
+        steps: each computes values that later steps read.
+        constants: arrays by value name.
     """
 
     inputs: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""Graphs of operators as JSON: what engines run that know operators, and no code.
+"""Graphs of operators as JSON, for engines that execute operators instead of code.
 
-Operators, their attributes and the order of their inputs are ONNX's, of one version of its default
-domain. All tensors are of static shape, and of f32 unless they say else.
+Operators, their attributes and the order of their inputs are those of ONNX's default domain at
+opset ``OPSET``. All tensors have static shapes, and element type f32 unless they name another.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 FORMAT, VERSION = "rammer-graph", 2
 
 _READABLE = (1, VERSION)
-"""Versions that are read: the first has f32 alone."""
+"""Versions that can be read; version 1 has only f32 tensors."""
 
 ELEMENT_TYPES: Mapping[str, str] = {
     "f32": "float32", "f16": "float16", "i8": "int8", "i32": "int32", "i64": "int64"
@@ -22,7 +22,7 @@ ELEMENT_TYPES: Mapping[str, str] = {
 """Element types of tensors, and NumPy's names of them; integers are signed."""
 
 OPSET = 20
-"""The version of ONNX's operators."""
+"""Opset of the operators."""
 
 Value = int | float | str | Sequence[int] | Sequence[float]
 """An attribute's value."""
@@ -39,10 +39,7 @@ class GraphTensor:
 
 @dataclass(frozen=True)
 class GraphConstant:
-    """Numbers that belong to the graph, not to the model's weights: i64, as shapes and axes are.
-
-    Others name their element type.
-    """
+    """A small constant of the graph, not a weight: i64 by default, as for shapes and axes."""
 
     name: str
     shape: tuple[int, ...]
@@ -52,7 +49,7 @@ class GraphConstant:
 
 @dataclass(frozen=True)
 class GraphNode:
-    """An operator: its name, the names of its inputs (empty if left out) and of its results."""
+    """An operator: its name, its inputs (empty if omitted) and its results, by name."""
 
     op: str
     inputs: tuple[str, ...]
@@ -65,11 +62,11 @@ class Graph:
     """A graph of operators.
 
     Attributes:
-        name: in messages.
-        inputs: in the order of the buffers that an engine gets; weights are among them.
-        outputs: in the order of the buffers after those.
-        constants: small numbers.
-        nodes: in an order in which they can run.
+        name: name in messages.
+        inputs: in the order of an engine's buffers, including weights.
+        outputs: in the order of the buffers after the inputs.
+        constants: small constants.
+        nodes: in topological order.
     """
 
     name: str
@@ -79,16 +76,16 @@ class Graph:
     nodes: tuple[GraphNode, ...]
 
     def to_json(self) -> bytes:
-        """Return the graph as JSON."""
+        """Serialize the graph as JSON."""
         head = {"format": FORMAT, "version": VERSION, "opset": OPSET}
         return json.dumps(head | asdict(self), separators=(",", ":")).encode()
 
     @classmethod
     def from_json(cls, content: bytes) -> Graph:
-        """Read a graph.
+        """Deserialize a graph.
 
         Raises:
-            ValueError: if it is none, or of another version.
+            ValueError: if the content is not a graph of a readable version.
         """
         found: Any = json.loads(content)
         head = (found.get("format"), found.get("version"), found.get("opset"))

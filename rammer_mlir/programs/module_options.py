@@ -1,4 +1,4 @@
-"""Options that code generators and engines declare, and the values that users give them."""
+"""Options that code generators and engines declare, and their values."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class ModuleOption:
     """An option of a code generator or an engine.
 
     Attributes:
-        name: without that of its owner.
-        default: its value where nobody gives one; its type is the option's.
-        help: for people, without a full stop.
-        choices: the only texts that it takes; any if empty.
-        least: the least number that it takes, None for no limit.
-        words: texts that it takes beside values of its type.
+        name: name without the owner's prefix.
+        default: default value, whose type is the option's type.
+        help: help text without a full stop.
+        choices: the allowed texts; any text if empty.
+        least: the least allowed number; None for no limit.
+        words: texts allowed in addition to values of the type.
     """
 
     name: str
@@ -35,17 +35,17 @@ class ModuleOption:
 
     @property
     def expected(self) -> str:
-        """Return what values it takes, in words."""
+        """Return a description of the allowed values."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         limit = "" if self.least is None else f" of at least {self.least:g}"
         return ", or ".join((_WORDS[type(self.default)] + limit, *self.words))
 
     def read(self, value: object) -> Value:
-        """Return a value of the option's type, or one of its words, from that type or text.
+        """Convert a value or its text to the option's type, or to one of its ``words``.
 
         Raises:
-            ValueError: if it is none that the option takes.
+            ValueError: if the option does not allow the value.
         """
         if text_of(value) in self.words:
             return text_of(value)
@@ -67,30 +67,30 @@ class ModuleOption:
 
 
 def text_of(value: object) -> str:
-    """Return a value as text, as artifacts and pass options hold it."""
+    """Return a value as text, the form in artifacts and pass options."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def complete(declared: Iterable[ModuleOption], given: Mapping[str, str]) -> dict[str, Value]:
-    """Return the values of all options: those that are given, and the defaults of others.
+    """Return the values of all declared options: given values, else defaults.
 
     Raises:
-        ValueError: if one is none that its option takes.
+        ValueError: if an option does not allow its value.
     """
     return {o.name: o.read(given[o.name]) if o.name in given else o.default for o in declared}
 
 
 def of_owner(given: Mapping[str, str], owner: str) -> dict[str, str]:
-    """Return the values for a code generator or engine, of options named ``OWNER.OPTION``."""
+    """Return the values of options named ``OWNER.OPTION``, by option name without the owner."""
     pairs = ((name.partition("."), value) for name, value in given.items())
     return {rest: value for (first, _, rest), value in pairs if first == owner}
 
 
 def written(given: Mapping[str, str]) -> str:
-    """Return values as one word: ``openvino.threads=2&iree.seconds=60``."""
+    """Serialize values as a query string: ``openvino.threads=2&iree.seconds=60``."""
     return urlencode(given)
 
 
 def read_written(text: str) -> dict[str, str]:
-    """Return the values of a word that ``written`` made."""
+    """Parse a query string that ``written`` returned."""
     return dict(parse_qsl(text, keep_blank_values=True))

@@ -1,4 +1,4 @@
-"""Code from elsewhere that is part of a program, as data."""
+"""External code that is part of a program, as data."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 NATIVE: frozenset[str] = frozenset({"c", "llvm", "object", "ptx", "cuda"})
-"""Forms that are linked with our own code; an engine runs the others."""
+"""Forms that are linked with generated code; engines run all other forms."""
 
 GPU_FORMS: Mapping[str, tuple[str, ...]] = {
     "nvvm": ("llvm", "ptx", "cuda"),
     "rocdl": ("llvm",),
     "emulator": ("llvm",),
 }
-"""Forms that GPU targets take, by how ``--target`` begins. Other targets are CPUs."""
+"""Forms that each GPU target accepts, by the first part of ``--target``; other targets are CPUs."""
 
 CPU_FORMS = ("c", "llvm", "object", "graph", "binary")
-"""Forms that CPUs take."""
+"""Forms that CPU targets accept."""
 
 
 def forms_for(target: str) -> tuple[str, ...]:
-    """Return the forms of code that a target takes, which ``--target`` names so."""
+    """Return the forms of external code that a target of ``--target`` accepts."""
     return GPU_FORMS.get(target.partition(":")[0], CPU_FORMS)
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """A package that code from elsewhere needs where it runs.
+    """A package that external code requires at run time.
 
     Attributes:
-        package: the distribution's name, as ``pip install`` takes it.
-        version: the only version that fits; empty if any does.
-        library: a file of the package, by the end of its path, whose functions the code calls;
-            ``*`` stands for any text; empty if it calls none.
-        extra: the extra of this project that installs the package, empty if none does.
+        package: name of the distribution for ``pip install``.
+        version: the only suitable version; empty if any version is suitable.
+        library: suffix of the path of a file in the package whose functions the code calls; ``*``
+            matches any text; empty if the code calls none.
+        extra: the extra of this project that installs the package; empty if none does.
     """
 
     package: str
@@ -44,18 +44,18 @@ class Requirement:
 
 @dataclass(frozen=True)
 class CodeModule:
-    """Code from elsewhere that is part of a program.
+    """External code that is part of a program.
 
     Attributes:
-        name: in messages.
-        form: ``c``, ``llvm``, ``object``, ``ptx`` or ``cuda`` of code that is linked with ours;
-            ``graph`` or ``binary`` of what an engine runs.
-        engine: the name of that engine, else empty.
-        content: what the engine gets, else empty.
-        needs: packages that it needs where it runs.
-        kernels: numbers of the program's rKernels that it is.
-        operations: arithmetic operations of a run that it does.
-        options: values that users gave for its engine, as text, by name.
+        name: name in messages.
+        form: ``c``, ``llvm``, ``object``, ``ptx`` or ``cuda`` for code that is linked with
+            generated code; ``graph`` or ``binary`` for content that an engine runs.
+        engine: name of the engine; empty for linked code.
+        content: input of the engine; empty for linked code.
+        needs: packages required at run time.
+        kernels: numbers of the rKernels that this module implements.
+        operations: arithmetic operations of the module in one run.
+        options: values that users gave for the engine's options, as (name, text).
     """
 
     name: str
@@ -70,12 +70,12 @@ class CodeModule:
 
 @dataclass(frozen=True)
 class ModuleEntry:
-    """A function of a module that has a state, which is made before the first run.
+    """A stateful function of a module; its state is created before the first run.
 
     Attributes:
-        module: the module's name.
-        symbol: the function's name there.
-        kernel: the number of the program's rKernel that it is.
+        module: name of the module.
+        symbol: name of the function in the module.
+        kernel: number of the rKernel that the function implements.
     """
 
     module: str

@@ -1,7 +1,7 @@
-"""The interface between compiled code and the runtime: what both sides are made from.
+"""The interface between generated code and the runtime.
 
-Code generators take symbols, offsets and strides from here, and the runtime lays out memory by the
-same definitions, so that the two cannot differ.
+Code generators take symbols, offsets and strides from this module, and the runtime lays out memory
+by the same definitions, so the two sides always agree.
 """
 
 from __future__ import annotations
@@ -14,43 +14,44 @@ import numpy as np
 from rammer_mlir.programs.records import Base
 
 CACHE_LINE = 64
-"""Bytes of a CPU's cache line. What different threads write begins on different lines."""
+"""Bytes of a CPU's cache line; data that different threads write is on different lines."""
 
 ENTRY, TRACED_ENTRY = "rammer_run_veu", "rammer_run_veu_traced"
 """CPU: functions ``(vEU, context, state) -> i1`` that execute one vEU's share of a run.
 
-They begin at the position in the vEU's state (``VEU``), and return 1 at the end of the vEU's
-records, or 0 at a barrier that is not met for a while: then the state says where that is.
+They start at the position in the vEU's state (``VEU``) and return 1 at the end of the vEU's
+records, or 0 after polling a barrier ``SPINS`` times in vain; the state then records the position.
 """
 
 START, LAUNCH, STOP = "rammer_start", "rammer_launch", "rammer_stop"
 REPEAT = "rammer_repeat"
-"""CPU: functions that create a pool's threads, launch an entry function, end the threads, and
-launch an entry function again and again.
+"""CPU: functions that manage a pool's threads and launch entry functions, once or repeatedly.
 
 ``start(pool) -> i64`` returns 0, or the error of ``pthread_create`` in the low half and the number
-of threads made so far in the high half; ``launch(pool, entry, context)`` returns when every vEU has
-ended; ``stop(pool, count)`` ends the first ``count`` threads but the caller's;
-``repeat(pool, entry, context, repetition) -> i64`` returns how often it launched.
+of threads created so far in the high half; ``launch(pool, entry, context)`` returns after every vEU
+has ended; ``stop(pool, count)`` ends the first ``count`` threads except the caller's;
+``repeat(pool, entry, context, repetition) -> i64`` returns the number of launches.
 """
 
 STATUS = "rammer_status"
-"""CPU: a 64-bit word, in programs with external rKernels: 0, or the status of one that did not
-succeed in the low ``STATUS_BITS``, as a signed number, and the rKernel's number above it.
+"""CPU: a 64-bit status word in programs with external rKernels.
+
+It is 0 on success; after a failure the low ``STATUS_BITS`` hold the rKernel's status as a signed
+number, and the high bits hold the rKernel's number.
 """
 
 STATUS_BITS = 32
 
 MODULES = "rammer_modules"
-"""CPU: a table of functions with a state, in programs that call such: a row of ``ModuleWord`` for
-each."""
+"""CPU: a table of stateful functions, if the program calls any: a ``ModuleWord`` row for each."""
 
 
 class ModuleWord(IntEnum):
-    """Places of the 64-bit words in a row of the table of functions with a state.
+    """Indices of the 64-bit words in a row of the table of stateful functions.
 
-    FUNCTION and STATE are what is called, written by the runtime; OPEN, RUN and CLOSE are functions
-    in linked code. Where an engine runs the module, RUN is ``RUN_CALLS``, and the others are 0.
+    The runtime writes FUNCTION, the address to call, and STATE, its argument; OPEN, RUN and CLOSE
+    are functions in linked code. If an engine runs the module, RUN is ``RUN_CALLS``, and OPEN and
+    CLOSE are 0.
     """
 
     FUNCTION = 0
@@ -61,28 +62,30 @@ class ModuleWord(IntEnum):
 
 
 MODULE_WORDS = len(ModuleWord)
-"""Words of a row."""
+"""Words per row."""
 
 RUN_CALLS = "rammer_run_calls"
-"""CPU: ``(state, rTask, buffers) -> i32``, in programs with modules that engines run: it calls the
-C functions of a list, which is its state, and returns 0, or 1 if one of them failed.
+"""CPU: ``(state, rTask, buffers) -> i32``, in programs with modules that engines run.
+
+It calls the C functions of a list, which is its state, and returns 0, or 1 if a call failed.
 """
 
 BEGIN_EXCLUSIVE, END_EXCLUSIVE = "rammer_begin_exclusive", "rammer_end_exclusive"
-"""CPU: functions that are called around exclusive rTasks, in programs that have such: between them,
-vEUs that wait sleep instead of polling.
+"""CPU: functions called before and after exclusive rTasks, in programs that have such rTasks.
+
+Between the two calls, waiting vEUs sleep instead of polling.
 """
 
 CALL_ARGUMENTS = 8
-"""Arguments of each call of a list; a function of fewer ignores the others, as C's rules allow."""
+"""Arguments of each call of a list; functions with fewer ignore the rest (C calling convention)."""
 
 
 class ContextWord(IntEnum):
-    """Places of the 64-bit words that a CPU's entry function finds in its context.
+    """Indices of the 64-bit words in the context of a CPU's entry function.
 
     POINTERS is the pointer table, STEPS the step counters (one cache line each), RUN the number of
-    the run from 1, TRACES the per-vEU trace buffers, and SPINS how often a waiting vEU polls before
-    it gives way; RECORDS, ARGUMENTS, STARTS and TOTALS are the arrays of the task table.
+    the run from 1, TRACES the per-vEU trace buffers, and SPINS the number of polls before a waiting
+    vEU yields; RECORDS, ARGUMENTS, STARTS and TOTALS are the arrays of the task table.
     """
 
     POINTERS = 0
@@ -97,7 +100,7 @@ class ContextWord(IntEnum):
 
 
 def _layout(num_bytes: int, fields: Mapping[str, tuple[int, str]]) -> np.dtype[np.void]:
-    """Return a structure of ``num_bytes`` whose fields have an offset and a type each."""
+    """Return a structured dtype of ``num_bytes`` from the (offset, type) of each field."""
     return np.dtype(
         {
             "names": list(fields),
@@ -128,20 +131,20 @@ POOL = _layout(
 """CPU: the head of a pool's memory, which the host zeroes and aligns to cache lines.
 
 - ``epoch`` grows by one with every launch; idle threads sleep on it.
-- ``stop`` is not zero when the threads shall end.
+- ``stop`` is nonzero to end the threads.
 - ``entry`` and ``context``: the launched entry function and its context; ``float_mode``: the
-  processor's word that says how the launching thread rounds.
+  floating-point control word of the launching thread.
 - ``sleepers``: threads that sleep on the epoch.
-- The rest is the host's: ``num_veus`` and the address of their states, ``num_threads`` with the
-  caller's, how often a thread polls before it gives way between two polls (``spins``) and before it
-  sleeps (``idle_polls``), and how often it finds another thread's vEU ready before it takes it
-  (``patience``).
+- The rest is the host's: ``num_veus`` and the address of their states, ``num_threads`` including
+  the caller's, the number of polls after which an idle thread yields the core between polls
+  (``spins``) and sleeps (``idle_polls``), and the number of times a thread finds another thread's
+  vEU ready before it takes that vEU over (``patience``).
 """
 
 THREAD = _layout(CACHE_LINE, {"pool": (0, "<u8"), "first": (8, "<i8"), "handle": (16, "<u8")})
-"""CPU: the part of a pool's memory that belongs to a thread; one for each follows the head.
+"""CPU: a thread's part of a pool's memory; the parts follow the head.
 
-``first`` is the vEU that the thread takes first, and ``handle`` the ``pthread_t``. The first thread
+``first`` is the vEU that the thread runs first, and ``handle`` the ``pthread_t``. The first thread
 is the caller's, and its part stays zero.
 """
 
@@ -154,13 +157,13 @@ VEU = _layout(
         "target": (24, "<i8"),
     },
 )
-"""CPU: the state of a vEU between two threads that run it; one for each follows the threads' parts.
+"""CPU: the state of a vEU between two threads that run it; these states follow the threads' parts.
 
-- ``owner``: the last epoch that the vEU has ended, and 1 above ``EPOCH_BITS`` while a thread holds
-  the vEU. Only the holder writes the rest.
-- ``position``: where the vEU goes on, 0 at its first record.
-- ``awaited`` and ``target``: the step counter that it waits for, or null, and the value that it
-  waits for there.
+- ``owner``: the last epoch that the vEU has ended, plus a flag above ``EPOCH_BITS`` while a thread
+  holds the vEU. Only the holder writes the other fields.
+- ``position``: the record at which the vEU resumes; 0 for its first record.
+- ``awaited`` and ``target``: the step counter that the vEU waits for, or null, and the value that
+  the counter must reach.
 """
 
 EPOCH_BITS = 32
@@ -174,8 +177,10 @@ REPETITION = _layout(
         "moves": (24, "<u8"),
     },
 )
-"""CPU: launches that follow each other: at most so many, until a byte is zero after one of them if
-there is a condition, each with pointers that move.
+"""CPU: repeated launches of an entry function.
+
+At most ``steps`` launches run, and, if there is a condition byte, only until the byte is zero after
+a launch. The addresses of some pointers change between launches.
 """
 
 MOVE = _layout(
@@ -187,8 +192,10 @@ MOVE = _layout(
         "stride": (24, "<i8"),
     },
 )
-"""CPU: the number of a pointer that moves, its addresses in even and odd launches, and the bytes
-that both move on with each launch.
+"""CPU: a pointer whose address changes between repeated launches.
+
+It has the pointer's number, its addresses in even and odd launches, and the bytes by which both
+advance after each launch.
 """
 
 CALL_LIST = _layout(
@@ -201,8 +208,9 @@ CALL_LIST = _layout(
         "calls": (32, "<u8"),
     },
 )
-"""CPU: a list of C calls: the buffers that are bound first (``BOUND``), then what computes
-(``CALL``). ``status`` is the list's: what the call that failed returned.
+"""CPU: a list of C calls: the buffers to bind first (``BOUND``), then the calls (``CALL``).
+
+``status`` is the result of the call that failed.
 """
 
 BOUND = _layout(
@@ -218,12 +226,13 @@ BOUND = _layout(
         "is_copied": (56, "<i8"),
     },
 )
-"""CPU: a buffer that is bound anew when it is at another address than in the run before.
+"""CPU: a buffer that is bound again when its address differs from that of the previous run.
 
 - ``buffer``: its number; ``is_output``: 1 if it is written.
-- ``address``: where what is bound begins, 0 before the first run; the calls that bind find it here.
-- ``memory``: of ``size`` bytes, or null: what is bound from the first time on that the buffer
-  moves. ``is_copied`` is the list's: 1 since then, and the buffer is copied there or from there.
+- ``address``: start of the bound memory, 0 before the first run; the binding calls read it here.
+- ``memory``: ``size`` bytes that are bound permanently once the buffer has moved, or null.
+  ``is_copied``, of the list, is 1 from then on, and each run copies the buffer to or from this
+  memory.
 """
 
 CALL = _layout(
@@ -236,38 +245,40 @@ CALL = _layout(
         "arguments": (32, f"({CALL_ARGUMENTS},)<u8"),
     },
 )
-"""CPU: a call of a C function, which fails if its result has one of the bits of ``mask``.
+"""CPU: a call of a C function, which fails if its result has a bit of ``mask`` set.
 
-An argument is a 64-bit word, or, where its bit is set in ``loaded``, the address of such a word;
-where it is set in ``taken`` too, the word is zero from then on.
+An argument is a 64-bit word, or, if its bit in ``loaded`` is set, the address of such a word; if
+its bit in ``taken`` is set too, the word is cleared after the load.
 """
 
 GPU_ENTRY = "rammer_program"
-"""GPU: the persistent kernel."""
+"""GPU: symbol of the persistent kernel."""
 
 COUNTER_WORDS = 16
-"""GPU: 64-bit words from one vEU's step counter to the next: a cache line of 128 bytes."""
+"""GPU: 64-bit words between the step counters of two vEUs: a cache line of 128 bytes."""
 
 SCRATCHES, COUNTERS, TABLE, WATCH = "scratches", "counters", "table", "watch"
-"""GPU: the kernel's arguments after the buffers: temporaries that do not fit shared memory, step
-counters, task table, and the watchdog's buffer. Counters and the watchdog's buffer are zeroed once.
+"""GPU: the kernel's arguments after the buffers.
+
+They are temporaries that exceed shared memory, step counters, the task table, and the watchdog's
+buffer. Counters and the watchdog's buffer are zeroed once.
 """
 
 
 def argument_name(base: Base, index: int = 0) -> str:
-    """Return the name of the kernel's argument for a buffer: ``inputN``, ``outputN``, or the base.
+    """Return the name of the kernel argument for a buffer: ``inputN``, ``outputN``, or the base.
 
-    There is one buffer of constants, and one arena.
+    All constants are in one buffer, and all intermediates in one arena.
     """
     return f"{base}{index}" if base in ("input", "output") else base
 
 
 class WatchWord(IntEnum):
-    """Places in the watchdog's buffer, before the word of each vEU: whether it was stopped.
+    """Indices in the watchdog's buffer, before one word per vEU that says whether it was stopped.
 
-    CLAIMS counts threads that lost patience; the first one says its vEU, which vEU it awaits, the
-    steps that it expects of that one and sees since the first run, the position in the task table
-    of what it waits for, and the run.
+    CLAIMS counts threads whose wait timed out. The first such thread writes its vEU, the awaited
+    vEU, that vEU's expected and actual step counter since the first run, the position of the
+    barrier in the task table, and the run.
     """
 
     CLAIMS = 0
@@ -280,7 +291,7 @@ class WatchWord(IntEnum):
 
 
 WATCH_HEADER = 8
-"""Words of the watchdog's buffer before the vEUs'."""
+"""Words of the watchdog's buffer before the words of the vEUs."""
 
 
 def watch_words(num_veus: int) -> int:

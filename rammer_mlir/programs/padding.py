@@ -1,7 +1,7 @@
-"""Sizes that data decides, padded to those of a few programs.
+"""Padding of data-dependent sizes to the sizes of a few programs.
 
-A part of a model whose rows do not influence each other may compute more rows than there are: its
-inputs are padded, and its outputs are cut to the true sizes.
+If the rows of a part do not influence each other, the part can compute more rows than the data has:
+its inputs are padded, and its outputs are cut to the true sizes.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Array = NDArray[Any]
 
 _SMALLEST = 8
 _FINE = 64
-"""From here on there is a step between two powers of two: what is computed in vain costs more."""
+"""Size from which sizes between two powers of two are compiled too, to limit wasted work."""
 
 
 @dataclass(frozen=True)
 class PaddedInput:
-    """An input with axes of a size that data decides.
+    """An input with axes of data-dependent size.
 
     Attributes:
-        name: of the input.
-        axes: each with the number of its group; sizes of one group have to be equal.
-        is_last: whether padding holds the number of the last row, which is no true one, not 0.
-        is_index: whether its true elements have to be no negative numbers.
+        name: name of the input.
+        axes: (axis, group) pairs; all sizes in a group must be equal.
+        is_last: whether the padding value is the index of the last, padded row instead of 0.
+        is_index: whether its true elements must not be negative.
     """
 
     name: str
@@ -41,10 +41,11 @@ class PaddedInput:
 
 @dataclass(frozen=True)
 class PaddedOutput:
-    """An output with axes of such a size.
+    """An output with axes of data-dependent size.
 
     Attributes:
-        axes: each with the number of its group, and the rows of it for each row of the group.
+        axes: (axis, group, factor) triples; the output has ``factor`` rows for each row of the
+            group.
     """
 
     axes: tuple[tuple[int, int, int], ...]
@@ -52,13 +53,13 @@ class PaddedOutput:
 
 @dataclass(frozen=True)
 class Padding:
-    """How the inputs of a part are padded, all groups to one size, and its outputs are cut.
+    """Padding of a part's inputs, with all groups padded to one size, and cutting of its outputs.
 
     Attributes:
-        inputs: those that are padded, or whose elements are checked.
-        outputs: all, in order.
-        has_spare: whether one row at least has to be padding.
-        most: greatest size that any group can have, None if it is not known.
+        inputs: inputs that are padded, or whose elements are checked.
+        outputs: all outputs, in order.
+        has_spare: whether at least one row has to be padding.
+        most: greatest size that any group can have; None if unknown.
     """
 
     inputs: tuple[PaddedInput, ...]
@@ -67,7 +68,7 @@ class Padding:
     most: int | None = None
 
     def sizes(self, feeds: Mapping[str, Array]) -> dict[int, int] | None:
-        """Return the true size of each group, None if these values must not be padded."""
+        """Return the true size of each group, or None if these values must not be padded."""
         found: dict[int, int] = {}
         for each in self.inputs:
             value = feeds[each.name]
@@ -83,14 +84,14 @@ class Padding:
         return max(sizes.values()) + self.has_spare
 
     def step(self, needed: int) -> int:
-        """Return the size that is compiled where at least another one is needed."""
+        """Return the least compiled size that is at least ``needed``."""
         return next(size for size in self._steps() if size >= needed)
 
     def steps(self, most: int | None = None) -> list[int]:
-        """Return the sizes that serve all true sizes up to the greatest one; none if none is known.
+        """Return the sizes that cover all true sizes up to the greatest; empty if that is unknown.
 
         Args:
-            most: the greatest true size, unless the part has a smaller one.
+            most: the greatest true size, unless the part has a smaller bound.
         """
         bounds = [bound for bound in (most, self.most) if bound is not None]
         if not bounds:
@@ -112,12 +113,12 @@ class Padding:
             yield size
 
     def size_of(self, shapes: Mapping[str, Shape]) -> int | None:
-        """Return the size that shapes are padded to, None if they are not padded to one size."""
+        """Return the size that shapes are padded to; None if it is not a single size."""
         found = {shapes[each.name][axis] for each in self.inputs for axis, _ in each.axes}
         return found.pop() if len(found) == 1 else None
 
     def shapes(self, shapes: Mapping[str, Sequence[Any]], size: int) -> dict[str, Shape]:
-        """Return the shapes of all inputs with padding to a size."""
+        """Return the shapes of all inputs after padding to ``size``."""
         found = {name: list(shape) for name, shape in shapes.items()}
         for each in self.inputs:
             for axis, _ in each.axes:
@@ -125,7 +126,7 @@ class Padding:
         return {name: tuple(shape) for name, shape in found.items()}
 
     def pad(self, feeds: Mapping[str, Array], size: int) -> dict[str, Array]:
-        """Return the inputs with padding to a size."""
+        """Return the inputs, padded to ``size``."""
         found = dict(feeds)
         for each in self.inputs:
             if each.axes:
@@ -133,7 +134,7 @@ class Padding:
         return found
 
     def cut(self, outputs: Sequence[Array], sizes: Mapping[int, int]) -> list[Array]:
-        """Return the outputs without what was computed of padding."""
+        """Return the outputs without the rows computed from padding."""
         found: list[Array] = []
         for value, output in zip(outputs, self.outputs, strict=True):
             places = [slice(None)] * value.ndim
@@ -154,7 +155,7 @@ def _padded(value: Array, how: PaddedInput, size: int) -> Array:
 
 
 def _ladder() -> Iterator[int]:
-    """Yield 8, 16, 32, 64, 96, 128, 192, 256, ... without an end."""
+    """Yield 8, 16, 32, 64, 96, 128, 192, 256, ... endlessly."""
     size = _SMALLEST
     while True:
         yield size

@@ -1,8 +1,8 @@
-"""What a proof of a program's schedule needs besides its records: memory, and who touches it.
+"""The memory layout and accesses of a program, from which a checker proves its schedule.
 
-It is the compiler's own statement of what each rTask reads and writes, in bytes from the pointer
-that its rKernel gets. A checker that shares no code with the compiler proves from it, the records
-and the table that the schedule computes what the rOperators would, one after the other
+This is the compiler's statement of each rTask's reads and writes, in bytes from the pointer that
+its rKernel receives. A checker that shares no code with the compiler proves from it, the records
+and the table that the schedule computes the same as the rOperators executed sequentially
 (``docs/program.md``).
 """
 
@@ -19,12 +19,12 @@ from rammer_mlir.programs.records import Slot
 Int64Array = NDArray[np.int64]
 
 ValueKind = Literal["input", "output", "constant", "intermediate", "inout"]
-"""An ``inout`` has values before the run, and others after it."""
+"""An ``inout`` has values before the run, which the run overwrites."""
 
 
 @dataclass(frozen=True)
 class ValuePlace:
-    """A tensor that rOperators write and read, and the bytes that hold it."""
+    """A tensor that rOperators access, and its bytes in memory."""
 
     name: str
     kind: ValueKind
@@ -34,10 +34,10 @@ class ValuePlace:
 
 @dataclass(frozen=True, eq=False)
 class BoxAccess:
-    """What each rTask of an rKernel touches of one argument, as strided boxes of bytes.
+    """The strided boxes of bytes of one argument that each rTask of an rKernel accesses.
 
-    rTask ``t`` touches ``element_bytes`` bytes from each of
-    ``offsets[t] + sum(k[i] * strides[i])`` on, for all ``0 <= k[i] < sizes[t, i]``.
+    rTask ``t`` accesses ``element_bytes`` bytes at ``offsets[t] + sum(k[i] * strides[i])`` for all
+    ``0 <= k[i] < sizes[t, i]``.
 
     Attributes:
         argument: number of the buffer.
@@ -56,15 +56,15 @@ class BoxAccess:
 
 @dataclass(frozen=True, eq=False)
 class KernelAccesses:
-    """What the rTasks of an rKernel touch.
+    """The accesses of all rTasks of an rKernel.
 
     Attributes:
         num_rtasks: rTasks of an rOperator with this rKernel.
         reads: elements that they read.
-        writes: elements that they write, each by one rTask.
-        updates: elements that they may read and write, also several of them (atomics);
-            rOperators that update one value do so in the program's order.
-        is_exclusive: whether no other rTask runs beside its own.
+        writes: elements that they write; only one rTask writes each element.
+        updates: elements that they may read and write (atomics), possibly several rTasks the same
+            element; rOperators that update the same value do so in program order.
+        is_exclusive: whether an rTask of this rKernel must run alone on the device.
     """
 
     num_rtasks: int
@@ -76,12 +76,12 @@ class KernelAccesses:
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """Memory and accesses of a program.
+    """Memory layout and accesses of a program.
 
     Attributes:
         values: the tensors by number.
-        kernels: for each rKernel of the program.
-        operands: for each rOperator of the program, the value of each buffer of its rKernel.
+        kernels: accesses of each rKernel.
+        operands: for each rOperator, the value in each buffer of its rKernel.
     """
 
     values: tuple[ValuePlace, ...]
@@ -90,5 +90,5 @@ class Proof:
 
     @property
     def exclusive(self) -> frozenset[int]:
-        """The numbers of the rKernels whose rTasks have the device to themselves."""
+        """The numbers of the rKernels whose rTasks must run alone on the device."""
         return frozenset(n for n, kernel in enumerate(self.kernels) if kernel.is_exclusive)

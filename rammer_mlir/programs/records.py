@@ -1,9 +1,8 @@
-"""A compiled program as typed records: what each vEU of each launch does, in which order.
+"""A compiled program as typed records: the actions of each vEU in each launch, in order.
 
-This is the one form in which the compiler, the artifact, timelines and messages know a program;
-``docs/program.md`` specifies it. Targets encode it once, as the table of words that their code
-executes (``cpu_table``, ``gpu_table``), and nothing reads those words back but that code and the
-checker.
+The compiler, artifacts, timelines and messages all use this form, which ``docs/program.md``
+specifies. Each target encodes it once as a table of words for its code (``cpu_table``,
+``gpu_table``); only that code and the checker read these words.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from functools import cached_property
 from typing import Literal
 
 Base = Literal["input", "output", "constant", "arena"]
-"""What a pointer begins in: an array of the caller, the weights, or the arena."""
+"""Memory that a pointer refers to: an array of the caller, the weights, or the arena."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """Where an argument of an rKernel begins: ``offset`` bytes into a buffer.
+    """The start of an rKernel's argument: ``offset`` bytes into a buffer.
 
-    ``index`` numbers the inputs or the outputs of the signature; constants and the arena are one
-    buffer each, and it is 0 for them.
+    ``index`` numbers the inputs or the outputs of the signature; it is 0 for constants and the
+    arena, which are one buffer each.
     """
 
     base: Base
@@ -40,12 +39,12 @@ class KernelSymbol:
 
 @dataclass(frozen=True)
 class Operator:
-    """What all runs of an rOperator have in common.
+    """Data that all runs of an rOperator share.
 
     Attributes:
-        name: the model's name for it.
-        kernel: number of its rKernel among the program's.
-        slots: where each buffer of the rKernel begins.
+        name: the model's name for the rOperator.
+        kernel: number of its rKernel in the program.
+        slots: start of each buffer of the rKernel.
     """
 
     name: str
@@ -55,7 +54,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """rTasks ``first .. first + count - 1`` of an rOperator, one after the other."""
+    """Run rTasks ``first .. first + count - 1`` of an rOperator sequentially."""
 
     operator: int
     first: int
@@ -64,7 +63,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class BarrierRecord:
-    """Wait until each vEU of the pairs has completed so many rTasks of this launch."""
+    """Wait until each vEU of (vEU, steps) pairs has completed ``steps`` rTasks of this launch."""
 
     waits: tuple[tuple[int, int], ...]
 
@@ -74,13 +73,13 @@ Record = RunRecord | BarrierRecord
 
 @dataclass(frozen=True)
 class Launch:
-    """What all vEUs do between the host's call and its return: their records, in order."""
+    """The records of all vEUs, in order, between the host's call and its return."""
 
     veus: tuple[tuple[Record, ...], ...]
 
     @cached_property
     def totals(self) -> tuple[int, ...]:
-        """Return how many rTasks each vEU completes."""
+        """Return the number of rTasks that each vEU completes."""
         return tuple(
             sum(record.count for record in veu if isinstance(record, RunRecord))
             for veu in self.veus
@@ -88,20 +87,20 @@ class Launch:
 
     @property
     def num_records(self) -> int:
-        """Return how many records all vEUs have together."""
+        """Return the number of records of all vEUs."""
         return sum(map(len, self.veus))
 
     @property
     def busy_veus(self) -> int:
-        """VEUs up to the last that has anything to do, at least one: later ones need not run.
+        """Number of vEUs up to the last with any record, at least 1; later vEUs need not run.
 
-        Programs of a few short rTasks often leave all but one idle.
+        Programs of a few short rTasks often leave all vEUs except the first idle.
         """
         return max((number for number, records in enumerate(self.veus, 1) if records), default=1)
 
     @cached_property
     def awaited(self) -> tuple[frozenset[int], ...]:
-        """Return for each vEU the numbers of completed rTasks that others wait for."""
+        """Return for each vEU the step counts that barriers of other vEUs wait for."""
         found: list[set[int]] = [set() for _ in self.veus]
         for record in self.records():
             if isinstance(record, BarrierRecord):
@@ -110,19 +109,19 @@ class Launch:
         return tuple(map(frozenset, found))
 
     def records(self) -> Iterator[Record]:
-        """Yield the records of all vEUs, vEU after vEU."""
+        """Yield the records of all vEUs, in vEU order."""
         for records in self.veus:
             yield from records
 
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled program: launches that follow each other, each complete before the next begins.
+    """A compiled program: launches in sequence, each complete before the next begins.
 
     Attributes:
         kernels: the rKernels by number.
-        operators: the rOperators in an order in which they could run one after the other.
-        launches: usually one; one for each rOperator where programs are launched like that.
+        operators: the rOperators in a valid sequential order.
+        launches: usually one; one for each rOperator in programs without a persistent kernel.
     """
 
     kernels: tuple[KernelSymbol, ...]
@@ -131,12 +130,12 @@ class Program:
 
     @property
     def num_veus(self) -> int:
-        """Return how many vEUs every launch has."""
+        """Return the number of vEUs of every launch."""
         return len(self.launches[0].veus)
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
-        """Return the distinct pointers of all rOperators, in their order."""
+        """Return the distinct slots of all rOperators, in order of first use."""
         return tuple(dict.fromkeys(slot for operator in self.operators for slot in operator.slots))
 
     def kernel_of(self, record: RunRecord) -> KernelSymbol:

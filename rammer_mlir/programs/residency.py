@@ -1,8 +1,8 @@
-"""Whether all blocks of a persistent kernel are on the device at once.
+"""Residency check: all blocks of a persistent kernel must be on the device at once.
 
-Blocks wait for each other, so one that has to queue for a multiprocessor would be waited for in
-vain. The launch checks this against the device it finds; compiling checks it against the usual
-board of the chip, and says how many vEUs would fit.
+Blocks wait for each other, so a block that queues for a multiprocessor would cause a deadlock. The
+launch checks residency for the actual device; compilation checks it for the usual board of the
+chip, and reports how many vEUs would fit.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from rammer_mlir.errors import TargetError
 
 @dataclass(frozen=True)
 class Multiprocessors:
-    """What a device has: multiprocessors, and the resources of each.
+    """The multiprocessors of a device, and the resources of each.
 
     Attributes:
         count: multiprocessors (compute units).
-        threads: most resident threads of one.
-        registers: 32-bit registers of one.
-        shared_bytes: shared memory of one.
+        threads: most resident threads per multiprocessor.
+        registers: 32-bit registers per multiprocessor.
+        shared_bytes: shared memory per multiprocessor.
         warp: threads that execute together.
-        register_unit: registers are given to a warp in units of this many.
+        register_unit: granularity of a warp's register allocation.
     """
 
     count: int
@@ -35,7 +35,7 @@ class Multiprocessors:
 
 @dataclass(frozen=True)
 class KernelResources:
-    """What a kernel takes of a multiprocessor, as the assembler reports it.
+    """Resources that a kernel uses, as the assembler reports them.
 
     Registers are per thread, shared memory is per block; stack and spills are bytes per thread.
     """
@@ -49,7 +49,7 @@ class KernelResources:
 
 @dataclass(frozen=True)
 class BlockNeeds:
-    """What a block takes: threads, registers of each thread, bytes of shared memory."""
+    """Resources of a block: threads, registers per thread, bytes of shared memory."""
 
     threads: int
     registers: int
@@ -57,7 +57,7 @@ class BlockNeeds:
 
 
 def resident_blocks(device: Multiprocessors, block: BlockNeeds) -> int:
-    """Return how many blocks are resident on the whole device at once."""
+    """Return the number of blocks that are resident on the whole device at once."""
     unit = device.register_unit
     per_warp = -(-block.registers * device.warp // unit) * unit
     warps = -(-block.threads // device.warp)
@@ -73,16 +73,16 @@ def check_residency(name: str, num_veus: int, device: Multiprocessors, block: Bl
     """Refuse a program whose blocks cannot all be resident.
 
     Raises:
-        TargetError: saying how many vEUs can be.
+        TargetError: with the greatest possible number of vEUs.
     """
     require_resident(name, num_veus, resident_blocks(device, block), block)
 
 
 def require_resident(name: str, num_veus: int, most: int, block: BlockNeeds) -> None:
-    """Refuse a program of more vEUs than blocks are resident at once.
+    """Refuse a program with more vEUs than resident blocks.
 
     Raises:
-        TargetError: naming the need and the limit.
+        TargetError: with the required and the possible number of vEUs.
     """
     if num_veus > most:
         advice = "compile for fewer vEUs (--veus)" if most else "compile for another chip"

@@ -21,13 +21,13 @@ class TensorSpec:
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
     def __str__(self) -> str:
-        """Return how a model's description names it."""
+        """Return the description for messages."""
         return f"'{self.name}' {'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}"
 
 
 @dataclass(frozen=True)
 class Signature:
-    """What a compiled model takes and returns, in the model's own order."""
+    """Inputs and outputs of a compiled model, in the model's order."""
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]

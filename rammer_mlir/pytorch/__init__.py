@@ -1,6 +1,6 @@
-"""PyTorch: modules compiled to callables on tensors, and the back end ``rammer`` of torch.compile.
+"""PyTorch: modules compiled to callables on tensors, and the ``rammer`` backend of torch.compile.
 
-torch finds the back end by itself where this package is installed.
+torch finds the backend by its entry point if this package is installed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The back end ``rammer`` of ``torch.compile``.
+"""The ``rammer`` backend of ``torch.compile``.
 
-torch finds it by its entry point, ``torch_dynamo_backends``. torch cuts a function into graphs;
-each is compiled when it first runs, once for each shape of its inputs, with parameters and buffers
-as constants. A graph that cannot be compiled runs as torch would run it, after one warning.
+torch finds it by its entry point, ``torch_dynamo_backends``. torch divides a function into graphs;
+each is compiled at its first run, once for each combination of input shapes, with parameters and
+buffers as constants. A graph that cannot be compiled is run by torch, after one warning.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _Signature = tuple[object, ...]
 
 
 def rammer(graph: Any, example_inputs: Sequence[Any], **given: Any) -> Callable[..., Any]:
-    """Return what runs a graph that torch found in a function.
+    """Return a callable that runs a graph of a function.
 
     Args:
         graph: a ``torch.fx.GraphModule``.
         example_inputs: its inputs, some of which are parameters and buffers.
-        given: ``options=`` of ``torch.compile``: those of ``rammer_mlir.compile``,
-            ``specializations`` (how many shapes are kept in memory) and ``strict`` (refuse what
-            cannot be compiled, instead of running it by torch).
+        given: ``options=`` of ``torch.compile``: options of ``rammer_mlir.compile``,
+            ``specializations`` (greatest number of shapes in memory) and ``strict`` (raise an error
+            for a graph that cannot be compiled, instead of running it by torch).
 
     Raises:
-        OptionError: if there is no such option.
+        OptionError: if an option is unknown.
     """
     options = {**given, **(given.get("options") or {})}
     options.pop("options", None)
@@ -48,7 +48,7 @@ def rammer(graph: Any, example_inputs: Sequence[Any], **given: Any) -> Callable[
 
 
 def _check(options: dict[str, Any]) -> None:
-    """Refuse unknown options before anything is compiled, whatever the graph."""
+    """Refuse unknown options early, independent of the graph."""
     from rammer_mlir.compiler.options import check_options
 
     outer = ("target", "executor", "emulate", "check", "device", "cache")
@@ -57,7 +57,7 @@ def _check(options: dict[str, Any]) -> None:
 
 
 class _CompiledGraph:
-    """Runs a graph: compiled, or by torch where that is not possible."""
+    """Runs a graph as compiled code, or by torch if that is impossible."""
 
     def __init__(self, graph: Any, options: dict[str, Any], kept: int, *, strict: bool) -> None:
         self._graph, self._options, self._kept, self._strict = graph, options, kept, strict
@@ -78,7 +78,7 @@ class _CompiledGraph:
         return self._graph(*args) if found is None else found(args)
 
     def _specialization(self, args: Sequence[Any]) -> _Specialization | None:
-        """Return what runs these inputs; None if torch has to."""
+        """Return the specialization for these inputs; None if torch must run the graph."""
         if self._inputs is None:
             self._inputs = [at for at, value in enumerate(args) if not _is_weight(value)]
         key = tuple([_signature_of(args[at]) for at in self._inputs])
@@ -94,7 +94,7 @@ class _CompiledGraph:
                 self._models[key] = None
                 self._tell(str(error))
             while len(self._models) > self._kept:
-                self._models.popitem(last=False)  # its threads end with its last run
+                self._models.popitem(last=False)  # do not close: a run may still use it
         self._models.move_to_end(key)
         return self._models[key]
 
@@ -115,7 +115,7 @@ class _CompiledGraph:
 
 
 def _signature_of(value: Any) -> object:
-    """Return what a specialisation is made for: shape, type and device, or a number itself."""
+    """Return the specialization key of an input: shape, dtype and device, or a number's value."""
     if isinstance(value, pytorch().Tensor):
         return (tuple(value.shape), value.dtype, value.device.type)
     return (type(value).__name__, value)
@@ -130,9 +130,9 @@ def _is_weight(value: object) -> bool:
 
 
 def _state(value: Any) -> object:
-    """Return what changes where somebody writes to a tensor, or gives it other memory.
+    """Return a state that changes when a tensor is written or gets other memory.
 
-    Inference tensors do not tell of writes.
+    Inference tensors do not count writes.
     """
     return value.data_ptr(), None if value.is_inference() else value._version
 
@@ -142,14 +142,14 @@ class _Specialization:
 
     def __init__(self, model: TorchModel, weights: Sequence[tuple[int, Any]], tensors: list[int]):
         self._model, self._tensors = model, tensors
-        # The tensors stay alive, so that nothing else gets their memory.
+        # Keep the tensors alive, so that their addresses are not reused.
         self._weights = [(at, value, _state(value)) for at, value in weights]
 
     def __call__(self, args: Sequence[Any]) -> Any:
         return self._model(*[args[at] for at in self._tensors])
 
     def is_current(self, args: Sequence[Any]) -> bool:
-        """Whether the weights are those that were compiled."""
+        """Whether the weights still have the compiled values."""
         return all(_state(args[at]) == state for at, _, state in self._weights)
 
 
@@ -166,7 +166,7 @@ def _specialized(graph: Any, args: Sequence[Any], options: dict[str, Any]) -> _S
 
 
 class _Frozen:
-    """Makes a module of a graph whose weights and numbers are its own."""
+    """Builds a module from a graph, with weights and numbers as attributes."""
 
     def __init__(self, graph: Any, args: Sequence[Any], inputs: Sequence[int]) -> None:
         torch = pytorch()

@@ -1,4 +1,4 @@
-"""A compiled module as a callable that takes and returns tensors."""
+"""A compiled module as a callable on tensors."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from rammer_mlir.runtime.compiled import RunnableModel
 def compile(
     model: TorchModule, inputs: object = None, dynamic_shapes: object = None, **options: Any
 ) -> TorchModel:
-    """Compile a module of PyTorch to a callable with the module's own arguments and results.
+    """Compile a PyTorch module to a callable with the module's arguments and results.
 
     Args:
-        model: a ``torch.nn.Module`` in evaluation mode, or a ``torch.export.ExportedProgram``; it
-            stays as it is. Its weights are read now, and of a model with open dimensions again
-            whenever a specialisation is compiled.
-        inputs: of a module, example inputs: a tuple of positional arguments, or a dict of named
-            ones.
-        dynamic_shapes: which dimensions stay open, as ``torch.export.export`` takes them.
-        options: of ``rammer_mlir.compile``.
+        model: a ``torch.nn.Module`` in evaluation mode, or a ``torch.export.ExportedProgram``; not
+            modified. Its weights are read now, and for a model with open dimensions again at each
+            compilation of a specialization.
+        inputs: example inputs of a module: a tuple of positional arguments, or a dict of named
+            arguments.
+        dynamic_shapes: open dimensions, as in ``torch.export.export``.
+        options: options of ``rammer_mlir.compile``.
 
     Raises:
         RammerError: as ``rammer_mlir.compile`` does.
@@ -42,18 +42,18 @@ def compile(
 class TorchModel:
     """A compiled module.
 
-    Calling it computes on tensors of the CPU, without gradients. Inputs that are dense in
-    row-major order are read where they are; results are in memory of their own.
+    Calls compute on CPU tensors, without gradients. Dense row-major inputs are read in place;
+    results are in new memory.
     """
 
     def __init__(self, model: RunnableModel, interface: Interface) -> None:
-        """Wrap a compiled model that takes and returns arrays by name."""
+        """Wrap a compiled model on named arrays."""
         self._model, self._interface = model, interface
         self._names: tuple[str, ...] = tuple(next(iter(self._keywords(interface.in_spec)), ()))
 
     @property
     def model(self) -> RunnableModel:
-        """What runs: it takes and returns NumPy arrays by name."""
+        """The underlying model, which takes and returns NumPy arrays by name."""
         return self._model
 
     def __repr__(self) -> str:
@@ -66,7 +66,7 @@ class TorchModel:
             Tensors in the structure that the module returns.
 
         Raises:
-            InputError: if the arguments do not fit.
+            InputError: if the arguments do not match the example inputs' structure.
             RammerError: as the model's ``run`` does.
         """
         return self.restored(self._model.run(self.feeds(args, kwargs)))
@@ -75,8 +75,8 @@ class TorchModel:
         """Return arrays by name for arguments of the module.
 
         Raises:
-            InputError: if their structure, or a constant, is not that of the example inputs.
-            ShapeError: if a size is outside of the range that the program is right for.
+            InputError: if their structure, or a constant, differs from the example inputs.
+            ShapeError: if a size is outside of the range that the program is valid for.
         """
         pytree = pytorch().utils._pytree
         ordered = {name: kwargs[name] for name in self._names if name in kwargs}
@@ -101,7 +101,7 @@ class TorchModel:
         return feeds
 
     def restored(self, outputs: Mapping[str, Any]) -> Any:
-        """Return tensors in the structure that the module returns, for arrays by name."""
+        """Return tensors in the structure of the module's result, for arrays by name."""
         leaves = [
             leaf.value if isinstance(leaf, Constant) else tensor_of(outputs[leaf])
             for leaf in self._interface.outputs
@@ -109,11 +109,11 @@ class TorchModel:
         return pytorch().utils._pytree.tree_unflatten(leaves, self._interface.out_spec)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the model; ``rammer_mlir.load`` gives what takes and returns arrays by name."""
+        """Save the model; ``rammer_mlir.load`` returns the model on named arrays."""
         self._model.save(path)
 
     def close(self) -> None:
-        """End the threads; it cannot run any more."""
+        """End the threads; the model cannot run afterwards."""
         self._model.close()
 
     def __enter__(self) -> Self:
@@ -143,13 +143,13 @@ class TorchModel:
 
     @staticmethod
     def _keywords(spec: Any) -> list[list[str]]:
-        """Return the names of the named arguments, in the order of the structure."""
+        """Return the names of the keyword arguments, in the order of the structure."""
         children = spec.children() if callable(getattr(spec, "children", None)) else []
         return [list(children[1].context)] if len(children) == 2 else []
 
 
 def _shown(spec: Any) -> str:
-    """Return a structure in words: ``((*,), {'mask': *})``."""
+    """Format a structure: ``((*,), {'mask': *})``."""
     pytree = pytorch().utils._pytree
     marks = pytree.tree_unflatten(["*"] * spec.num_leaves, spec)
     return str(marks).replace("'*'", "*")

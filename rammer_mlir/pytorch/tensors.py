@@ -1,4 +1,4 @@
-"""Tensors of torch as NumPy arrays and back, in the same memory."""
+"""Conversion between torch tensors and NumPy arrays that share memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rammer_mlir.frontends.pytorch.package import pytorch
 from rammer_mlir.support.packages import narrow_floats
 
 _PROCESSOR = "cpu"
-"""How torch names the device whose memory NumPy reads."""
+"""torch's name of the device whose memory NumPy can access."""
 
 _NARROW = {
     "bfloat16": "uint16",
@@ -21,13 +21,13 @@ _NARROW = {
     "float8_e5m2": "uint8",
     "float8_e5m2fnuz": "uint8",
 }
-"""Types that NumPy has from ml_dtypes, and how they are passed on: torch cannot tell NumPy."""
+"""Types of ml_dtypes and the integer types through which they are exchanged with torch."""
 
 
 def array_of(name: str, value: object) -> Any:
-    """Return a tensor as an array: in its memory, if that is the processor's and row-major.
+    """Return a tensor as an array, in place if it is row-major in CPU memory.
 
-    Numbers and arrays are returned as arrays.
+    Numbers and arrays are converted to arrays.
 
     Raises:
         InputError: if the tensor is on another device, or has no dense form.
@@ -51,7 +51,7 @@ def array_of(name: str, value: object) -> Any:
 
 
 def tensor_of(array: NDArray[np.generic]) -> Any:
-    """Return an array as a tensor in the same memory."""
+    """Return an array as a tensor on the same memory."""
     torch = pytorch()
     found = np.asarray(array)
     kind = found.dtype.name

@@ -1,4 +1,4 @@
-"""ZIP archives whose members are stored as they are, each at a multiple of 64 bytes."""
+"""ZIP archives of uncompressed members, each aligned to 64 bytes."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ from numpy.typing import NDArray
 from rammer_mlir.support.aligned import ALIGNMENT, aligned_bytes
 
 _LOCAL_HEADER, _END_RECORD, _END = 30, 22, b"PK\5\6"
-"""Sizes of records of ZIP archives, and how the last one begins; without a comment it is last."""
+"""Sizes of ZIP records, and the signature of the end record, which is last without a comment."""
 
 _LENGTHS = 26
-"""Where a local header has the lengths of the member's name and extra fields."""
+"""Offset of the lengths of name and extra fields in a local header."""
 
 _LARGE, _LARGE_FIELD = 1 << 31, 20
-"""Bytes from which a member gets a ZIP64 field, and that field's size."""
+"""Member size in bytes from which a ZIP64 field is written, and the size of that field."""
 
 _PADDING_FIELD = 0xD935
-"""Identifies an extra field that only aligns what follows (as Android's zipalign uses it)."""
+"""ID of an extra field that only aligns the following data (as used by Android's zipalign)."""
 
 _WORTH_MAPPING = 1 << 20
-"""Bytes up to which a member is read: that takes no longer, and nobody can change it then."""
+"""Members up to this size are read: reading is as fast as mapping, and safe from later changes."""
 
 
 Pieces = Sequence[bytes | memoryview]
-"""A member's content, one piece after the other."""
+"""A member's content, as pieces to concatenate."""
 
 
 def size_of(pieces: Pieces) -> int:
-    """Return the bytes of all pieces."""
+    """Return the total bytes of all pieces."""
     return sum(memoryview(piece).nbytes for piece in pieces)
 
 
 def add_member(archive: zipfile.ZipFile, file: IO[bytes], name: str, pieces: Pieces) -> None:
-    """Add a member whose data begins at a multiple of the alignment."""
+    """Add a member whose data is aligned."""
     entry = zipfile.ZipInfo(name)
     is_large = size_of(pieces) >= _LARGE
+    # The extra fields are 4 bytes of padding header, and the ZIP64 field if needed.
     fixed = file.tell() + _LOCAL_HEADER + len(name) + 4 + is_large * _LARGE_FIELD
     padding = -fixed % ALIGNMENT
     entry.extra = struct.pack("<HH", _PADDING_FIELD, padding) + bytes(padding)
@@ -52,7 +53,7 @@ def add_member(archive: zipfile.ZipFile, file: IO[bytes], name: str, pieces: Pie
 
 
 def is_as_written(archive: zipfile.ZipFile, file: IO[bytes]) -> bool:
-    """Whether nothing is in front of the archive or after it, and every member is stored."""
+    """Whether the file contains only the archive, and every member is stored uncompressed."""
     file.seek(-_END_RECORD, os.SEEK_END)
     if not file.read().startswith(_END) or archive.comment:
         return False
@@ -66,19 +67,20 @@ def is_as_written(archive: zipfile.ZipFile, file: IO[bytes]) -> bool:
 def map_member(
     archive: zipfile.ZipFile, file: IO[bytes], name: str, *, mapped: bool
 ) -> NDArray[np.uint8]:
-    """Return a stored member's bytes, which begin at a multiple of the alignment.
+    """Return the bytes of a stored member, aligned in memory.
 
     Args:
-        archive: in ``file``.
+        archive: the archive in ``file``.
         file: the open file.
-        name: the member's.
-        mapped: map large members into memory; whoever changes the file then changes the bytes.
+        name: name of the member.
+        mapped: memory-map large members; later changes of the file then change the bytes.
 
     Raises:
-        BadZipFile: if the bytes that were read are not those that were written.
+        BadZipFile: if the CRC of bytes that were read is wrong.
     """
     entry = archive.getinfo(name)
     start = _first_byte(file, entry)
+    # Files of other writers may be unaligned; such members are copied.
     if mapped and entry.file_size > _WORTH_MAPPING and start % ALIGNMENT == 0:
         return np.memmap(file, np.uint8, "r", start, (entry.file_size,))
     memory = aligned_bytes(entry.file_size)
@@ -91,7 +93,10 @@ def map_member(
 
 
 def _first_byte(file: IO[bytes], entry: zipfile.ZipInfo) -> int:
-    """Return where a member's data begins: a local header's fields are not those at the end."""
+    """Return the offset of a member's data, from its local header.
+
+    The central directory does not have the length of the local header's extra fields.
+    """
     file.seek(entry.header_offset + _LENGTHS)
     name_length, extra_length = struct.unpack("<HH", file.read(4))
     return entry.header_offset + _LOCAL_HEADER + name_length + extra_length

@@ -2,8 +2,8 @@
 
 The file is a ZIP archive of uncompressed members: ``manifest.json``, the code (``code.so`` for a
 CPU; ``code.cubin``, ``code.ptx`` or ``code.hsaco`` for a GPU), the schedule, and ``constants.bin``.
-Each begins at a multiple of 64 bytes: large constants are mapped, not read. The manifest's seal is
-over all of them.
+Each is aligned to 64 bytes, so that large constants can be memory-mapped. The manifest's seal
+covers all members.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ from rammer_mlir.support.atomic_file import open_atomically
 FORMAT, VERSION = "rammer-mlir", 5
 
 FALLBACK_VERSION = 8
-"""Format version of a file of one program that has the host's beside it."""
+"""Format version of a file of one program with its fallback for the host."""
 
 Image = CpuImage | GpuImage
 
 _MANIFEST, CONSTANTS = "manifest.json", "constants.bin"
 
 _FALLBACK = "fallback"
-"""The entry of a program's manifest for the host's program that takes its place."""
+"""Manifest entry of a program's fallback."""
 
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, LookupError, ValueError, TypeError, AttributeError, EOFError,
     NotImplementedError, RuntimeError, struct.error,
 )  # fmt: skip
-"""What reading a file that is not a whole artifact can raise."""
+"""Exceptions that reading a damaged file can raise."""
 
 
 @dataclass(frozen=True)
 class _CodeKind:
-    """How programs with one kind of code are read.
+    """Readers of programs with one kind of code.
 
     Attributes:
-        check: raises ``ArtifactError`` if this machine is not the manifest's.
-        read: makes the image from the members.
+        check: raises ``ArtifactError`` if this machine does not match the manifest.
+        read: constructs the image from the members.
     """
 
     check: Callable[[Path, Mapping[str, Any]], None]
@@ -70,18 +70,18 @@ class _CodeKind:
 _CPU = _CodeKind(cpu_parts.check_machine, cpu_parts.read_image)
 _GPU = _CodeKind(gpu_parts.check_machine, gpu_parts.read_image)
 _CODE_KINDS = {"so": _CPU, "cubin": _GPU, "ptx": _GPU, "hsaco": _GPU}
-"""By the last part of the code member's name."""
+"""Readers by the suffix of the code member's name."""
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """What a file holds.
+    """Content of a file.
 
     Attributes:
         image: the program's data.
-        code: what a processor executes.
-        stats: what the compiler measured.
-        fallback: the same model without code from elsewhere, where the file has that.
+        code: executable code.
+        stats: compiler statistics.
+        fallback: the same model without external code; None if the file has none.
     """
 
     image: Image
@@ -91,7 +91,7 @@ class Artifact:
 
 
 def write_artifact(path: Path, artifact: Artifact, sign: Signer | None = None) -> None:
-    """Write a compiled program, with a signature if something signs it.
+    """Write a compiled program, signed if ``sign`` is given.
 
     Raises:
         ArtifactError: if the file cannot be written.
@@ -101,7 +101,7 @@ def write_artifact(path: Path, artifact: Artifact, sign: Signer | None = None) -
 
 
 def split_artifact(artifact: Artifact) -> tuple[bytes, tuple[memoryview, ...]]:
-    """Return what the file of a compiled program would hold, but for weights; and these."""
+    """Return the content of the artifact without weights, and the weights."""
     manifest, members = _whole(artifact)
     weights = members.pop(CONSTANTS)
     file = io.BytesIO()
@@ -110,10 +110,10 @@ def split_artifact(artifact: Artifact) -> tuple[bytes, tuple[memoryview, ...]]:
 
 
 def read_split(path: Path, content: bytes, weights: Bytes) -> Artifact:
-    """Return the program that ``split_artifact`` divided; messages name the path.
+    """Return the program from the result of ``split_artifact``; ``path`` names it in messages.
 
     Raises:
-        ArtifactError: if the content is not what was written, or made for another machine.
+        ArtifactError: if the content is corrupt, or compiled for another machine.
     """
     with _problems_named(path), zipfile.ZipFile(io.BytesIO(content)) as file:
         _check_members(path, file, io.BytesIO(content))
@@ -136,12 +136,12 @@ def _whole(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
 def entry_of(
     artifact: Artifact, folder: str, weights: Weights
 ) -> tuple[dict[str, Any], dict[str, Pieces]]:
-    """Return the manifest's entry for a program among others, and its members.
+    """Return the manifest entry of a program among several, and its members.
 
     Args:
         artifact: the program.
-        folder: how the names of its members begin.
-        weights: of all programs, to which its own are added.
+        folder: prefix of the names of its members.
+        weights: weights of all programs, to which those of this program are added.
     """
     manifest, own = _described(artifact)
     members = {f"{folder}{name}": pieces for name, pieces in own.items()}
@@ -153,7 +153,7 @@ def entry_of(
 
 
 def _described(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
-    """Return the manifest's entries for a program, and its members but for the constants."""
+    """Return the manifest entries of a program, and its members except the constants."""
     image = artifact.image
     if isinstance(image, CpuImage):
         kind, parts = "so", cpu_parts.write_image(image)
@@ -170,7 +170,7 @@ def write_members(
     members: Mapping[str, Pieces],
     sign: Signer | None = None,
 ) -> None:
-    """Write a file of these members, with a sealed manifest, and a signature if something signs.
+    """Write a file of these members with a sealed manifest, signed if ``sign`` is given.
 
     Raises:
         ArtifactError: if the file cannot be written.
@@ -183,7 +183,7 @@ def write_members(
 
 
 def _sealed(manifest: Mapping[str, Any], members: Mapping[str, Pieces]) -> dict[str, Pieces]:
-    """Return all members: the manifest with its seal, and the others."""
+    """Return all members, with the seal in the manifest."""
     contents = (_content(name, pieces) for name, pieces in members.items())
     sealed = {**manifest, SEAL: seal_of(manifest, contents)}
     return {_MANIFEST: (json.dumps(sealed, indent=1).encode(),), **members}
@@ -207,22 +207,21 @@ def read_artifact(path: Path, *, mapped: bool = True) -> Artifact:
 
     Args:
         path: the file.
-        mapped: map large constants into memory; they are read if not.
+        mapped: memory-map large constants instead of reading them.
 
     Raises:
-        ArtifactError: if the file is missing, foreign, corrupt, of another version, made for a
-            machine that this is not, or not what was written.
+        ArtifactError: if the file is missing, not an artifact, corrupt, changed, of another
+            version, or compiled for another machine.
     """
     with open_archive(path, mapped=mapped) as archive:
         return read_program(archive)
 
 
 def read_program(archive: Archive) -> Artifact:
-    """Read a file of one program.
+    """Read a file of a single program.
 
     Raises:
-        ArtifactError: if it is of another version, made for a machine that this is not, or not
-            what was written.
+        ArtifactError: if the file is of another version, changed, or compiled for another machine.
     """
     has_fallback = archive.manifest["version"] == FALLBACK_VERSION
     archive.require_version(FALLBACK_VERSION if has_fallback else VERSION)
@@ -237,34 +236,36 @@ def read_program(archive: Archive) -> Artifact:
 def open_archive(
     path: Path, *, mapped: bool = True, verify: Verifier | None = None
 ) -> Generator[Archive]:
-    """Open an artifact of any version; an error while it is read says that the file is damaged.
+    """Open an artifact of any version; errors during reading report a damaged file.
 
     Args:
         path: the file.
-        mapped: map large constants into memory; they are read if not, or if a signature is checked.
+        mapped: memory-map large constants instead of reading them; ignored with ``verify``.
         verify: checks the signature.
 
     Raises:
-        ArtifactError: if the file is missing, foreign or corrupt, or not signed as it has to be.
+        ArtifactError: if the file is missing, not an artifact, corrupt, or lacks the expected
+            signature.
     """
     with _problems_named(path), _opened(path, whole=verify is not None) as file:
         with zipfile.ZipFile(file) as archive:
             _check_members(path, archive, file)
             if verify is not None:
                 _check_signature(path, archive, verify)
+            # A mapped file could change after its signature was verified.
             is_mapped = mapped and verify is None
             constants = partial(map_member, archive, file, CONSTANTS, mapped=is_mapped)
             yield Archive(path, archive, _checked_manifest(path, archive), constants)
 
 
 def _opened(path: Path, *, whole: bool) -> IO[bytes]:
-    """Open a file; ``whole`` reads it once, so that nobody changes it after it was checked."""
+    """Open a file; ``whole`` reads it into memory, so it cannot change after the check."""
     return io.BytesIO(path.read_bytes()) if whole else path.open("rb")
 
 
 @contextmanager
 def _problems_named(path: Path) -> Generator[None]:
-    """Say of an error while an artifact is read that the file is damaged."""
+    """Turn errors of reading an artifact into a message that the file is damaged."""
     try:
         yield
     except OSError as error:
@@ -277,7 +278,7 @@ def _problems_named(path: Path) -> Generator[None]:
 
 
 def _check_members(path: Path, archive: zipfile.ZipFile, file: IO[bytes]) -> None:
-    """Refuse a file with other content than its members as they were written."""
+    """Refuse a file with content other than its members, or with a damaged member."""
     if not is_as_written(archive, file):
         raise ArtifactError(_changed(path))
     damaged = archive.testzip()
@@ -293,7 +294,7 @@ def _check_signature(path: Path, archive: zipfile.ZipFile, verify: Verifier) -> 
 
 @dataclass(frozen=True)
 class Archive:
-    """An artifact that is open for reading; ``constants`` returns those of all its programs."""
+    """An artifact open for reading; ``constants`` returns the weights of all its programs."""
 
     path: Path
     file: zipfile.ZipFile
@@ -309,11 +310,11 @@ class Archive:
             )
 
     def check_machine(self, manifest: Mapping[str, Any]) -> None:
-        """Refuse a program that this machine does not run."""
+        """Refuse a program that this machine cannot run."""
         _CODE_KINDS[manifest["code"]].check(self.path, manifest)
 
     def check_seal(self) -> None:
-        """Refuse a file that is not what was written."""
+        """Refuse a file that was changed after it was written."""
         aside = (_MANIFEST, SIGNATURE)
         others = (entry for entry in self.file.infolist() if entry.filename not in aside)
         contents = (Content(entry.filename, entry.file_size, entry.CRC) for entry in others)
@@ -323,7 +324,7 @@ class Archive:
     def program(
         self, manifest: Mapping[str, Any], constants: Constants, folder: str = ""
     ) -> Artifact:
-        """Read the program whose members' names begin with ``folder``."""
+        """Read the program whose member names begin with ``folder``."""
 
         def read(name: str) -> bytes:
             return self.file.read(folder + name)
@@ -332,10 +333,10 @@ class Archive:
         return Artifact(image, read(f"code.{manifest['code']}"), dict(manifest["stats"]))
 
     def entry(self, entry: Mapping[str, Any], blob: Bytes) -> Artifact:
-        """Read a program among others, with the host's that takes its place if it has one.
+        """Read a program among several, with its fallback if there is one.
 
         Args:
-            entry: of the manifest, as ``entry_of`` makes it.
+            entry: the manifest entry, as returned by ``entry_of``.
             blob: the weights of all programs.
         """
         parts = tuple(blob[start : start + size] for start, size in entry["constants"])
@@ -343,6 +344,7 @@ class Archive:
         if _FALLBACK not in entry:
             return found
         fallback = self.entry(entry[_FALLBACK], blob)
+        # A fallback from another model would pass every other check.
         if fallback.image.signature != found.image.signature:
             raise ArtifactError(_changed(self.path))
         return replace(found, fallback=fallback)

@@ -1,4 +1,4 @@
-"""What the artifacts of all targets are made of."""
+"""Common parts of artifacts for all targets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rammer_mlir.support.packages import narrow_floats
 
 @dataclass(frozen=True)
 class Parts:
-    """A program as it is written: entries of the manifest, and members by name."""
+    """A program to write: manifest entries, and members by name."""
 
     manifest: Mapping[str, Any]
     members: Mapping[str, bytes]
@@ -23,7 +23,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Members:
-    """A program as it is read: the manifest, how to read a member, and the constants."""
+    """A program to read: the manifest, a reader of members, and the constants."""
 
     manifest: Mapping[str, Any]
     read: Callable[[str], bytes]
@@ -31,7 +31,7 @@ class Members:
 
 
 def write_signature(signature: Signature) -> dict[str, Any]:
-    """Return the manifest's entries for inputs and outputs."""
+    """Return the manifest entries of inputs and outputs."""
 
     def specs(tensors: Sequence[TensorSpec]) -> list[dict[str, Any]]:
         return [{"name": t.name, "shape": t.shape, "dtype": str(t.dtype)} for t in tensors]
@@ -51,7 +51,7 @@ def read_signature(manifest: Mapping[str, Any]) -> Signature:
 
 
 def read_dtype(name: str) -> np.dtype[np.generic]:
-    """Return the element type of a name."""
+    """Return the dtype of a name, including the narrow types of ml_dtypes."""
     try:
         return np.dtype(name)
     except TypeError:

@@ -1,4 +1,4 @@
-"""What every compiled model offers, whatever device runs it."""
+"""Interface of compiled models, independent of the device."""
 
 from __future__ import annotations
 
@@ -24,50 +24,50 @@ from rammer_mlir.support.paths import path_of
 Array = NDArray[np.generic]
 
 REPLACED = "replaced"
-"""Entry of the statistics: modules that the host's rKernels replace here, and why, by name."""
+"""Statistics entry: modules replaced by the host's rKernels, with the reason, by name."""
 
 
 class RunnableModel(ABC):
-    """Calls on arrays, and the life of a model's resources.
+    """Calls on arrays, and lifetime of a model's resources.
 
-    A model that ``rammer_mlir.load`` returned can be pickled and copied: by the path of its file,
-    which has to be there, unchanged, where it is unpickled. So a pickle is small, and processes
-    share the file's weights. The copy is as the file is: it is not pinned, has the file's
-    specialisations, and opens the same device.
+    A model that ``rammer_mlir.load`` returned can be pickled and copied: the pickle contains only
+    the path of the file, which must exist unchanged when the pickle is loaded. Pickles are
+    therefore small, and processes share the file's weights. The copy has the state of the file:
+    threads are not pinned, specializations are those of the file, and the device is the same.
     """
 
     reload: Callable[[], RunnableModel] | None = None
-    """Loads the model from its file again; None where it does not come from one."""
+    """Loads the model from its file again; None if the model was not loaded from a file."""
 
     @property
     @abstractmethod
     def target(self) -> str:
-        """What it is compiled for: ``cpu``, ``nvvm:sm_90``."""
+        """Target that the model is compiled for, for example ``cpu`` or ``nvvm:sm_90``."""
 
     @property
     @abstractmethod
     def num_veus(self) -> int:
-        """VEUs that run the program: threads of a CPU, resident blocks of a GPU."""
+        """Number of vEUs that run the program: threads of a CPU, resident blocks of a GPU."""
 
     @property
     @abstractmethod
     def policy(self) -> str | None:
-        """Name of the policy that scheduled the program; None if that is not known."""
+        """Name of the policy that scheduled the program; None if unknown."""
 
     @property
     @abstractmethod
     def signature(self) -> Signature | OpenSignature:
-        """Names, shapes and types of inputs and outputs."""
+        """Names, shapes and dtypes of inputs and outputs."""
 
     @property
     @abstractmethod
     def summary(self) -> str:
-        """The schedule in words."""
+        """The schedule as text for users."""
 
     @property
     @abstractmethod
     def stats(self) -> dict[str, Any]:
-        """What the compiler measured: seconds by stage, and more."""
+        """Compiler statistics: seconds by stage, and more."""
 
     @property
     @abstractmethod
@@ -84,10 +84,10 @@ class RunnableModel(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give threads or memory back; the model cannot run any more."""
+        """Release threads or memory; the model cannot run afterwards."""
 
     def __call__(self, *arrays: Any) -> Any:
-        """Run on arrays in the signature's order; return one array, or a tuple of several."""
+        """Run on arrays in the signature's order; return an array, or a tuple of several."""
         outputs = self.run(by_position(self.input_names, arrays))
         values = tuple(outputs.values())
         return values[0] if len(values) == 1 else values
@@ -105,7 +105,7 @@ class RunnableModel(ABC):
         return f"{type(self).__name__}({' '.join(text.split())})"
 
     def __reduce__(self) -> tuple[Callable[[], RunnableModel], tuple[()]]:
-        """Pickle the place of the file.
+        """Pickle the path of the model's file.
 
         Raises:
             ArtifactError: if the model was compiled in this process.
@@ -118,7 +118,7 @@ class RunnableModel(ABC):
         return self.reload, ()
 
     def __enter__(self) -> Self:
-        """Use as a context manager that closes the model."""
+        """Enter a context that closes the model at its end."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -130,18 +130,18 @@ class CompiledModel(RunnableModel):
     """A compiled model of static shapes."""
 
     def __init__(self, image: CpuImage | GpuImage, stats: Mapping[str, Any] | None) -> None:
-        """Describe a program.
+        """Store a program's data.
 
         Args:
             image: the program's data.
-            stats: what the compiler measured: seconds by stage, sizes.
+            stats: compiler statistics: seconds by stage, sizes.
         """
         self._description = image
         self._stats: dict[str, Any] = dict(stats or {})
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What the compiler measured: seconds by stage, sizes; the compiler adds to it."""
+        """Compiler statistics: seconds by stage, sizes; the compiler adds entries."""
         return self._stats
 
     @property
@@ -151,27 +151,27 @@ class CompiledModel(RunnableModel):
 
     @property
     def fallback(self) -> CompiledModel | None:
-        """The same model without code from elsewhere, where that may be missing."""
+        """The same model without external code, used if that is missing; None without one."""
         return None
 
     @property
     def policy(self) -> str | None:
-        """Name of the policy that scheduled the program; None if that is not known."""
+        """Name of the policy that scheduled the program; None if unknown."""
         return self.stats.get("policy")
 
     @property
     def signature(self) -> Signature:
-        """Names, shapes and types of inputs and outputs."""
+        """Names, shapes and dtypes of inputs and outputs."""
         return self._description.signature
 
     @property
     def summary(self) -> str:
-        """The schedule in words."""
+        """The schedule as text for users."""
         return self._description.summary
 
     @property
     def num_veus(self) -> int:
-        """VEUs that run the program: threads of a CPU, resident blocks of a GPU."""
+        """Number of vEUs that run the program: threads of a CPU, resident blocks of a GPU."""
         return self._description.num_veus
 
     @property
@@ -185,19 +185,20 @@ class CompiledModel(RunnableModel):
 
     @abstractmethod
     def use_constants(self, constants: Constants) -> None:
-        """Read weights from other memory with the same content; only before the first run."""
+        """Replace the weights by equal ones in other memory; only before the first run."""
 
     def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
         """Write an artifact that ``rammer_mlir.load`` reads without a compiler.
 
         Args:
             path: the file.
-            sign: a private key for Ed25519, in PEM or the file of it, to sign the artifact with.
+            sign: an Ed25519 private key, as PEM text or the path of a PEM file, that signs the
+                artifact.
 
         Raises:
             TargetError: if no linker is found.
             ArtifactError: if the file cannot be written.
-            OptionError: if it is no path or no key, or what is compiled cannot be saved.
+            OptionError: if the path or key is invalid, or the code cannot be saved.
             MissingPackageError: if the package for signatures is not installed.
         """
         signer = None if sign is None else signer_of(sign)

@@ -1,4 +1,4 @@
-"""A CPU's program in an artifact."""
+"""CPU programs in artifacts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TABLE = {"records": np.int32, "starts": np.int32, "arguments": np.int32, "total
 
 
 def write_image(image: CpuImage) -> Parts:
-    """Return the manifest's entries and the members, but for code and constants."""
+    """Return the manifest entries, and the members except code and constants."""
     modules = write_modules(image.modules, image.entries)
     manifest = {
         "target": image.target,
@@ -44,10 +44,10 @@ def write_image(image: CpuImage) -> Parts:
 
 
 def check_machine(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse code that this processor does not run.
+    """Refuse code that this processor cannot run.
 
     Raises:
-        ArtifactError: naming the family or the features that differ.
+        ArtifactError: with the processor families, or with the missing features.
     """
     if manifest["machine"] != platform.machine():
         raise ArtifactError(

@@ -1,4 +1,4 @@
-"""DLPack tensors (version 0.8's capsules), read and made with ``ctypes``.
+"""DLPack tensors (capsules of version 0.8), read and created with ``ctypes``.
 
 Reference: the structures in the Python specification of DLPack, https://dmlc.github.io/dlpack.
 """
@@ -16,7 +16,7 @@ from rammer_mlir.programs.signature import TensorSpec
 from rammer_mlir.support.packages import narrow_floats
 
 CPU, CUDA, ROCM = 1, 2, 10
-"""DLPack's types of devices."""
+"""Device types of DLPack."""
 
 _NAME = b"dltensor"
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
@@ -28,7 +28,7 @@ _EXTENSIONS = {
     "float8_e5m2fnuz": (13, 8),
     "float8_e8m0fnu": (14, 8),
 }
-"""Codes and bits of the element types that NumPy has from ml_dtypes."""
+"""Type codes and bits of the ml_dtypes element types."""
 
 
 class _Device(ctypes.Structure):
@@ -72,7 +72,8 @@ _pointer_of: Any = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype = ctypes.c_void_p
 _pointer_of.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
-# A second pair of prototypes: while a capsule is destroyed, nothing may own it again.
+# Prototypes for raw addresses: wrapping a capsule in an object during its destruction would take a
+# reference to it again.
 _raw: Any = ctypes.PyDLL(None)
 _is_unused: Callable[[int, bytes], int] = _raw.PyCapsule_IsValid
 _raw.PyCapsule_IsValid.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
@@ -83,7 +84,7 @@ _raw.PyCapsule_GetPointer.restype = ctypes.c_void_p
 
 @dataclass(frozen=True)
 class Borrowed:
-    """A foreign tensor: what it is, whether it is dense in row-major order, and what keeps it."""
+    """A foreign tensor: address, shape, dtype, whether it is dense and row-major, and its owner."""
 
     address: int
     shape: tuple[int, ...]
@@ -93,7 +94,7 @@ class Borrowed:
 
 
 def borrow(capsule: object) -> Borrowed:
-    """Read a capsule that ``__dlpack__`` returned; it stays unconsumed, and frees its tensor."""
+    """Read a capsule from ``__dlpack__`` without consuming it; the capsule frees its tensor."""
     managed = ctypes.cast(_pointer_of(capsule, _NAME), ctypes.POINTER(_Managed)).contents
     tensor = managed.tensor
     shape = tuple(tensor.shape[: tensor.ndim])
@@ -138,11 +139,11 @@ def _code_of(dtype: np.dtype[np.generic]) -> tuple[int, int]:
 
 
 _lent: dict[int, tuple[_Managed, object, object]] = {}
-"""Tensors that others use: the structure, its arrays, and the owner of the memory."""
+"""Exported tensors: the structure, its shape and stride arrays, and the owner of the memory."""
 
 
 def lend(address: int, spec: TensorSpec, device: tuple[int, int], owner: object) -> object:
-    """Return a capsule of a dense tensor; ``owner`` lives until the consumer has done with it.
+    """Return a capsule of a dense tensor; ``owner`` stays alive until the consumer's deleter call.
 
     Raises:
         BufferError: for elements of fewer than 8 bits, which DLPack packs.
@@ -158,6 +159,7 @@ def lend(address: int, spec: TensorSpec, device: tuple[int, int], owner: object)
     )  # fmt: skip
     managed.deleter = _give_back
     place = ctypes.addressof(managed)
+    # Keeps structure, arrays and owner alive until the consumer's deleter call.
     _lent[place] = managed, (sizes, strides), owner
     return _new_capsule(place, _NAME, _destroy)
 
@@ -169,6 +171,6 @@ def _give_back(place: int) -> None:
 
 @_CapsuleDestructor
 def _destroy(capsule: int) -> None:
-    """Free a tensor that nobody took from its capsule."""
+    """Free the tensor of a capsule that no consumer has taken."""
     if _is_unused(capsule, _NAME):
         _lent.pop(_raw_pointer(capsule, _NAME), None)

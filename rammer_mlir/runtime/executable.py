@@ -1,4 +1,4 @@
-"""A compiled model, ready to run."""
+"""A compiled CPU model, ready to run."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from rammer_mlir.timeline.files import write_timelines
 from rammer_mlir.timeline.spans import Timeline
 
 Linker = Callable[[], bytes]
-"""Makes the shared library that an artifact holds."""
+"""Links the shared library that an artifact contains."""
 
 
 class Executable(CompiledModel):
-    """A compiled model.
+    """A model compiled for a CPU.
 
-    ``run`` may be called from several Python threads: runs of one executable follow each other.
-    After a fork, the child process starts threads of its own.
+    ``run`` may be called from several Python threads: runs of the same executable are serialized.
+    After a fork, the child process creates a new thread pool.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class Executable(CompiledModel):
 
         Args:
             image: the program's data.
-            code: its functions, in this process; None if this machine cannot run it.
-            link: makes the shared library for ``save``.
-            stats: what the compiler measured: seconds by stage, sizes.
-            lacking: without code, what this machine lacks.
+            code: the loaded functions; None if this machine cannot run them.
+            link: links the shared library for ``save``.
+            stats: compiler statistics: seconds by stage, sizes.
+            lacking: if ``code`` is None, the requirement that this machine lacks.
         """
         super().__init__(image, stats)
         self._image = image
@@ -77,21 +77,21 @@ class Executable(CompiledModel):
 
     @property
     def fallback(self) -> Executable | None:
-        """The same model without code from elsewhere, where that may be missing."""
+        """The same model without external code, used if that is missing; None without one."""
         return self._fallback
 
     def keep_fallback(self, fallback: Executable) -> None:
-        """Run another program of the same signature where code from elsewhere cannot run."""
+        """Set the program of equal signature that runs if external code cannot run."""
         self._fallback = fallback
 
     def fall_back(self, problem: Exception) -> None:
-        """Run the host's program from now on, and warn.
+        """Run the fallback from now on, and warn.
 
         Args:
-            problem: why code from elsewhere cannot run.
+            problem: the reason why external code cannot run.
 
         Raises:
-            Exception: the problem, if there is no other program.
+            Exception: the problem, if there is no fallback.
         """
         other = self._fallback
         if other is None:
@@ -99,6 +99,7 @@ class Executable(CompiledModel):
         warn_of_fallback(problem, len(self._image.modules))
         self._end_threads()
         replaced = {module.name: str(problem) for module in self._image.modules}
+        # ``save`` must still write the original program, not the fallback.
         self._offloaded = partial(_saved, self._image, self._link, self._stats, other)
         self._image = self._description = other._image
         self._code = other._code
@@ -113,7 +114,7 @@ class Executable(CompiledModel):
 
     @property
     def target(self) -> str:
-        """What it is compiled for."""
+        """Target that the model is compiled for."""
         return self._image.target
 
     @property
@@ -124,21 +125,21 @@ class Executable(CompiledModel):
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run the model.
 
-        Tensors of other libraries on the host are read and written where they are (DLPack).
+        Tensors of other libraries in host memory are read and written in place (DLPack).
 
         Args:
-            feeds: arrays by input name, of exactly the signature's shapes and dtypes; those that
-                are not dense in row-major order are copied.
-            out: arrays to write outputs to, by name; others are allocated.
+            feeds: arrays by input name, of exactly the signature's shapes and dtypes; arrays that
+                are not dense and row-major are copied.
+            out: arrays that receive outputs, by name; other outputs are allocated.
 
         Returns:
-            Arrays by output name, in the signature's order: those of ``out``, or NumPy's.
+            Arrays by output name, in the signature's order: those of ``out``, or new NumPy arrays.
 
         Raises:
-            InputError: if names, shapes or dtypes do not fit, or an array of ``out`` shares memory
-                with another array.
+            InputError: if names, shapes or dtypes do not match, or an array of ``out`` shares
+                memory with another array.
             TargetError: if the executable is closed, the system refuses to create threads, or an
-                external rKernel does not succeed.
+                external rKernel fails.
         """
         inputs = check_inputs(self.signature, feeds)
         outputs = check_outputs(self.signature, out or {}, inputs)
@@ -148,30 +149,30 @@ class Executable(CompiledModel):
         return found if out is None else found | {n: a for n, a in out.items() if a is not None}
 
     def prepare(self) -> None:
-        """Create the threads, and open code from elsewhere; else the first run does it.
+        """Create the threads and open external code, instead of in the first run.
 
         Raises:
-            TargetError: if the executable is closed, the system refuses to create threads, or code
-                from elsewhere cannot be opened.
-            MissingPackageError: if a package that it needs is not installed.
+            TargetError: if the executable is closed, the system refuses to create threads, or
+                external code cannot be opened.
+            MissingPackageError: if a required package is not installed.
         """
         with self._lock:
             self._prepare()
 
     @property
     def num_threads(self) -> int:
-        """The most threads that run the vEUs, with the one that calls ``run``."""
+        """Greatest number of threads that run vEUs, including the thread that calls ``run``."""
         return self.num_veus if self._threads is None else self._threads
 
     def use_threads(self, count: int | None) -> None:
-        """Run the vEUs on so many threads from the next run on, or, with None, one for each.
+        """Run the vEUs on ``count`` threads from the next run on, or on one per vEU if None.
 
-        The thread that calls ``run`` is one of them. Any thread runs any vEU, so there may be fewer
-        than vEUs; results are the same bits. More than vEUs have nothing to do. Cores that threads
-        were bound to are forgotten.
+        The thread that calls ``run`` counts as one of them. Any thread can run any vEU, so there
+        may be fewer threads than vEUs, with bitwise equal results. Threads in excess of vEUs stay
+        idle. A previous ``pin`` is undone.
 
         Raises:
-            OptionError: if the number is none.
+            OptionError: if the number is invalid.
         """
         if count is not None:
             count = check_threads(count)
@@ -179,17 +180,19 @@ class Executable(CompiledModel):
             self._threads, self._cores = count, None
             if self._pool is not None:
                 self._pool.close()
+                # The pool keeps its context's memory, so both are replaced together.
                 self._pool = self._context = None
 
     def pin(self, cores: Sequence[int] | None) -> None:
-        """Bind each thread to a core from the next run on, or, with None, to no core any more.
+        """Pin each thread to a core from the next run on; None removes the pinning.
 
-        The first thread is the one that calls ``run``: it is bound during the run only. Each begins
-        with the vEU of its number. Threads may share a core, if it is named more than once; they
-        then take turns on it.
+        The first thread is the one that calls ``run``: it is pinned only during the run. Each
+        thread starts with the vEU of its number. A core may be named several times; its threads
+        then share it.
 
         Raises:
-            OptionError: if there is not one core for each thread, or the process may not use it.
+            OptionError: if the number of cores differs from that of threads, or a core is not
+                allowed for the process.
             TargetError: if the system refuses.
         """
         with self._lock:
@@ -201,22 +204,23 @@ class Executable(CompiledModel):
         handles = pool.handles
         everywhere = [os.sched_getaffinity(0)] * self.num_threads
         chosen = everywhere if self._cores is None else [{core} for core in self._cores]
+        # The caller's thread is pinned only during runs.
         pin_threads(handles, chosen[1 : 1 + len(handles)])
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
-        """Run once while recording each vEU's work; write it.
+        """Run once, record the timeline of each vEU, and write it.
 
         Args:
-            path: a file; a page if its name ends in ``.html``, else a Chrome trace (JSON).
+            path: the file; a page if its name ends in ``.html``, else a Chrome trace (JSON).
             feeds: arrays by input name.
         """
         write_timelines(path, [self.record(feeds)])
 
     def record(self, feeds: Mapping[str, Any], title: str = "measured") -> Timeline:
-        """Run once and return what each vEU did when, under a title for people."""
+        """Run once and return the timeline of each vEU, under a title for readers."""
         inputs = check_inputs(self.signature, feeds)
         outputs = check_outputs(self.signature, {}, inputs)
-        self.prepare()  # which may put another program in place
+        self.prepare()  # may switch to the fallback
         recorder = Recorder(self._image)
         self._execute(inputs, outputs, recorder)
         return recorder.timeline(title)
@@ -243,14 +247,14 @@ class Executable(CompiledModel):
         outputs: Sequence[Moving],
         condition: NDArray[np.bool_] | None = None,
     ) -> int:
-        """Run the model again and again, each run on other arrays; return how often it ran.
+        """Run the model repeatedly on changing arrays; return the number of runs.
 
         Args:
             steps: the greatest number of runs.
-            inputs: dense arrays of the signature's shapes and types, in its order, and how they
-                move from run to run.
-            outputs: likewise; no run may write what it reads.
-            condition: an output of one byte; the first run that leaves it zero is the last one.
+            inputs: dense arrays of the signature's shapes and dtypes, in its order, with their
+                movement between runs.
+            outputs: likewise; no run may write memory that it reads.
+            condition: an output of one byte; the first run that leaves it zero is the last run.
 
         Raises:
             TargetError: as for ``run``.
@@ -261,7 +265,7 @@ class Executable(CompiledModel):
             bound = nullcontext() if self._cores is None else caller_on(self._cores[0])
             with bound:
                 taken = pool.repeat(code.entry, context.address, address_of(found))
-            del moves  # which native code has read
+            del moves  # native code has read them
             if code.status is not None:
                 check_status(code.status, self._image, self._modules)
             return taken
@@ -276,9 +280,11 @@ class Executable(CompiledModel):
             raise TargetError("the executable is closed: compile or load it again")
         if self._pool is None or self._context is None:
             context = Context(self._image, WAIT_POLLS)
+            # vEUs without records need no thread.
             busy = self._image.launch.busy_veus
             threads = min(busy, self.num_threads)
-            # Libraries that compute on the whole device keep threads for each one that calls them.
+            # Libraries that parallelize over the whole device keep a thread pool per calling
+            # thread, so a fixed thread has to call them.
             is_bound = bool(self._image.proof.exclusive)
             self._pool = ThreadPool(self._code, busy, context, threads, is_bound=is_bound)
             if self._cores is not None:
@@ -294,7 +300,7 @@ class Executable(CompiledModel):
         return self._code, self._pool, self._context
 
     def artifact(self) -> Artifact:
-        """Return the program, its code as a shared library, and what the compiler measured.
+        """Return the program, its code as a shared library, and its statistics.
 
         Raises:
             TargetError: if no linker is found.
@@ -304,14 +310,14 @@ class Executable(CompiledModel):
         return _saved(self._image, self._link, self.stats, self._fallback)
 
     def use_constants(self, constants: Constants) -> None:
-        """Read weights from other memory with the same content; only before the first run."""
+        """Replace the weights by equal ones in other memory; only before the first run."""
         assert self._context is None, "a run has taken the addresses of the weights"
         self._image = self._description = replace(self._image, constants=constants)
 
     def close(self) -> None:
-        """End the threads and unmap the code; the executable cannot run any more.
+        """End the threads and unmap the code; the executable cannot run afterwards.
 
-        Waits for a run of another thread.
+        A concurrent run finishes first.
         """
         with self._lock:
             self._end_threads()
@@ -320,7 +326,7 @@ class Executable(CompiledModel):
             self._fallback.close()
 
     def forget_threads(self) -> None:
-        """Start afresh in a forked child: neither threads nor the holder of the lock came along."""
+        """Reset the state in a forked child, which lacks the threads and the lock's holder."""
         self._lock = threading.Lock()
         self._pool = self._context = self._modules = None
 
@@ -328,6 +334,6 @@ class Executable(CompiledModel):
 def _saved(
     image: CpuImage, link: Linker, stats: Mapping[str, Any], fallback: Executable | None
 ) -> Artifact:
-    """Return what a file holds of a program, and of the one that may take its place."""
+    """Return the content of a program's file, including the fallback."""
     other = None if fallback is None else fallback.artifact()
     return Artifact(image, link(), stats, other)

@@ -1,4 +1,4 @@
-"""The memory of one execution of a program: arena, step counters and pointer table."""
+"""Memory of one execution of a program: arena, step counters and pointer table."""
 
 from __future__ import annotations
 
@@ -12,28 +12,30 @@ from rammer_mlir.programs.native_interface import CACHE_LINE, ContextWord
 from rammer_mlir.runtime.repetition import Moving
 from rammer_mlir.support.aligned import address_of, aligned_bytes
 
-# Every run writes these two: looking up an enumeration's members takes longer than the writing.
+# Every run writes these two words, and enum lookups take longer than the writes.
 _RUN, _TRACES = ContextWord.RUN.value, ContextWord.TRACES.value
 
 
 class Context:
-    """Everything that one run at a time may write; reused from run to run."""
+    """All memory that a run writes; reused by consecutive runs, which must not overlap."""
 
     def __init__(self, image: CpuImage, spins: int) -> None:
-        """Allocate the arena and fill in every pointer but those of inputs and outputs."""
+        """Allocate the arena, and fill in all pointers except those of inputs and outputs."""
         self._image = image
         self._arena = aligned_bytes(max(image.arena_bytes, CACHE_LINE))
+        # A cache line per counter avoids false sharing between vEUs.
         self._steps = aligned_bytes(CACHE_LINE * image.num_veus)
         self._pointers = np.zeros(max(len(image.table.slots), 1), dtype=np.uint64)
         self._words = np.zeros(len(ContextWord), dtype=np.int64)
         self._address = self._words.ctypes.data
-        # Python writes single words through views in a third of the time that NumPy takes.
+        # Python writes single words through memory views in a third of NumPy's time.
         words = self._word_view = self._words.data
         self._pointer_view = self._pointers.data
         self._moving: list[tuple[int, int, int]] = []
         arena = self._arena.ctypes.data
         weights = [slot.offset for slot in image.table.slots if slot.base == "constant"]
         weight = iter(image.constants.addresses(weights))
+        # Arrays are passed as inputs followed by outputs.
         first = {"input": 0, "output": len(image.signature.inputs)}
         for number, slot in enumerate(image.table.slots):
             if slot.base == "arena":
@@ -53,15 +55,15 @@ class Context:
 
     @property
     def address(self) -> int:
-        """Address that the entry function gets."""
+        """Address of the context for the entry function."""
         return self._address
 
     def moving(
         self, inputs: Sequence[Moving], outputs: Sequence[Moving]
     ) -> list[tuple[int, Moving, int]]:
-        """Return each pointer to an array of the caller: its number, the array, the offset there.
+        """Return (pointer number, array, byte offset) for each pointer to an array of the caller.
 
-        The program's own arrays stay where they are.
+        Pointers to the program's own memory stay fixed.
         """
         self._word_view[_TRACES] = 0
         arrays = [*inputs, *outputs]
@@ -73,10 +75,11 @@ class Context:
         outputs: Sequence[NDArray[np.generic]],
         traces: NDArray[np.uint64] | None = None,
     ) -> None:
-        """Begin the next run: count it, and point to its arrays.
+        """Begin the next run: increment its number, and point to its arrays.
 
-        Step counters are never cleared; the run's number says where they stand. It grows before
-        the run, so that an interrupted one may be skipped, but never counted twice.
+        Step counters are never cleared; a run derives their start values from its number. The
+        number grows before the run, so an interrupted run may skip a number, but no number is used
+        twice.
         """
         words, pointers = self._word_view, self._pointer_view
         words[_RUN] += 1

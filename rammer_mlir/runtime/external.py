@@ -1,4 +1,4 @@
-"""External rKernels of a program: their states, and what they leave when they do not succeed."""
+"""External rKernels of a program: their states, and their failures."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rammer_mlir.support.user_warnings import warn_user
 
 
 def check_status(word: ctypes.c_int64, image: CpuImage, modules: OpenModules | None) -> None:
-    """Refuse the outputs of a run in which an external rKernel did not succeed; reset the word.
+    """Raise the error of an external rKernel that failed in a run; reset the status word.
 
     Raises:
-        TargetError: naming the rKernel, the first rOperator that it computes, and its status, or
-            what the library says.
+        TargetError: with the rKernel, the first rOperator that it computes, and its status or the
+            library's message.
     """
     if not word.value:
         return
@@ -35,7 +35,7 @@ def check_status(word: ctypes.c_int64, image: CpuImage, modules: OpenModules | N
 
 
 def open_modules(image: CpuImage, table: int) -> OpenModules:
-    """Open the functions with a state that a program calls, by the address of their table.
+    """Open the stateful functions of a program; ``table`` is the address of their table.
 
     Raises:
         RammerError: if a package is missing, or a function cannot be opened.
@@ -44,7 +44,7 @@ def open_modules(image: CpuImage, table: int) -> OpenModules:
 
 
 def with_prebuilt_modules(image: CpuImage) -> CpuImage:
-    """Return a program whose engines made those modules anew that users want prebuilt.
+    """Return a program whose engines have prebuilt the modules for which users request it.
 
     Raises:
         RammerError: if an engine fails.
@@ -54,7 +54,7 @@ def with_prebuilt_modules(image: CpuImage) -> CpuImage:
 
 
 def _weights(image: CpuImage) -> list[Weights]:
-    """Return the weights of the buffers of each function with a state."""
+    """Return the weights among the buffers of each stateful function."""
     kernels = {entry.kernel for entry in image.entries}
     operands: dict[int, list[Weights]] = {kernel: [] for kernel in kernels}
     for operator in image.program.operators:
@@ -64,11 +64,11 @@ def _weights(image: CpuImage) -> list[Weights]:
 
 
 def _weight(image: CpuImage, slot: Slot) -> int | None:
-    """Return the address of a buffer that is a weight."""
+    """Return the address of a buffer if it is a weight, else None."""
     return image.constants.addresses([slot.offset])[0] if slot.base == "constant" else None
 
 
 def warn_of_fallback(problem: Exception, modules: int) -> None:
-    """Warn in one line that the host's rKernels run, on behalf of the caller of this package."""
+    """Warn at the caller of this package that the host's rKernels replace external code."""
     what = "a module" if modules == 1 else f"{modules} modules"
     warn_user(f"the host's rKernels run in place of {what}: {problem}", FallbackWarning)

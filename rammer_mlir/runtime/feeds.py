@@ -1,4 +1,4 @@
-"""Checking what a run is given against the model's signature."""
+"""Checks of a run's inputs and outputs against the model's signature."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def check_inputs(signature: Signature, feeds: Mapping[str, Any]) -> list[Array]:
 
 
 def by_position(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:
-    """Return arrays in the order of the inputs by input name.
+    """Return positional arrays by input name.
 
     Raises:
-        InputError: if there are more or fewer than inputs.
+        InputError: if the number of arrays differs from that of inputs.
     """
     if len(arrays) != len(names):
         raise InputError(f"expected {len(names)} inputs, found {len(arrays)}")
@@ -46,11 +46,11 @@ def by_position(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:
 def check_outputs(
     signature: Signature, out: Mapping[str, Any], inputs: Sequence[Array]
 ) -> list[Array]:
-    """Return arrays to write the outputs to: on the caller's memory, or new ones.
+    """Return arrays that receive the outputs: on the caller's memory, or new arrays.
 
     Raises:
-        InputError: if a name is unknown, a shape or dtype differs, or an array is not writable
-            and dense, or shares memory with an input or another output.
+        InputError: if a name is unknown, a shape or dtype differs, or an array is not writable, not
+            dense, or shares memory with an input or another output.
     """
     if not out and hasattr(out, "keys"):
         return [np.empty(spec.shape, spec.dtype) for spec in signature.outputs]
@@ -82,7 +82,7 @@ def check_outputs(
 
 
 def check_names(specs: Sequence[TensorSpec], given: Mapping[str, Any], what: str) -> None:
-    """Raise ``InputError`` unless all names are those of inputs or outputs."""
+    """Raise ``InputError`` unless all names are names of ``specs``."""
     if not hasattr(given, "keys"):
         raise InputError(
             f"{what}s: expected a mapping from names to arrays, found {type(given).__name__}; give "
@@ -94,7 +94,7 @@ def check_names(specs: Sequence[TensorSpec], given: Mapping[str, Any], what: str
 
 
 def _is_ready(spec: TensorSpec, value: Any) -> bool:
-    """Whether nothing has to be checked further or converted: the case that should cost least."""
+    """Whether an array needs no checks or conversions: the fast path."""
     return (
         type(value) is np.ndarray
         and value.dtype == spec.dtype
@@ -105,7 +105,7 @@ def _is_ready(spec: TensorSpec, value: Any) -> bool:
 
 
 def _may_be_written(arrays: Sequence[Array], inputs: Sequence[Array]) -> bool:
-    """Whether arrays are writable, and none shares memory with another or with an input."""
+    """Whether arrays are writable and share no memory with each other or with inputs."""
     return all(array.flags.writeable for array in arrays) and not any(
         np.may_share_memory(array, other)
         for number, array in enumerate(arrays)
@@ -150,6 +150,6 @@ def _random(spec: TensorSpec, generator: np.random.Generator) -> Array:
         return generator.integers(0, 2, spec.shape).astype(spec.dtype)
     if spec.dtype.kind in "iu":
         return generator.integers(0, 8, spec.shape).astype(spec.dtype)
-    if "int" in spec.dtype.name:  # of 2 or 4 bits, which NumPy does not count among the integers
+    if "int" in spec.dtype.name:  # int2 and int4 have another kind in NumPy
         return generator.integers(0, 2, spec.shape).astype(spec.dtype)
     return generator.standard_normal(spec.shape).astype(spec.dtype)

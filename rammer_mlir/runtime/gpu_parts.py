@@ -1,4 +1,4 @@
-"""A GPU's program in an artifact."""
+"""GPU programs in artifacts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TABLES = "tables.bin"
 
 
 def write_image(image: GpuImage) -> Parts:
-    """Return the manifest's entries and the members, but for code and constants."""
+    """Return the manifest entries, and the members except code and constants."""
     resources = image.resources
     manifest = {
         "target": image.target,
@@ -43,7 +43,7 @@ def write_image(image: GpuImage) -> Parts:
 
 
 def check_machine(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Accept every machine: the device is checked when it is opened."""
+    """Accept every machine; the device is checked when it is opened."""
     del path, manifest
 
 

@@ -1,4 +1,4 @@
-"""Tensors of other libraries on the host, without a copy: DLPack."""
+"""Tensors of other libraries in host memory, used without a copy through DLPack."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Array = NDArray[np.generic]
 
 
 def readable(value: Any, what: str) -> Any:
-    """Return a tensor of another library as an array on its memory; other values as they are.
+    """Return a tensor of another library as an array on its memory; other values unchanged.
 
     Args:
-        value: anything.
-        what: how messages call it.
+        value: any value.
+        what: name of the value in messages.
 
     Raises:
-        InputError: if it is not in the host's memory, or cannot be handed over.
+        InputError: if the tensor is not in host memory, or cannot be exported.
     """
     if not _is_foreign(value, what):
         return value
@@ -31,7 +31,7 @@ def readable(value: Any, what: str) -> Any:
         if found.is_dense and found.dtype is not None:
             return _array(found, found.dtype)
     except BufferError:
-        pass  # read-only memory, which only the newer form can describe
+        pass  # read-only memory needs the newer DLPack version
     try:
         return np.from_dlpack(value)
     except (BufferError, RuntimeError) as error:
@@ -39,12 +39,12 @@ def readable(value: Any, what: str) -> Any:
 
 
 def writable(value: Any, what: str) -> Any:
-    """Return a tensor of another library as an array to write to; other values as they are.
+    """Return a tensor of another library as a writable array; other values unchanged.
 
-    NumPy itself takes what comes by the older form of DLPack for read-only, and refuses bfloat16.
+    NumPy treats capsules of the older DLPack version as read-only, and refuses bfloat16.
 
     Raises:
-        InputError: if it is not in the host's memory, not dense, or not to be written.
+        InputError: if the tensor is not in host memory, not dense, or not writable.
     """
     if not _is_foreign(value, what):
         return value
@@ -82,9 +82,9 @@ def _kept(value: object, what: str, error: Exception) -> InputError:
 def _array(found: Borrowed, dtype: np.dtype[np.generic]) -> Array:
     size = int(np.prod(found.shape)) * dtype.itemsize
     memory: Any = (ctypes.c_byte * size).from_address(found.address or ctypes.addressof(_NOTHING))
-    memory.owner = found.owner  # the array keeps its memory, and this the tensor
+    memory.owner = found.owner  # array -> memory -> tensor keeps the owner alive
     return np.frombuffer(memory, np.uint8).view(dtype).reshape(found.shape)
 
 
 _NOTHING = ctypes.c_byte()
-"""Where tensors without elements lie."""
+"""Address of tensors without elements."""

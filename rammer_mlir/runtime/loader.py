@@ -1,4 +1,4 @@
-"""Loading artifacts: neither the compiler nor its bindings are needed."""
+"""Loading of artifacts, independent of the compiler and its bindings."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def open_artifact(path: Path, found: Artifact, device: int = 0) -> Executable | 
 
     Raises:
         ArtifactError: if its code cannot be loaded.
-        MissingPackageError: if a package that its code needs is not installed.
-        OptionError: if the GPU's number is none.
+        MissingPackageError: if a required package is not installed.
+        OptionError: if the index of the GPU is invalid.
     """
     if isinstance(found.image, GpuImage):
         driver = partial(open_driver, found.image.target, check_device(device))
@@ -60,7 +60,7 @@ def _executable(path: Path, image: CpuImage, found: Artifact) -> Executable:
                 "the model again"
             ) from error
 
-    code = found.code  # the rest of the artifact need not stay
+    code = found.code  # do not keep the rest of the artifact alive
     native = native_code(address_of, library, image)
     return Executable(image, native, lambda: code, found.stats)
 

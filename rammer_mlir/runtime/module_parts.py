@@ -1,4 +1,4 @@
-"""Code from elsewhere in an artifact: what it is, what it needs, and the content of graphs."""
+"""External code in artifacts: descriptions, requirements, and the content of engines' modules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MODULES, _ENTRIES, _OPTIONS = "modules", "entries", "options"
 
 
 def write_modules(modules: Sequence[CodeModule], entries: Sequence[ModuleEntry] = ()) -> Parts:
-    """Return the manifest's entries and the members; what is linked is in the code."""
+    """Return the manifest entries and the members; linked code is part of the code member."""
     if not modules:
         return Parts({}, {})
     described = [
@@ -45,7 +45,7 @@ def read_modules(members: Members) -> tuple[CodeModule, ...]:
 
 
 def read_entries(members: Members) -> tuple[ModuleEntry, ...]:
-    """Read the functions with a state."""
+    """Read the stateful functions of an artifact."""
     return tuple(ModuleEntry(*entry) for entry in members.manifest.get(_ENTRIES, ()))
 
 

@@ -1,4 +1,4 @@
-"""How many threads run a program, and binding them to cores."""
+"""Number of threads that run a program, and pinning of threads to cores."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MASK_BYTES = 128
 
 
 def check_threads(count: object) -> int:
-    """Return a number of threads.
+    """Return a number of threads as a plain integer.
 
     Raises:
-        OptionError: if it is no whole number, or less than 1.
+        OptionError: if it is not a whole number of at least 1.
     """
     if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
         raise OptionError(f"threads: expected a whole number from 1 on, found {count!r}")
@@ -27,10 +27,10 @@ def check_threads(count: object) -> int:
 
 
 def check_cores(cores: Any, num_threads: int) -> tuple[int, ...]:
-    """Return one core for each thread, in order; one that is named more than once is shared.
+    """Return the core of each thread, in order; a repeated core is shared.
 
     Raises:
-        OptionError: if there are more or fewer, or this process may not use one of them.
+        OptionError: if the number of cores is wrong, or this process may not use a core.
     """
     allowed = os.sched_getaffinity(0)
     named = tuple(cores) if isinstance(cores, Iterable) else None
@@ -47,7 +47,7 @@ def check_cores(cores: Any, num_threads: int) -> tuple[int, ...]:
 
 
 def pin_threads(handles: Iterable[int], cores: Iterable[Iterable[int]]) -> None:
-    """Let each thread, by its ``pthread_t``, run on the given cores only.
+    """Restrict each thread, given by its ``pthread_t``, to a set of cores.
 
     Raises:
         TargetError: if the system refuses.
@@ -67,7 +67,7 @@ def pin_threads(handles: Iterable[int], cores: Iterable[Iterable[int]]) -> None:
 
 @contextmanager
 def caller_on(core: int) -> Generator[None]:
-    """Let the calling thread run on one core only; afterwards where it could before."""
+    """Pin the calling thread to a core in the block; restore its affinity afterwards."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:

@@ -1,4 +1,4 @@
-"""Calling native code: a pool of persistent threads, with the caller's as the first one."""
+"""Calls of native code through a pool of persistent threads, including the caller's thread."""
 
 from __future__ import annotations
 
@@ -30,40 +30,40 @@ from rammer_mlir.programs.native_interface import (
 from rammer_mlir.support.aligned import address_of, aligned_bytes
 
 WAIT_POLLS = 64
-"""How often a thread polls at a barrier before it leaves the vEU there: some microseconds.
+"""Polls of a thread at a barrier before it releases the vEU: some microseconds.
 
-Most waits of a machine without other work are shorter, and giving a vEU back and taking it again
-costs as much as some ten polls.
+Most waits on an otherwise idle machine are shorter, and releasing a vEU and taking it again costs
+about ten polls.
 """
 
 _SPINS = 16
-"""How often a thread without a vEU polls before it gives way between two polls: a microsecond.
+"""Polls of a thread without a vEU before it yields the core between polls: a microsecond.
 
-More gains little on idle cores, where giving way is a short system call, and costs a lot where
-threads or other processes share cores: whoever is waited for needs the core.
+More polls gain little on idle cores, where yielding is a short system call, and cost much when
+threads or other processes share cores, because the awaited thread needs the core.
 """
 
 _PATIENCE = 256
-"""How often a thread finds another thread's vEU ready before it takes it: some 20 microseconds.
+"""Times that a thread finds another thread's vEU ready before it takes the vEU over.
 
-Within that time, the other thread comes back from between two polls, or wakes up where cores are
-idle, and finds in the caches what the vEU reads. Measured: with 32, runs of models without other
-processes take 1 % longer.
+They take some 20 microseconds. Within that time the other thread returns from yielding or wakes up,
+and has the vEU's data in its caches. Measured: with 32, runs of models on an otherwise idle machine
+take 1 % longer.
 """
 
 _IDLE_POLLS = 200
-"""How often an idle thread polls before it sleeps: some tens of microseconds."""
+"""Polls of an idle thread before it sleeps: some tens of microseconds."""
 
 AddressOf = Callable[[str], int]
-"""Looks up an exported function of the native code."""
+"""Returns the address of an exported function of the native code."""
 
 
 @dataclass(frozen=True)
 class NativeCode:
     """Exported functions of a compiled program; ``owner`` keeps the code in memory.
 
-    ``status`` is the word where external rKernels leave a status, where there are any, and
-    ``modules`` the address of the table of functions with a state.
+    ``status`` is the status word of external rKernels, if there are any, and ``modules`` the
+    address of the table of stateful functions.
     """
 
     start: Callable[[int], int]
@@ -78,7 +78,7 @@ class NativeCode:
 
 
 def native_code(address_of: AddressOf, owner: object, image: CpuImage | None = None) -> NativeCode:
-    """Bind the runtime's functions, and the variables that a program has, by their addresses."""
+    """Bind the runtime's functions, and the optional variables of a program, by their addresses."""
     pointer, word = ctypes.c_void_p, ctypes.c_int64
     return NativeCode(
         start=ctypes.CFUNCTYPE(word, pointer)(address_of(START)),
@@ -94,9 +94,9 @@ def native_code(address_of: AddressOf, owner: object, image: CpuImage | None = N
 
 
 class ThreadPool:
-    """Threads that execute a program's vEUs, each whichever can go on; idle ones sleep.
+    """Threads that execute a program's ready vEUs; idle threads sleep.
 
-    A pool belongs to the process that created it: after a fork, the child creates its own.
+    A pool belongs to the process that created it: after a fork, the child creates another pool.
     """
 
     def __init__(
@@ -108,18 +108,18 @@ class ThreadPool:
         *,
         is_bound: bool = False,
     ) -> None:
-        """Create the threads but the caller's.
+        """Create all threads except the caller's.
 
         Args:
             code: functions of the program.
             num_veus: vEUs that each launch executes.
-            keeps: memory that launches use. It stays until the threads have ended: one that is late
-                for a run looks there for vEUs that can go on.
-            num_threads: with the caller's; by default as many as vEUs.
-            is_bound: whether each thread alone runs the vEU of its number.
+            keeps: memory that launches use, kept until the threads have ended: a thread that is
+                late for a run still polls vEUs there.
+            num_threads: number of threads including the caller's; by default the number of vEUs.
+            is_bound: whether each vEU runs only on the thread of its number.
 
         Raises:
-            TargetError: if the system refuses to create them.
+            TargetError: if the system refuses to create threads.
         """
         num_threads = num_veus if num_threads is None else num_threads
         first_state = POOL.itemsize + THREAD.itemsize * num_threads
@@ -130,14 +130,17 @@ class ThreadPool:
         head["num_veus"], head["num_threads"] = num_veus, num_threads
         head["veus"] = self._address + first_state
         head["spins"], head["idle_polls"] = _SPINS, _IDLE_POLLS
+        # A bound vEU is never taken over.
         head["patience"] = np.iinfo(np.int64).max if is_bound else _PATIENCE
         self._launching = threading.Lock()
-        # Before the threads begin: an interrupt between the two must not free their memory.
+        # Register the finalizer before starting threads: an interrupt in between must not free
+        # their memory.
         self._finalizer = weakref.finalize(
             self, _stop, code, self._memory, keeps, os.getpid(), self._launching
         )
         result = code.start(self._address)
         if result:
+            # Detached, so that the threads are not stopped again later.
             self._finalizer.detach()
             code.stop(self._address, result >> 32)
             raise TargetError(
@@ -147,16 +150,16 @@ class ThreadPool:
 
     @property
     def handles(self) -> list[int]:
-        """The ``pthread_t`` of each thread but the caller's."""
+        """The ``pthread_t`` of each thread except the caller's."""
         return _threads(self._memory)["handle"][1:].tolist()
 
     def launch(self, entry: int, context: int) -> None:
-        """Execute an entry function on every vEU; the caller's thread begins with vEU 0."""
+        """Execute an entry function on every vEU; the caller's thread starts with vEU 0."""
         with self._launching:
             self._code.launch(self._address, entry, context)
 
     def repeat(self, entry: int, context: int, repetition: int) -> int:
-        """Execute an entry function on every vEU again and again; return how often."""
+        """Execute an entry function on every vEU repeatedly; return the number of launches."""
         with self._launching:
             return self._code.repeat(self._address, entry, context, repetition)
 
@@ -172,11 +175,12 @@ def _stop(
     process: int,
     launching: threading.Lock,
 ) -> None:
-    """End a pool's threads, unless they are another process's or still at work.
+    """End a pool's threads, unless they belong to another process or are running a launch.
 
-    They are at work when the interpreter exits while a daemon thread runs the model: waiting for
-    them could last for ever, and the system ends them with the process.
+    They run a launch if the interpreter exits while a daemon thread runs the model: waiting for
+    them could block forever, and the system ends them with the process.
     """
+    # Try only: a running launch holds the lock, possibly forever.
     if os.getpid() == process and launching.acquire(blocking=False):
         created = int(np.count_nonzero(_threads(memory)["handle"]))
         code.stop(memory.ctypes.data, 1 + created)

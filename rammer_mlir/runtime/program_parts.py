@@ -1,8 +1,8 @@
 """Records and proof of a program in an artifact (``docs/program.md`` specifies both).
 
-``program.json`` has a list for each record: ``[operator, first, count]`` for a run,
-``[[vEU, steps], ...]`` for a barrier. ``proof.json`` says where values are and who touches them;
-the boxes of each access are numbers of ``boxes.bin``, from a position on.
+``program.json`` has a list for each record: ``[operator, first, count]`` for a run, ``[[vEU,
+steps], ...]`` for a barrier. ``proof.json`` has the places of values and the accesses of rTasks;
+the boxes of each access are a range of ``boxes.bin``, given by its position.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from rammer_mlir.runtime.artifact_parts import Members
 _PROGRAM, _PROOF, _BOXES = "program.json", "proof.json", "boxes.bin"
 
 _EXCLUSIVE = "exclusive"
-"""Entry of the proof, where there are any: rKernels whose rTasks have the device to themselves."""
+"""Optional entry of the proof: rKernels whose rTasks must run alone on the device."""
 
 
 def write_program(program: Program, proof: Proof) -> dict[str, bytes]:
-    """Return the members that hold a program's records and its proof."""
+    """Return the members that contain a program's records and its proof."""
     boxes = _Boxes()
     described = {
         "values": [[v.name, v.kind, astuple(v.place), v.num_bytes] for v in proof.values],
@@ -56,7 +56,7 @@ def write_program(program: Program, proof: Proof) -> dict[str, bytes]:
 def _write_operands(
     operator: Operator, values: Sequence[int], proof: Proof
 ) -> list[tuple[int, int]]:
-    """Return each buffer's value, and at which of its bytes the pointer is."""
+    """Return each buffer's value, and the byte offset of the buffer's pointer in the value."""
     return [
         (value, slot.offset - proof.values[value].place.offset)
         for slot, value in zip(operator.slots, values, strict=True)
@@ -81,7 +81,7 @@ def read_program(members: Members) -> Program:
 
 
 def read_proof(members: Members) -> Proof:
-    """Read what a proof needs."""
+    """Read the proof of a program."""
     found = json.loads(members.read(_PROOF))
     boxes = np.frombuffer(members.read(_BOXES), np.int64)
     return Proof(
@@ -128,14 +128,14 @@ def _read_record(words: Sequence[Any]) -> Record:
 
 @dataclass
 class _Boxes:
-    """Collects the numbers of all boxes; equal ones are written once."""
+    """Collects the numbers of all boxes; equal ranges are stored once."""
 
     parts: list[bytes] = field(default_factory=list[bytes])
     size: int = 0
     known: dict[bytes, int] = field(default_factory=dict[bytes, int])
 
     def add(self, numbers: Int64Array) -> int:
-        """Return the position of the numbers among all."""
+        """Return the position of these numbers, appending them if they are new."""
         data = np.ascontiguousarray(numbers, np.int64).tobytes()
         if data not in self.known:
             self.known[data] = self.size

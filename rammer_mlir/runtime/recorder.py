@@ -1,4 +1,4 @@
-"""Recording a run: when each vEU began and ended each of its records."""
+"""Recorder of a run: begin and end of each record of each vEU."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rammer_mlir.timeline.spans import Timeline
 
 
 class Recorder:
-    """Buffers that native code writes times to, for one run."""
+    """Buffers to which native code writes times of a run."""
 
     def __init__(self, image: CpuImage) -> None:
-        """Allocate two 64-bit numbers, nanoseconds, for each record."""
+        """Allocate begin and end, int64 nanoseconds, for each record."""
         self._image = image
         self._times = [
             np.zeros((max(len(records), 1), 2), dtype=np.int64) for records in image.launch.veus
@@ -21,7 +21,7 @@ class Recorder:
         self.addresses = np.array([times.ctypes.data for times in self._times], dtype=np.uint64)
 
     def timeline(self, title: str) -> Timeline:
-        """Return what was recorded, from the run's first record on."""
+        """Return the recorded timeline, relative to the first record of the run."""
         image = self._image
         modules, exclusive = image.module_names, image.proof.exclusive
         return measured_timeline(image.program, self._times, title, modules, exclusive)

@@ -1,4 +1,4 @@
-"""Runs of a program that follow each other by themselves, each on other arrays."""
+"""Repeated runs of a program by native code, with arrays that change between runs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rammer_mlir.support.aligned import address_of
 
 @dataclass(frozen=True)
 class Moving:
-    """Where the array of an input or output is, run after run.
+    """Addresses of an input or output over repeated runs.
 
     Attributes:
-        even: the array of run 0, and of every second one after it.
-        odd: that of the runs between.
-        stride: bytes that it moves on with each run.
-        first: bytes from the array to where run 0 begins.
+        even: the array of run 0 and all even runs.
+        odd: the array of odd runs.
+        stride: bytes by which the address advances with each run.
+        first: byte offset of run 0 in the array.
     """
 
     even: NDArray[Any]
@@ -31,12 +31,12 @@ class Moving:
 
     @classmethod
     def fixed(cls, array: NDArray[Any]) -> Self:
-        """Return what all runs share."""
+        """Return the same array for all runs."""
         return cls(array, array, 0)
 
     @classmethod
     def along(cls, array: NDArray[Any], begin: int) -> Self:
-        """Return the elements of a dense array along its first axis, from a position on."""
+        """Return successive elements of a dense array along its first axis, from ``begin`` on."""
         stride = array.strides[0] if array.ndim and len(array) else 0
         return cls(array, array, stride, begin * stride)
 
@@ -46,12 +46,12 @@ def described(
     pointers: Sequence[tuple[int, Moving, int]],
     condition: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return what native code reads: the repetition, and the moves that it points to.
+    """Return the structures for native code: the repetition, and the moves that it points to.
 
     Args:
         steps: the greatest number of runs.
-        pointers: for each pointer that moves its number, its array, and its offset in that.
-        condition: an output; the first run that leaves it false is the last one.
+        pointers: for each moving pointer its number, its array, and its byte offset in the array.
+        condition: an output; the first run that leaves it false is the last run.
     """
     moves = np.zeros(max(len(pointers), 1), MOVE)
     for move, (number, moving, offset) in zip(moves, pointers, strict=False):

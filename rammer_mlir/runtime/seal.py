@@ -1,7 +1,7 @@
-"""A seal over an artifact: it tells a file that was changed from one that was written so.
+"""The seal of an artifact, which detects changes after the file was written.
 
-Code takes what it reads of the schedule as given. A number changed by hand, or a member of another
-model, would make it wait for ever or write anywhere; nothing of it looks wrong by itself.
+Generated code trusts the schedule that it reads. A number changed by hand, or a member of another
+model, could make it wait forever or write to any address, although each member is valid in itself.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 SEAL = "seal"
-"""The manifest's entry."""
+"""Manifest entry of the seal."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a member holds: its name, size in bytes, and CRC-32."""
+    """Checksum of a member: its name, size in bytes, and CRC-32."""
 
     name: str
     num_bytes: int
@@ -26,7 +26,7 @@ class Content:
 
 
 def seal_of(manifest: Mapping[str, Any], members: Iterable[Content]) -> str:
-    """Return the SHA-256 of a manifest but for its seal, and of the other members' contents."""
+    """Return the SHA-256 of a manifest without its seal, and of the other members' checksums."""
     entries = {name: value for name, value in manifest.items() if name != SEAL}
     contents = sorted((member.name, member.num_bytes, member.crc) for member in members)
     return hashlib.sha256(json.dumps([entries, contents], sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Shared libraries in this process, until nobody uses them any more."""
+"""Shared libraries in this process, unmapped after their last use."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _dlclose.restype = ctypes.c_int
 
 
 class SharedLibrary:
-    """A shared library, which is unmapped when this object goes.
+    """A shared library, which is unmapped when this object is collected.
 
-    Keep it beside every address that was taken from it.
+    Keep a reference to it as long as an address from it is in use.
     """
 
     def __init__(self, path: str) -> None:
-        """Map a file; it may be removed afterwards.
+        """Map a file, which may be removed afterwards.
 
         Raises:
             OSError: if the system refuses it.
@@ -25,12 +25,12 @@ class SharedLibrary:
         self._library = ctypes.CDLL(path)
         handle: int = self._library._handle  # pyright: ignore[reportPrivateUsage]
         unmapping = weakref.finalize(self, _dlclose, handle)
-        unmapping.atexit = False  # a daemon thread may run its code until the process ends
+        unmapping.atexit = False  # daemon threads may run its code at exit
 
     def address(self, symbol: str) -> int:
         """Return the address of an exported function.
 
         Raises:
-            AttributeError: if there is none of this name.
+            AttributeError: if the library has no such symbol.
         """
         return ctypes.cast(getattr(self._library, symbol), ctypes.c_void_p).value or 0

@@ -1,4 +1,4 @@
-"""Weights of several programs in one file, equal ones once."""
+"""Weights of several programs in one file, with equal weights stored once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rammer_mlir.programs.proof import Proof
 
 
 def each_weight(constants: Constants, proof: Proof) -> Constants:
-    """Return weights in one piece as a part for each weight of the program; others are so."""
+    """Divide a single weight block into a part for each weight; return others unchanged."""
     if len(constants.parts) != 1:
         return constants
     starts = {value.place.offset for value in proof.values if value.kind == "constant"}
@@ -19,26 +19,26 @@ def each_weight(constants: Constants, proof: Proof) -> Constants:
 
 
 def digest(part: Bytes) -> bytes:
-    """Return what identifies the content of a part."""
+    """Return the digest of a part's content."""
     return hashlib.sha256(part.data).digest()
 
 
 class Weights:
-    """Collects weights; equal ones are written once."""
+    """Collects weights; equal weights are stored once."""
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Begin without weights."""
         self.parts: list[Bytes] = []
         self._size = 0
         self._known: dict[bytes, int] = {}
 
     def add(self, image: CpuImage | GpuImage) -> list[tuple[int, int]]:
-        """Return where each weight of a program begins, and its bytes."""
+        """Return the offset and bytes of each weight of a program."""
         parts = each_weight(image.constants, image.proof).parts
         return [(self.place(part), part.nbytes) for part in parts]
 
     def place(self, part: Bytes) -> int:
-        """Return where a piece begins."""
+        """Return the offset of a part, appending it if it is new."""
         name = digest(part)
         if name not in self._known:
             self._known[name] = self._size

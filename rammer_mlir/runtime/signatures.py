@@ -1,7 +1,7 @@
 """Signatures of artifacts: Ed25519 over the SHA-256 of every member.
 
-The seal finds changes that happen; it is no secret, and whoever changes a file on purpose can make
-another one. A signature is made with a private key, and checked with the public one.
+The seal detects accidental changes; it is no secret, so anyone who changes a file can compute a new
+seal. A signature requires a private key, and is verified with the public key.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from rammer_mlir.errors import ArtifactError, OptionError
 from rammer_mlir.support.packages import optional_package
 
 PemKey = str | os.PathLike[str] | bytes
-"""A file with a key in PEM, or the key itself."""
+"""A file with a key in PEM, or the key as PEM bytes."""
 
 SIGNATURE = "signature.bin"
-"""The member that holds the public key and the signature."""
+"""The member with the public key and the signature."""
 
 _HEAD = b"rammer-mlir artifact, signature version 1\n"
-"""So a signature of something else is none of an artifact."""
+"""Prefix of signed messages, so that signatures of other data are invalid for artifacts."""
 
 _KEY_BYTES = 32
 
 Pieces = Iterable[bytes | memoryview]
 Signer = Callable[[bytes], bytes]
 Verifier = Callable[[Path, bytes, bytes | None], None]
-"""Takes the path, the message and the member that holds the signature; raises ArtifactError."""
+"""Takes the path, the message and the signature member; raises ArtifactError."""
 
 
 def message_of(members: Mapping[str, Pieces]) -> bytes:
-    """Return what is signed: the names and the SHA-256 of all members but the signature."""
+    """Return the message to sign: the names and the SHA-256 of all members but the signature."""
     lines = [_HEAD]
     for name, pieces in sorted(members.items()):
         found = hashlib.sha256()
@@ -44,10 +44,10 @@ def message_of(members: Mapping[str, Pieces]) -> bytes:
 
 
 def signer_of(key: PemKey) -> Signer:
-    """Return what signs with a private key.
+    """Return a function that signs with a private key.
 
     Raises:
-        OptionError: if it is no private key for Ed25519.
+        OptionError: if it is not an Ed25519 private key.
         MissingPackageError: if the package for signatures is not installed.
     """
     content, serialization, ed25519 = read_key(key, "sign"), _serialization(), _ed25519()
@@ -62,10 +62,10 @@ def signer_of(key: PemKey) -> Signer:
 
 
 def verifier_of(key: PemKey) -> Verifier:
-    """Return what checks signatures with a public key.
+    """Return a function that verifies signatures with a public key.
 
     Raises:
-        OptionError: if it is no public key for Ed25519.
+        OptionError: if it is not an Ed25519 public key.
         MissingPackageError: if the package for signatures is not installed.
     """
     content, serialization, ed25519 = read_key(key, "verify"), _serialization(), _ed25519()
@@ -102,7 +102,7 @@ def verifier_of(key: PemKey) -> Verifier:
 
 
 def read_key(key: PemKey, what: str) -> bytes:
-    """Return a key in PEM.
+    """Return the PEM bytes of a key.
 
     Raises:
         OptionError: if it cannot be read; ``what`` names the option.

@@ -1,1 +1,1 @@
-"""Small things that every layer uses: files, folders, aligned memory, this processor."""
+"""Helpers for all layers: files, folders, aligned memory, processor features."""

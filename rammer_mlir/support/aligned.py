@@ -1,4 +1,4 @@
-"""Memory that begins on a cache line."""
+"""Memory aligned to cache lines."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 ALIGNMENT = 64
-"""Bytes: a cache line, and the widest vector register."""
+"""Alignment in bytes: a cache line, and the widest vector register."""
 
 
 _addressof = ctypes.addressof
-_from_buffer: Any = ctypes.c_byte.from_buffer  # takes any writable memory, arrays too
+_from_buffer: Any = ctypes.c_byte.from_buffer  # accepts any writable buffer
 
 
 def aligned_bytes(size: int) -> NDArray[np.uint8]:
-    """Return zeroed memory of ``size`` bytes that begins on a cache line."""
+    """Return ``size`` zeroed bytes, aligned to a cache line."""
     raw = np.zeros(size + ALIGNMENT, dtype=np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]
 
 
 def address_of(array: NDArray[np.generic]) -> int:
-    """Return the address of a dense array's data: ``array.ctypes.data``, but faster if writable."""
+    """Return the address of a dense array's data; faster than ``ctypes.data`` if writable."""
     try:
         return _addressof(_from_buffer(array))
     except (BufferError, TypeError, ValueError):
-        # Read-only, empty, or of an element type that the buffer protocol does not know.
+        # Read-only, empty, or of an element type without a buffer format.
         return array.ctypes.data

@@ -1,4 +1,4 @@
-"""Files that are either written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rammer_mlir.errors import ArtifactError
 
 @contextmanager
 def open_atomically(path: Path) -> Generator[IO[bytes]]:
-    """Open a file beside its final place for writing, and move it there at the end.
+    """Open a temporary file in the same folder for writing, and rename it to ``path`` at the end.
 
-    A device or pipe is written directly, and a link stays one: the file behind it is replaced.
+    A device or pipe is written directly. A link is kept, and its target is replaced.
 
     Raises:
         ArtifactError: if the file cannot be written, for example for lack of space.
@@ -32,8 +32,8 @@ def open_atomically(path: Path) -> Generator[IO[bytes]]:
             path = path.resolve()
         temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}"
         try:
-            # Not tempfile, whose files nobody else may read: the process's mask for new files
-            # cannot be asked for without changing it, and other threads make files meanwhile.
+            # tempfile would create a file that only its owner can read: the process's umask cannot
+            # be read without changing it, while other threads create files.
             with temporary.open("xb") as file:
                 yield file
                 file.flush()
@@ -46,7 +46,7 @@ def open_atomically(path: Path) -> Generator[IO[bytes]]:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a whole file.
+    """Write a file atomically.
 
     Raises:
         ArtifactError: if the file cannot be written, for example for lack of space.
@@ -56,10 +56,10 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Find out whether a file can be written, before what is to be in it is computed.
+    """Check that a file can be written, before its content is computed.
 
     Raises:
-        ArtifactError: if not.
+        ArtifactError: if it cannot.
     """
     try:
         if path.is_dir():

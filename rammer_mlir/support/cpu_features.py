@@ -1,4 +1,4 @@
-"""Instruction sets of this machine's processor, by the names that Linux gives them."""
+"""Instruction set extensions of this machine's processor, by their names in Linux."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 _CPUINFO = Path("/proc/cpuinfo")
 
 _RELEVANT = ("avx", "fma", "f16c", "bmi", "sse", "ssse", "popcnt", "abm", "movbe", "amx", "asimd")
-"""Beginnings of the names of instruction sets that a code generator uses."""
+"""Prefixes of the names of instruction sets that code generators use."""
 
 
 def cpu_features() -> tuple[str, ...]:
-    """Return the instruction sets that compiled code may use here; empty where unknown."""
+    """Return the instruction sets that generated code may use here; empty if unknown."""
     try:
         text = _CPUINFO.read_text()
     except OSError:

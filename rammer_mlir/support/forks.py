@@ -1,4 +1,4 @@
-"""Forked children, in which only the thread that forked goes on."""
+"""Reset of objects in forked children, in which only the forking thread exists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class HasThreads(Protocol):
     """An object with threads or locks of this process."""
 
     def forget_threads(self) -> None:
-        """Start afresh in a forked child: threads did not come along, and locks stay locked."""
+        """Reset the object in a forked child, which has no other threads and may hold locks."""
         ...
 
 
@@ -20,7 +20,7 @@ _objects: weakref.WeakSet[HasThreads] = weakref.WeakSet()
 
 
 def renew_in_children(found: HasThreads) -> None:
-    """Let an object forget its threads in every forked child, as long as the object lives."""
+    """Reset an object in every forked child, as long as the object lives."""
     _watch_forks()
     _objects.add(found)
 

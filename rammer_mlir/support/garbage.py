@@ -1,6 +1,6 @@
-"""Python's cyclic garbage collector, paused while something makes many objects that stay.
+"""Pauses of Python's cyclic garbage collector while many lasting objects are created.
 
-It would visit all of them again and again: a fifth of the time of importing a large model.
+The collector would visit all of them repeatedly, a fifth of the time of importing a large model.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _pausing = threading.Lock()
 
 @contextmanager
 def paused_collector(paused: bool = True) -> Generator[None]:
-    """Pause the collector, if asked to, and if neither the user nor another thread has done so.
+    """Pause the collector, unless ``paused`` is false or the user or another thread has paused it.
 
-    A pause ends with the work that it began with: others that overlap do not prolong it.
+    The pause ends with this block, even if overlapping work wanted a pause too.
     """
     if not paused or not gc.isenabled() or not _pausing.acquire(blocking=False):
         yield

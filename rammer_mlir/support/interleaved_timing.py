@@ -1,4 +1,4 @@
-"""Fair timing of several implementations of the same thing: in turns, side by side."""
+"""Fair timing of alternative implementations, interleaved on the same machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 BURST = 3
-"""Timed runs each time that it is an implementation's turn, after one that is not timed."""
+"""Timed runs per turn, after an untimed warm-up run."""
 
 MIN_ROUNDS, MAX_ROUNDS = 5, 300
 
@@ -19,10 +19,10 @@ Key = TypeVar("Key")
 def take_turns(
     turns: Mapping[Key, Callable[[], list[float]]], budget: float, seed: int = 0
 ) -> dict[Key, list[float]]:
-    """Take turns, in changing order; each returns the seconds of the runs that it timed.
+    """Time implementations in rounds of changing order; return the seconds of their timed runs.
 
-    The machine's speed drifts (frequency, neighbours), so that only what ran side by side compares.
-    Rounds go on for ``budget`` seconds; there are MIN_ROUNDS to MAX_ROUNDS.
+    The machine's speed drifts (frequency, other processes), so only interleaved runs are
+    comparable. Rounds go on for ``budget`` seconds; there are MIN_ROUNDS to MAX_ROUNDS.
     """
     shuffle = random.Random(seed).shuffle
     samples: dict[Key, list[float]] = {name: [] for name in turns}
@@ -38,7 +38,7 @@ def take_turns(
 
 
 def timed_burst(run: Callable[[], object]) -> list[float]:
-    """Return the seconds of BURST runs, after one that is not timed: others emptied the caches."""
+    """Return the seconds of BURST runs after an untimed run, which refills the caches."""
     run()
     stamps = [time.perf_counter()]
     for _ in range(BURST):

@@ -1,8 +1,8 @@
-"""The project's logger: what the compiler does, and how long it takes.
+"""The project's logger: steps of the compiler, and their durations.
 
-Messages have level ``INFO``, and those that say how far a stage has come ``DEBUG``. Nobody sees
-them until an application, or a tool's ``--verbose``, gives the logger ``rammer_mlir`` a handler and
-a level. On a terminal, tools show the last message of the second kind in one changing line.
+Messages have level ``INFO``, progress within a stage ``DEBUG``. They are invisible until an
+application, or a tool's ``--verbose``, gives the logger ``rammer_mlir`` a handler and a level. On a
+terminal, tools show the last progress message in a single changing line.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ LOGGER.addHandler(logging.NullHandler())
 
 @contextmanager
 def logged_seconds(part: str) -> Generator[None]:
-    """Log how long a part of the work takes, if it succeeds."""
+    """Log the duration of a part of the work if it succeeds."""
     begin = time.perf_counter()
     yield
     log_seconds(part, time.perf_counter() - begin)
 
 
 def log_seconds(part: str, seconds: float) -> None:
-    """Log how long a part of the work took."""
+    """Log the duration of a part of the work."""
     LOGGER.info("%s: %.3f s", part, seconds)
 
 
 def log_progress(stage: str, detail: Callable[[], str]) -> None:
-    """Log how far a stage has come; ``detail`` says it, and is asked only if somebody listens."""
+    """Log progress within a stage; ``detail`` is only called if the message is logged."""
     if LOGGER.isEnabledFor(logging.DEBUG):
         LOGGER.debug("%s: %s", stage, detail(), extra={_IS_PROGRESS: True})
 
 
 def log_cache(message: str) -> None:
-    """Log what the cache did and why; ``--explain-cache`` shows these messages alone."""
+    """Log an action of the cache and its reason; ``--explain-cache`` shows only these messages."""
     LOGGER.info("cache: %s", message, extra={_IS_CACHE: True})
 
 
 _IS_PROGRESS, _IS_CACHE = "is_progress", "is_cache"
-"""Attributes of records that tell progress, and what the cache did."""
+"""Attributes that mark log records of progress and of the cache."""
 
 
 def _tells_of_cache(record: logging.LogRecord) -> bool:
@@ -54,14 +54,14 @@ def _tells_of_cache(record: logging.LogRecord) -> bool:
 
 
 _CLEAR = "\r\x1b[K"
-"""Moves to the begin of a terminal's line and clears it."""
+"""Moves the cursor to the start of the terminal's line and clears the line."""
 
 _PERIOD = 0.1
-"""Seconds that a line of progress stays at least, so that writing it takes no time."""
+"""Least seconds between updates of the progress line, to bound the cost of writing."""
 
 
 class ProgressLine(logging.Handler):
-    """Shows progress in one line of a terminal; any other message, and closing it, clears it."""
+    """Shows progress in a single line of a terminal; other messages and closing clear the line."""
 
     def __init__(self, terminal: TextIO) -> None:
         """Take an open terminal."""
@@ -70,7 +70,7 @@ class ProgressLine(logging.Handler):
         self._next, self._is_shown = 0.0, False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show a message of progress; clear the line for any other one."""
+        """Show a progress message; clear the line for any other message."""
         try:
             if not hasattr(record, _IS_PROGRESS):
                 self._clear()
@@ -79,7 +79,7 @@ class ProgressLine(logging.Handler):
                 width = shutil.get_terminal_size().columns - 1
                 self._write(_CLEAR + record.getMessage()[:width])
         except OSError:
-            return  # a terminal that is gone ends no compilation
+            return  # a lost terminal must not end a compilation
 
     def close(self) -> None:
         """Clear the line."""
@@ -101,15 +101,15 @@ class ProgressLine(logging.Handler):
 def shown_on_stderr(
     shown: bool = True, *, quiet: bool = False, explain_cache: bool = False
 ) -> Generator[None]:
-    """Write messages to standard error until the end, if asked to; else progress to a terminal.
+    """Write messages to standard error within the block, or else progress to a terminal.
 
     Args:
-        shown: write all of them.
+        shown: write all messages.
         quiet: show no progress.
-        explain_cache: write at least what the cache did.
+        explain_cache: write at least the messages of the cache.
     """
     handler: logging.Handler
-    if sys.stderr is None:  # it is where the shell closed it
+    if sys.stderr is None:  # closed by the shell
         yield
         return
     if shown or explain_cache:

@@ -1,10 +1,10 @@
-"""Text for pages in Markdown."""
+"""Formatting of text as Markdown."""
 
 from __future__ import annotations
 
 
 def escaped_cell(text: str) -> str:
-    """Return text for a cell of a table: on one line, its bars escaped."""
+    """Return text for a table cell: on one line, with escaped bars."""
     return " ".join(text.split()).replace("|", "\\|")
 
 

@@ -1,7 +1,7 @@
-"""Packages that a part of this project needs, and that an installation may lack.
+"""Optional packages: required by parts of this project, but possibly not installed.
 
-Running artifacts needs NumPy, compiling all dependencies; ``pip install --no-deps`` leaves a
-choice.
+Running artifacts requires only NumPy, compiling all dependencies; ``pip install --no-deps`` allows
+either.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import ModuleType
 from rammer_mlir.errors import MissingPackageError
 
 COMPILER = "install what compiling needs with 'pip install rammer-mlir'"
-"""What to do where a package of the compiler is missing."""
+"""Advice for a missing package of the compiler."""
 
 _ADVICE = {
     "llvmlite": COMPILER,
@@ -24,15 +24,15 @@ _ADVICE = {
     "onnx_ir": COMPILER,
     "onnxscript": COMPILER,
 }
-"""The dependencies without the MLIR bindings, whose room refuses their absence itself."""
+"""Advice for each dependency except the MLIR bindings, whose own module reports their absence."""
 
 
 @contextmanager
 def told_if_missing() -> Generator[None]:
-    """Refuse the absence of a dependency in one line.
+    """Turn the absence of a dependency into a one-line error.
 
     Raises:
-        MissingPackageError: naming the first package that an import did not find.
+        MissingPackageError: for the first package that an import did not find.
     """
     try:
         yield
@@ -52,7 +52,7 @@ def optional_package(name: str, purpose: str, advice: str) -> ModuleType:
     """Import a package, or one of its modules, that few users need.
 
     Raises:
-        MissingPackageError: if it is not installed; ``purpose`` says what it is needed for.
+        MissingPackageError: if it is not installed; ``purpose`` names the use in the message.
     """
     package = name.partition(".")[0]
     try:
@@ -64,7 +64,7 @@ def optional_package(name: str, purpose: str, advice: str) -> ModuleType:
 
 
 def narrow_floats() -> ModuleType:
-    """Import ``ml_dtypes``, which gives NumPy the types that it lacks.
+    """Import ``ml_dtypes``, which adds narrow float and integer types to NumPy.
 
     Raises:
         MissingPackageError: if it is not installed.

@@ -1,4 +1,4 @@
-"""Paths that callers give."""
+"""Checks of paths from callers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from rammer_mlir.errors import OptionError
 
 
 def path_of(given: object, what: str) -> Path:
-    """Return a path that a caller gave for something.
+    """Return a caller's path; ``what`` names its use in messages.
 
     Raises:
-        OptionError: if it is no path, empty, or has a character that no path has.
+        OptionError: if it is not a path, is empty, or has an invalid character.
     """
     try:
-        path = Path(cast(str, given))  # refuses what is no path
+        path = Path(cast(str, given))  # raises a TypeError unless it is a path
     except TypeError:
         path = None
     if path is None or given == "" or "\0" in str(path):

@@ -1,9 +1,9 @@
-"""Named objects of one kind: built in, registered by a program, or offered by installed packages.
+"""Registries of named objects: built in, registered by a program, or offered by packages.
 
 A package offers an object by an entry point (``importlib.metadata``) whose group is the registry's
 and whose name is the object's. Entry points are read at the first name that is neither built in nor
-registered, and each is loaded when its name is asked for. ``load_plugin`` imports a module or
-executes a file that registers objects.
+registered, and each is loaded at its first use. ``load_plugin`` imports a module or executes a file
+that registers objects.
 """
 
 from __future__ import annotations
@@ -27,19 +27,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Check = Callable[[str, object], T]
-"""Takes a name and an object; returns the object, or raises OptionError if it is of another kind or
-has another name."""
+"""Takes a name and an object; returns the object, or raises OptionError if either is wrong."""
 
 Offers = Mapping[str, Mapping[str, "EntryPoint"]]
-"""Entry points of one group, by their names and by the packages that offer them."""
+"""Entry points of a group, by name and by package."""
 
 _GROUPS = "rammer_mlir."
-"""What the names of all groups begin with."""
+"""Common prefix of all groups."""
 
 _FILE_ENDING = ".py"
 
 _CLOSE = 0.85
-"""Similarity from which a name is taken for a misspelt one, as `difflib` counts it."""
+"""Similarity, as computed by `difflib`, from which a name counts as misspelt."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +46,10 @@ class Extension(Generic[T]):
     """An object from outside of this project.
 
     Attributes:
-        name: what users choose it by.
-        origin: the package that offers it, or the module that defines what was registered.
+        name: name by which users select it.
+        origin: the package that offers it, or the module that defines a registered object.
         value: the object; None if it cannot be used.
-        problem: why it cannot be used, in one line; else empty.
+        problem: one line with the reason why it cannot be used; else empty.
     """
 
     name: str
@@ -73,11 +72,11 @@ class Registry(Generic[T]):
         """Begin with the built-in objects.
 
         Args:
-            noun: what messages call an object.
-            built_in: the project's own objects; their names are never looked up elsewhere.
+            noun: term for an object in messages.
+            built_in: the project's objects; entry points cannot replace them.
             check: checks an object from outside.
             group: the entry points' group, without ``rammer_mlir.``.
-            lazy: further built-in objects, as ``MODULE:NAME``, imported when they are asked for.
+            lazy: more built-in objects, as ``MODULE:NAME``, imported at their first use.
         """
         self.noun, self.group = noun, _GROUPS + group
         self._built_in, self._check = dict(built_in), check
@@ -89,7 +88,7 @@ class Registry(Generic[T]):
         """Return the object of a name.
 
         Raises:
-            OptionError: if there is none, listing all names, or its entry point is broken.
+            OptionError: if the name is unknown, with all names, or its entry point is broken.
         """
         found = self.find(name)
         if found is None:
@@ -99,7 +98,7 @@ class Registry(Generic[T]):
         return found
 
     def find(self, name: str) -> T | None:
-        """Return the object of a name, None if there is none.
+        """Return the object of a name, or None.
 
         Raises:
             OptionError: if the entry point of this name is broken.
@@ -108,7 +107,7 @@ class Registry(Generic[T]):
         return self._load(name) if known is None else known
 
     def known(self, name: str) -> T | None:
-        """Return the built-in or registered object of a name; entry points are not read."""
+        """Return the built-in or registered object of a name, or None; read no entry points."""
         if name in self._lazy and name not in self._built_in:
             module, _, attribute = self._lazy[name].partition(":")
             own = getattr(importlib.import_module(module), attribute)
@@ -116,19 +115,19 @@ class Registry(Generic[T]):
         return self._built_in.get(name, self._registered.get(name))
 
     def names(self) -> tuple[str, ...]:
-        """Return all names, also of what is loaded only when it is asked for."""
+        """Return all names, including objects that are not loaded yet."""
         own = {*self._built_in, *self._lazy}
         return tuple(sorted({*own, *self._registered, *_offers(self.group)}))
 
     def is_built_in(self, name: str) -> bool:
-        """Whether the project's own object has this name."""
+        """Whether the name is that of a built-in object."""
         return name in self._built_in or name in self._lazy
 
     def register(self, name: str, value: object) -> None:
-        """Make an object known by its name.
+        """Register an object under a name.
 
         Raises:
-            OptionError: if it is of another kind, or the name is taken.
+            OptionError: if the object is of another kind, or the name is taken.
         """
         checked = self._check(name, value)
         if self.known(name) is not None:
@@ -136,16 +135,16 @@ class Registry(Generic[T]):
         self._registered[name] = checked
 
     def unregister(self, name: str) -> None:
-        """Forget an object that was registered.
+        """Remove a registered object.
 
         Raises:
-            OptionError: if none of this name was.
+            OptionError: if no object is registered under this name.
         """
         if self._registered.pop(name, None) is None:
             raise OptionError(f"{self.noun} '{name}' was not registered: expected one that was")
 
     def extensions(self) -> list[Extension[T]]:
-        """Return all objects from outside; each entry point is loaded."""
+        """Return all objects from outside, loading every entry point."""
         registered = [Extension(n, _module_of(v), v) for n, v in sorted(self._registered.items())]
         offered = [
             self._extension(name, package)
@@ -190,20 +189,20 @@ class Registry(Generic[T]):
 
 
 def refuse(expected: str, found: object) -> NoReturn:
-    """Raise the OptionError of a check; ``found`` is an object, or words that describe it."""
+    """Raise the OptionError of a check; ``found`` is an object, or text that describes it."""
     raise OptionError(f"expected {expected}, found {_describe(found)}")
 
 
 def check_name(name: str, own: object) -> None:
-    """Raise the OptionError of a check whose object has another name than its entry point."""
+    """Raise an OptionError if the object's own name differs from that of its entry point."""
     if own != name:
         raise OptionError(f"expected the name '{name}', found {own!r}")
 
 
 def refuse_misspelt(value: object, optional: Collection[str]) -> None:
-    """Refuse an attribute whose name is close to an optional one that is missing.
+    """Refuse an attribute whose name is close to that of a missing optional attribute.
 
-    Nothing would call it, and nothing would say so.
+    Otherwise a misspelt method would silently never be called.
 
     Raises:
         OptionError: if there is such an attribute.
@@ -216,10 +215,10 @@ def refuse_misspelt(value: object, optional: Collection[str]) -> None:
 
 
 def load_plugin(name: str) -> None:
-    """Import a module, or execute a Python file; a file is executed once.
+    """Import a module, or execute a Python file at most once.
 
     Raises:
-        OptionError: if that fails, with what it raised.
+        OptionError: if the import or the file raises an exception, with its message.
     """
     try:
         if name.endswith(_FILE_ENDING):
@@ -233,13 +232,13 @@ def load_plugin(name: str) -> None:
 
 
 def load_plugins(names: Sequence[str]) -> None:
-    """Load plug-ins in order; see ``load_plugin``."""
+    """Load plug-ins in order (see ``load_plugin``)."""
     for name in names:
         load_plugin(name)
 
 
 def _execute(path: Path) -> None:
-    # A dataclass of the file finds the types of its fields by its module's entry in sys.modules.
+    # Dataclasses resolve the types of their fields through the module's entry in sys.modules.
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:8]
     name = f"rammer_plugin_{path.stem}_{digest}"
     if name in sys.modules:
@@ -261,8 +260,8 @@ def _offers(group: str) -> Offers:
 
 @functools.cache
 def _all_offers() -> Mapping[str, Offers]:
-    """Return the entry points of all groups; of a package found twice, the first one counts."""
-    # Takes longer to import than all else that tools need at their start.
+    """Return the entry points of all groups; if a package is found twice, the first one counts."""
+    # This import takes longer than all other imports at a tool's start.
     from importlib.metadata import distributions
 
     groups: dict[str, dict[str, dict[str, EntryPoint]]] = {}
@@ -270,7 +269,7 @@ def _all_offers() -> Mapping[str, Offers]:
         try:
             found = [e for e in distribution.entry_points if e.group.startswith(_GROUPS)]
             package = distribution.name if found else ""
-        except Exception:  # what a package's broken files raise is not specified
+        except Exception:  # broken metadata may raise any type
             continue
         for entry in found:
             groups.setdefault(entry.group, {}).setdefault(entry.name, {}).setdefault(package, entry)

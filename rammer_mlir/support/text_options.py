@@ -1,4 +1,4 @@
-"""Options as text: ``candidates=3 policy=wavefront sizes=4,8`` becomes values of declared kinds."""
+"""Parser of option texts: ``candidates=3 policy=wavefront sizes=4,8`` to typed values."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ _BOOLS: Mapping[str, bool] = {"true": True, "1": True, "false": False, "0": Fals
 def values_of_text(
     owner: str, text: str, kinds: Mapping[str, object], error: type[RammerError]
 ) -> dict[str, object]:
-    """Return the values that a text gives to options; underscores may be written as dashes.
+    """Return the values of options in a text; dashes in names stand for underscores.
 
     Args:
-        owner: what messages call whose options they are.
-        text: ``key=value`` pairs, with blanks between them.
-        kinds: of the options by name: int, bool, str, float, a literal, or a list or tuple of them.
-        error: is raised.
+        owner: owner of the options in messages.
+        text: ``key=value`` pairs, separated by blanks.
+        kinds: types of the options by name: int, bool, str, float, a literal, or a list or tuple of
+            them.
+        error: class of the errors to raise.
 
     Raises:
         RammerError: of the given class, if an option is unknown, given twice or malformed.

@@ -1,4 +1,4 @@
-"""How many cores this process may use: affinity, and quotas of control groups."""
+"""Number of cores that this process may use: affinity, and quotas of control groups."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path, PurePosixPath
 _PROCESS = Path("/proc/self")
 
 _CONTROLLER = {"cpu"}
-"""The controller of processor time, among the names of a group of version 1."""
+"""Name of the CPU time controller among those of a version 1 control group."""
 
 
 def usable_cores() -> int:
-    """Return the whole cores that this process may use, at least one.
+    """Return the number of whole cores that this process may use, at least 1.
 
-    A fraction of a core is left over: a thread on it would stand still for the rest of each period
-    of the quota, and others would wait for it.
+    A fraction of a core is not used: a thread on it would be throttled for the rest of each quota
+    period, and other threads would wait for it.
     """
     cores = len(os.sched_getaffinity(0))
     quota = cpu_quota()
@@ -24,24 +24,24 @@ def usable_cores() -> int:
 
 
 def cpu_quota(process: Path = _PROCESS) -> float | None:
-    """Return the cores whose time the control groups of a process grant, or None for no limit.
+    """Return the number of cores granted by a process's control groups, or None without a limit.
 
-    The least of the group and of those that it is in counts, in both versions of the interface
-    (Linux: ``Documentation/admin-guide/cgroup-v2.rst`` and ``scheduler/sched-bwc.rst``).
+    The minimum over the group and its ancestors counts, in both versions of the interface (Linux:
+    ``Documentation/admin-guide/cgroup-v2.rst`` and ``scheduler/sched-bwc.rst``).
 
     Args:
-        process: its folder in ``/proc``.
+        process: the process's folder in ``/proc``.
     """
     quotas = [_quota(folder) for folder in _groups(process)]
     return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def _groups(process: Path) -> Iterator[Path]:
-    """Yield the folders of the groups that may limit a process's time."""
+    """Yield the folders of the groups that may limit a process's CPU time."""
     try:
         lines = (process / "cgroup").read_text().splitlines()
         mounts = (process / "mountinfo").read_text().splitlines()
-    except OSError:  # without /proc, nothing says that there is a limit
+    except OSError:  # without /proc, assume no limit
         return
     paths = {names: path for _, names, path in (line.split(":", 2) for line in lines)}
     for mount in mounts:
@@ -56,20 +56,20 @@ def _groups(process: Path) -> Iterator[Path]:
 
 
 def _with_parents(point: Path, root: str, path: str) -> Iterator[Path]:
-    """Yield a group's folder and those above it, up to where the hierarchy is mounted."""
+    """Yield a group's folder and its ancestors, up to the mount point of the hierarchy."""
     group = PurePosixPath(path)
     inside = group.relative_to(root) if group.is_relative_to(root) else PurePosixPath()
     yield from (point / part for part in (inside, *inside.parents) if ".." not in part.parts)
 
 
 def _quota(folder: Path) -> float | None:
-    """Return the cores that one group grants, or None for no limit."""
+    """Return the number of cores granted by a group, or None without a limit."""
     try:
         if (folder / "cpu.max").exists():
             quota, period = (folder / "cpu.max").read_text().split()
             return None if quota == "max" else int(quota) / int(period)
         quota = (folder / "cpu.cfs_quota_us").read_text()
         period = (folder / "cpu.cfs_period_us").read_text()
-    except OSError:  # the root group has no limit, and so no such files
+    except OSError:  # the root group has no such files
         return None
     return int(quota) / int(period) if int(quota) > 0 else None

@@ -1,4 +1,4 @@
-"""The folder for what this package keeps of a user's from one run to the next."""
+"""The folder of this package's files for the user, such as the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings that name the line of the user's program which they are about."""
+"""Warnings attributed to the line of the user's program that causes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PACKAGE = f"{Path(__file__).parent.parent}/"
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the innermost call that is not this package's own, where Python shows it once."""
+    """Warn at the innermost caller outside this package; Python shows each such line once."""
     level, frame = 1, sys._getframe()  # pyright: ignore[reportPrivateUsage]
     # From Python 3.12 on, skip_file_prefixes does this.
     while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
@@ -36,7 +36,7 @@ def shown_in_one_line(category: type[Warning]) -> Generator[None]:
     ) -> None:
         if not issubclass(kind, category):
             before(message, kind, filename, lineno, file, line)
-        elif sys.stderr is not None:  # it is where the shell closed it
+        elif sys.stderr is not None:  # None if the shell closed it
             print("warning:", " ".join(str(message).split()), file=sys.stderr)
 
     warnings.showwarning = show

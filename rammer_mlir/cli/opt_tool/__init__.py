@@ -1,1 +1,1 @@
-"""The parts of ``rammer-opt``: its options, its input, its runs, and its diagnostics."""
+"""Parts of ``rammer-opt``: options, inputs, runs, and diagnostics."""

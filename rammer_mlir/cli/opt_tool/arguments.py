@@ -1,7 +1,7 @@
-"""The command line as LLVM's tools take it, brought into the form that `argparse` reads.
+"""Conversion of command lines in the style of LLVM's tools to the form that `argparse` parses.
 
-Options have one dash or two, switches take ``=true`` and ``=false``, and an optional value stands
-behind ``=`` only, because what follows is the input.
+Options have one or two dashes, switches accept ``=true`` and ``=false``, and an optional value is
+only recognized after ``=``, because the next argument is the input.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from rammer_mlir.errors import OptionError
 
 OFF = "no-"
-"""Prefix of the option that turns a switch off again; it is not shown."""
+"""Prefix of the hidden option that turns a switch off."""
 
 _TRUE, _FALSE = ("true", "TRUE", "1"), ("false", "FALSE", "0")
 
@@ -34,12 +34,12 @@ def add_switch(
 def normalized(
     arguments: Sequence[str], parser: argparse.ArgumentParser, bare_values: Mapping[str, str]
 ) -> list[str]:
-    """Return the arguments with two dashes before long options, and values where they belong.
+    """Return the arguments with two dashes before long options, and explicit optional values.
 
     Args:
         arguments: without the program's name.
-        parser: with all options that are no passes.
-        bare_values: for options whose value is optional, the value without ``=``.
+        parser: the parser of all options except passes.
+        bare_values: default values of options whose value is optional.
 
     Raises:
         OptionError: if a switch has another value than true or false.
@@ -74,7 +74,7 @@ def _normalized(
         if not equals and name in bare_values:
             yield f"{flag}={bare_values[name]}"
             continue
-        # An argument after an option that takes one is its value, whatever it begins with.
+        # An argument after an option with a value is that value, whatever its first character.
         is_value = action.nargs != 0 and not equals
         yield f"{flag}{equals}{value}"
 

@@ -1,4 +1,4 @@
-"""Diagnostics as MLIR's tools print them: the place, the message, the line of source, a caret."""
+"""Diagnostics in the format of MLIR's tools: location, message, source line, caret."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COLORS = {"error": "\x1b[0;1;31m", "warning": "\x1b[0;1;35m", "remark": "\x1b[0
 _NOTE, _BOLD, _CARET, _PLAIN = "\x1b[0;1;30m", "\x1b[1m", "\x1b[0;1;32m", "\x1b[0m"
 _SHOWN_OPERATION = "see current operation: "
 _LONGEST_LINE = 200
-"""Characters of a line of source that are shown; constants may take thousands."""
+"""Longest prefix of a source line that is shown, in characters; constants may take thousands."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class DiagnosticPrinter:
     """Prints diagnostics on standard error.
 
     Attributes:
-        name: of the input, in place of that of text without a file.
-        text: the input, from which lines are shown.
-        color: whether to print in color; None to do so on a terminal.
+        name: name of the input, shown for text without a file.
+        text: the input, whose lines are shown.
+        color: whether to print in color; None for color only on a terminal.
         notes: whether to print notes.
-        operations: whether to print the operation of a diagnostic, a note of MLIR's.
+        operations: whether to print MLIR's note with the operation of a diagnostic.
     """
 
     name: str
@@ -77,21 +77,21 @@ class DiagnosticPrinter:
         return f"{prefix}{kind}{message}{self._source(place, is_colored)}"
 
     def _source(self, place: Place, is_colored: bool) -> str:
-        """Return the place's line with a caret below it, if it is in the input."""
+        """Return the location's line with a caret below it; empty if it is outside of the input."""
         lines = self.text.split("\n")
         if place.file != self.name or not place.column or not 0 < place.line <= len(lines):
             return ""
         line = lines[place.line - 1].rstrip()
         if len(line) > _LONGEST_LINE:
             return ""
-        # Tabs stay, so that the caret is below its character.
+        # Keep tabs, so that the caret is below its character.
         blanks = "".join("\t" if c == "\t" else " " for c in line[: place.column - 1])
         caret = f"{_CARET}^{_PLAIN}" if is_colored else "^"
         return f"\n{_printable(line)}\n{blanks}{caret}"
 
 
 def _printable(text: str) -> str:
-    """Escape what commands a terminal; names come from the input."""
+    """Escape terminal control characters; names come from the input."""
     return "".join(
         c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
     )

@@ -1,4 +1,4 @@
-"""Diagnostics of MLIR and of passes, with their places in the input."""
+"""Diagnostics of MLIR and of passes, with their locations in the input."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rammer_mlir.passes.base import FindingsError, OperationError
 from rammer_mlir.passes.manager import MlirError
 
 UNNAMED = "-"
-"""The file's name in locations of text that was parsed from memory."""
+"""File name in locations of text that was parsed from memory."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A file's name, a line and a column that count from 1; all are 0 or empty if unknown."""
+    """File name, line and column, counted from 1; 0 or empty if unknown."""
 
     file: str = ""
     line: int = 0
@@ -25,7 +25,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """A diagnostic that was reported; ``kind`` is error, warning, remark or note."""
+    """A reported diagnostic; ``kind`` is error, warning, remark or note."""
 
     kind: str
     place: Place
@@ -33,7 +33,7 @@ class Diagnostic:
 
 
 def of_error(error: RammerError | ir.MLIRError) -> list[Diagnostic]:
-    """Return the diagnostics in an error of MLIR's or of a pass."""
+    """Return the diagnostics in an error of MLIR or of a pass."""
     if isinstance(error, ir.MLIRError):
         return [found for info in error.error_diagnostics for found in of_info("error", info)]
     if isinstance(error, MlirError) and error.diagnostics:
@@ -44,7 +44,7 @@ def of_error(error: RammerError | ir.MLIRError) -> list[Diagnostic]:
 
 
 def of_info(kind: str, info: ir.DiagnosticInfo | ir.Diagnostic) -> Iterator[Diagnostic]:
-    """Yield a diagnostic of MLIR's and its notes."""
+    """Yield an MLIR diagnostic and its notes."""
     yield Diagnostic(kind, place_of(info.location), str(info.message))
     for note in info.notes:
         yield from of_info("note", note)
@@ -57,8 +57,8 @@ def _place_of_error(error: RammerError) -> Place:
 
 
 def place_of(location: ir.Location) -> Place:
-    """Return the first place in a file inside a location."""
-    if type(location) is ir.Location:  # in diagnostics the bindings leave out the subclass
+    """Return the first file location within a location."""
+    if type(location) is ir.Location:  # in diagnostics the bindings return the base class
         location = ir.Location.from_attr(location.attr, location.context)
     if isinstance(location, ir.FileLineColLoc):
         return Place(location.filename, location.start_line, location.start_col)

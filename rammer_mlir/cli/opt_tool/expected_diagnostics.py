@@ -1,4 +1,4 @@
-"""``--verify-diagnostics``: comments that say which diagnostics the input must cause, and where."""
+"""``--verify-diagnostics``: compares diagnostics with expectations in comments of the input."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def mismatches(
 ) -> list[Diagnostic]:
     """Compare diagnostics with the comments of the text that caused them.
 
-    A note need not be expected; everything else must be, exactly once. In ``expected-error-re``,
-    what stands in ``{{...}}`` inside of the text is a regular expression, and the rest is plain.
+    Notes need no expectation; all other diagnostics must be expected exactly once. In
+    ``expected-error-re``, text within ``{{...}}`` is a regular expression, and the rest is literal.
 
     Args:
-        text: with the comments.
+        text: the input with comments.
         found: the diagnostics.
         only_expected: accept diagnostics that no comment expects.
 
     Returns:
-        An error for each diagnostic that was not expected, for each that is missing, and for each
-        comment whose regular expression is malformed.
+        An error for each unexpected diagnostic, for each missing one, and for each comment with a
+        malformed regular expression.
     """
     errors: list[Diagnostic] = []
     expected = list(_expected(text, errors))
@@ -66,18 +66,18 @@ def mismatches(
 
 def _pattern(given: str) -> re.Pattern[str]:
     parts = _REGEX_PART.split(given)
-    # Every second part stood in braces.
+    # The split alternates between literal text and regular expressions.
     return re.compile("".join(f"(?:{p})" if i % 2 else re.escape(p) for i, p in enumerate(parts)))
 
 
 def _expected(text: str, malformed: list[Diagnostic]) -> Iterator[_Expected]:
-    """Yield what comments expect; errors of malformed ones are added to a list."""
+    """Yield the expected diagnostics; append errors of malformed comments to ``malformed``."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         heads = list(_HEAD.finditer(line))
         for index, head in enumerate(heads):
             end = heads[index + 1].start() if index + 1 < len(heads) else len(line)
-            # The text ends at the last braces of the line, or before the next comment in it.
+            # The text ends at the line's last braces, or before the next comment on the line.
             body = _TEXT.match(line, head.end(), end)
             if body is None:
                 continue

@@ -1,4 +1,4 @@
-"""The input of ``rammer-opt``: parts of a text, bytecode, or an imported ONNX model."""
+"""Inputs of ``rammer-opt``: parts of a text, bytecode, or an imported ONNX model."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _BYTECODE = b"ML\xefR"
 _ONNX = b"\x08"  # the first field of a ModelProto; no IR begins with this control character
 
 Chunk = str | bytes
-"""The text of a module, with its line numbers in the file, or a module's bytecode."""
+"""Text of a module, padded to keep its line numbers in the file, or a module's bytecode."""
 
 
 def input_name(options: argparse.Namespace) -> str:
-    """Return the name of the input in diagnostics."""
+    """Return the name of the input for diagnostics."""
     name: str = options.input
     return "<stdin>" if name == STREAM else name
 
@@ -30,7 +30,7 @@ def read_chunks(options: argparse.Namespace) -> list[Chunk]:
     """Return the modules of the input.
 
     Raises:
-        OptionError: if the input cannot be read, or is nothing that can be.
+        OptionError: if the input cannot be read, or has an unknown format.
         RammerError: if an ONNX model cannot be imported.
     """
     data = read_input(options.input)
@@ -63,7 +63,7 @@ def _split(text: str, marker: str) -> list[Chunk]:
     for number, line in enumerate(text.split("\n")):
         if line.startswith(marker):
             chunks.append("\n".join(part))
-            part = [""] * (number + 1)  # lines keep their numbers
+            part = [""] * (number + 1)  # padding keeps line numbers
         else:
             part.append(line)
     return [*chunks, "\n".join(part)]
@@ -73,7 +73,7 @@ def load_irdl(file: str, context: ir.Context) -> None:
     """Load the dialects that a file defines in IRDL.
 
     Raises:
-        OptionError: if it cannot be read, or defines none.
+        OptionError: if the file cannot be read, or defines no dialects.
     """
     data = read_input(file)
     try:
@@ -88,9 +88,9 @@ def parse_chunk(chunk: Chunk, *, implicit_module: bool) -> ir.Module:
     """Parse a module into the current context.
 
     Raises:
-        AssemblyError: where text is not in the readable form of the dialect.
-        MLIRError: if MLIR or a verifier refuses it.
-        OptionError: if there is no module, and it must not be added.
+        AssemblyError: if text is not in the readable form of the dialect.
+        MLIRError: if MLIR or a verifier refuses the module.
+        OptionError: if there is no module, and none may be added.
     """
     module = dialects.parse(chunk)
     if not implicit_module and not _has_location(module):
@@ -102,13 +102,13 @@ def parse_chunk(chunk: Chunk, *, implicit_module: bool) -> ir.Module:
 
 
 def _has_location(module: ir.Module) -> bool:
-    """Whether the module stands in the source: one that the parser adds is at line 0."""
+    """Whether the module is in the source; a module that the parser adds is at line 0."""
     location = module.operation.location
     return not isinstance(location, ir.FileLineColLoc) or location.start_line > 0
 
 
 def name_locations(module: ir.Module, name: str) -> None:
-    """Write the file's name into the locations of a module that was parsed from memory."""
+    """Set the file name in the locations of a module that was parsed from memory."""
 
     def rename(op: ir.Operation) -> ir.WalkResult:
         found = _named(op.location, name)
@@ -127,7 +127,7 @@ def name_locations(module: ir.Module, name: str) -> None:
 
 
 def _named(location: ir.Location, name: str) -> ir.Location | None:
-    """Return a location of a file without a name with its name, None for others."""
+    """Return a location with ``name`` as its file name if it has none; None for other locations."""
     if isinstance(location, ir.FileLineColLoc) and location.filename == UNNAMED:
         return ir.Location.file(name, location.start_line, location.start_col)
     if isinstance(location, ir.NameLoc):

@@ -1,4 +1,4 @@
-"""Runs the pipeline of ``rammer-opt`` on one module, and reports how that ends."""
+"""Runs the pipeline of ``rammer-opt`` on a module, and reports the outcome."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rammer_mlir.support.log import logged_seconds
 
 @dataclass
 class Job:
-    """What is done with each module of the input."""
+    """Processing of each module of the input."""
 
     options: argparse.Namespace
     pipeline: str
@@ -38,7 +38,7 @@ class Job:
         self._writer = ModuleWriter(self.options, self._name)
 
     def run(self, chunk: Chunk) -> bytes | None:
-        """Process one module; return what is written for it, None if that failed.
+        """Process a module; return its output, or None after an error.
 
         Diagnostics go to standard error.
         """
@@ -163,7 +163,7 @@ class Job:
 
 
 def printed_passes(options: argparse.Namespace, when: str) -> frozenset[str]:
-    """Return the names of the passes ``before`` or ``after`` which the IR is printed."""
+    """Return the names of the passes ``before`` or ``after`` which to print the IR."""
     given: Sequence[str] = getattr(options, f"mlir_print_ir_{when}")
     return frozenset(name for text in given for name in text.split(",") if name)
 

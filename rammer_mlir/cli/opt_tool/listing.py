@@ -1,4 +1,4 @@
-"""What ``rammer-opt`` can list: passes and dialects."""
+"""Listings of ``rammer-opt``: passes and dialects."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _KNOWN_DIALECTS = (
     "pdl pdl_interp ptr quant rocdl scf shape shard smt sparse_tensor spirv stablehlo tensor "
     "tm_tensor torch torch_c tosa transform ub vector vhlo wasmssa x86 x86vector xegpu xevm"
 ).split()
-"""Dialects that bindings may have: they look a dialect up by its name, but do not list them."""
+"""Dialects that the bindings may have: bindings can look up a dialect, but not list all."""
 
 
 def list_passes(passes: Sequence[type[Pass]]) -> str:
-    """Return a line for each pass, ours and those of packages and plug-ins."""
+    """Return a line for each pass of this project, of packages and of plug-ins."""
     return "\n".join(
         [
             "Passes of rammer-mlir:",
@@ -33,7 +33,7 @@ def list_passes(passes: Sequence[type[Pass]]) -> str:
 
 
 def _list_extensions() -> Iterator[str]:
-    """Yield a heading for each package or module that has passes, and a line for each pass."""
+    """Yield a heading for each package or module with passes, and a line for each pass."""
     extensions = sorted(EXTENSION_PASSES.extensions(), key=lambda extension: extension.origin)
     for origin, passes in groupby(extensions, key=lambda extension: extension.origin):
         yield f"Passes of {origin}:"
@@ -49,7 +49,7 @@ def _options(kind: type[Pass]) -> str:
 
 
 def list_dialects() -> str:
-    """Return the names of the dialects that inputs may be in."""
+    """Return the names of the dialects that inputs may use."""
     context = ir.Context()
     dialects.register(context)
     found = ["rtask"]

@@ -1,4 +1,4 @@
-"""The options of ``rammer-opt``; `docs/rammer-opt.md` compares them with those of mlir-opt."""
+"""Options of ``rammer-opt``; `docs/rammer-opt.md` compares them with those of mlir-opt."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rammer_mlir.cli.opt_tool.arguments import add_switch
 SPLIT_MARKER = "// -----"
 
 BARE_VALUES = {"split-input-file": SPLIT_MARKER, "verify-diagnostics": "all"}
-"""Values of options that are given without one."""
+"""Values of options whose value is omitted."""
 
 
 def opt_parser() -> ArgumentParser:
-    """Return the parser of all options that are no passes."""
+    """Return the parser of all options except passes."""
     parser = ArgumentParser(
         prog="rammer-opt",
         description="Run passes on MLIR text, bytecode or an ONNX model.",

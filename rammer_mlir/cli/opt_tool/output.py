@@ -1,4 +1,4 @@
-"""Modules as ``rammer-opt`` writes them: text in the form that was asked for, or bytecode."""
+"""Output of ``rammer-opt``: text in the requested form, bytecode, LLVM IR or object code."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 
 @dataclass(frozen=True)
 class ModuleWriter:
-    """Writes modules in the form that options ask for; ``name`` is the input's."""
+    """Writes modules in the form that the options request; ``name`` is the input's name."""
 
     options: argparse.Namespace
     name: str
 
     def text(self, module: ir.Module, *, is_verified: bool = False) -> str:
-        """Return the module as text, in the generic form if it is not valid."""
+        """Return the module as text, in the generic form if it is invalid."""
         options = self.options
         shows_locations = options.mlir_print_debuginfo or options.mlir_pretty_debuginfo
         if shows_locations and self.name != UNNAMED:
@@ -51,10 +51,10 @@ class ModuleWriter:
         return dialects.get_asm(module, **flags)
 
     def content(self, module: ir.Module) -> bytes:
-        """Return the bytes of the output, for a module that is valid.
+        """Return the bytes of the output for a valid module.
 
         Raises:
-            OptionError: if there is no such version of bytecode.
+            OptionError: if the version of bytecode is unknown.
             TargetError: if it cannot be translated to LLVM IR, or compiled.
         """
         if self.options.emit_object:
@@ -71,7 +71,7 @@ def bytecode_of(module: ir.Module, version: int | None = None) -> bytes:
     """Return a module's bytecode.
 
     Raises:
-        OptionError: if there is no such version.
+        OptionError: if the version is unknown.
     """
     buffer = io.BytesIO()
     try:
@@ -83,10 +83,10 @@ def bytecode_of(module: ir.Module, version: int | None = None) -> bytes:
 
 
 def object_of(module: ir.Module) -> bytes:
-    """Compile a module for the processor that it was lowered for, or this one.
+    """Compile a module for the processor that it was lowered for, or for this machine's.
 
     Raises:
-        TargetError: if it holds what is not in the LLVM dialect.
+        TargetError: if an operation is not in the LLVM dialect.
     """
     attributes = module.operation.attributes
     name = ir.StringAttr(attributes[MACHINE]).value if MACHINE in attributes else ""
@@ -94,18 +94,18 @@ def object_of(module: ir.Module) -> bytes:
 
 
 def reproducible_text(module: ir.Module) -> str:
-    """Return a module as text with locations, which can be parsed again."""
+    """Return a module as text with locations that can be parsed again."""
     return dialects.get_asm(module, enable_debug_info=True)
 
 
 def check_roundtrip(module: ir.Module, new_context: Callable[[], ir.Context]) -> None:
-    """Check that the module's text and its bytecode are read back as the same module.
+    """Check that parsing the module's text and bytecode gives the same module.
 
-    Each is read into a context of its own: in the module's, resources would get other names.
+    Each is parsed in a new context: in the module's context, resources would be renamed.
 
     Raises:
-        PassError: naming the first line that differs.
-        MLIRError: if what was written cannot be read.
+        PassError: with the first line that differs.
+        MLIRError: if the text or bytecode cannot be parsed.
     """
     expected = dialects.get_asm(module, enable_debug_info=True)
     forms = {"text": expected, "bytecode": bytecode_of(module)}

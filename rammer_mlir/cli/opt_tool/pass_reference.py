@@ -1,4 +1,4 @@
-"""The reference of the passes in Markdown: docstrings, options and an example for each."""
+"""Reference of the passes in Markdown: docstring, options and example of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ them, with their options as a pipeline writes them: `rtask-tile{candidates=1 wor
 """
 
 Section = tuple[str, str, Sequence[type[Pass]]]
-"""A title, the folder of the passes' lit tests, and passes."""
+"""Title, folder of the passes' lit tests, and passes."""
 
 
 def pass_reference(sections: Sequence[Section]) -> str:

@@ -1,1 +1,1 @@
-"""Targets: each a ``Backend``, the one place that knows its name and its tools."""
+"""Targets: each is a ``Backend``, the only module that knows the target's name and tools."""

@@ -1,4 +1,4 @@
-"""The contract between the compiler and a target."""
+"""The interface between the compiler and a target."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Code:
 
     Attributes:
         image: the program's data.
-        binary: an object, or code for a device.
-        stats: what the compiler measured: seconds by stage, sizes.
-        kernel: what the emulator knows of a kernel beside its object.
-        objects: code from elsewhere that is linked with the binary.
+        binary: an object file, or code for a device.
+        stats: compiler statistics: seconds by stage, sizes.
+        kernel: the emulator's description of the kernel, in addition to its object.
+        objects: objects of external code that are linked with the binary.
     """
 
     image: Image
@@ -38,68 +38,68 @@ class Code:
 
 @dataclass(frozen=True)
 class Backend(ABC):
-    """A target: its options, its stages down to the binary, and what runs that.
+    """A target: its options, its stages down to the binary, and its loader.
 
-    A subclass is a frozen dataclass; ``of`` makes it from what follows the name in ``--target``.
-    It is registered by ``rammer_mlir.extend.register_target``.
+    A subclass is a frozen dataclass; ``of`` constructs it from the text after the name in
+    ``--target``. ``rammer_mlir.extend.register_target`` registers it.
     """
 
     name: ClassVar[str]
-    """How ``--target`` begins."""
+    """The first part of ``--target``."""
 
     spelling: ClassVar[str]
-    """``--target`` in help: ``nvvm[:CHIP]``."""
+    """Syntax of ``--target`` for help texts: ``nvvm[:CHIP]``."""
 
     takes: ClassVar[frozenset[str]] = frozenset()
-    """Options that not every target has, and this one does (``Option.only_for``)."""
+    """Options that only some targets support, this one included (``Option.only_for``)."""
 
     lacks: ClassVar[tuple[str, ...]] = ()
-    """What a user may expect of a target and does not get here, a sentence each."""
+    """Limitations that may surprise users of the target, one sentence each."""
 
     measures: ClassVar[bool] = False
     """Whether rKernels can be measured on this machine (``--costs measured``)."""
 
     is_cached: ClassVar[bool] = True
-    """Whether what it compiles can be written to a file, and so be kept."""
+    """Whether compiled programs can be written to files, and therefore cached."""
 
     repacks_weights: ClassVar[bool] = False
-    """Whether other weights can be packed as recipes say, for a program that is kept."""
+    """Whether a cached program can be reused with other weights, packed by its recipes."""
 
     has_supersteps: ClassVar[bool] = False
-    """Whether it executes schedules of devices that synchronise as a whole."""
+    """Whether the target executes schedules for bulk-synchronous devices."""
 
     @classmethod
     @abstractmethod
     def of(cls, rest: str) -> Self:
-        """Return the back end for ``NAME:rest``; ``rest`` is empty where there is no colon.
+        """Return the backend for ``NAME:rest``; ``rest`` is empty without a colon.
 
         Raises:
-            RammerError: if there is no such processor.
+            RammerError: if the processor is unknown.
         """
 
     @property
     @abstractmethod
     def target(self) -> str:
-        """The target with its processor, as artifacts name it: ``nvvm:sm_90``."""
+        """The target including its processor, as in artifacts: ``nvvm:sm_90``."""
 
     @property
     @abstractmethod
     def default_veus(self) -> int:
-        """VEUs where the user names no number."""
+        """Number of vEUs if the user gives none."""
 
     @abstractmethod
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
-        """Return the whole way from `linalg` to the last binary, in order."""
+        """Return all stages from `linalg` to the final binary, in order."""
 
     def last_stage(self, options: CompileOptions) -> str:
-        """Return the stage that code is taken from: the last one, if every tool is at hand."""
+        """Return the stage that produces the code: the last stage if every tool is available."""
         return self.stages(options)[-1].name
 
     def compile(self, work: Work) -> Code:
-        """Take a model through all stages that it has not reached yet, to code.
+        """Run all stages that a model has not reached yet; return its code.
 
         Raises:
-            RammerError: if a stage does not succeed.
+            RammerError: if a stage fails.
         """
         run_stages(work, self.stages(work.options), self.last_stage(work.options))
         assert work.image is not None
@@ -111,27 +111,27 @@ class Backend(ABC):
 
     @abstractmethod
     def load(self, code: Code, device: int = 0) -> CompiledModel:
-        """Return the executable; ``device`` numbers the devices of this kind."""
+        """Return the executable; ``device`` is the index among devices of this kind."""
 
     def check(self, options: CompileOptions) -> None:  # noqa: B027  most targets refuse none
-        """Refuse options that exclude each other on this target.
+        """Refuse incompatible options of this target.
 
         Raises:
-            OptionError: naming them.
+            OptionError: with the names of the options.
         """
 
     def tools(self) -> str:
-        """Identify tools outside of the compiler that decide what code becomes."""
+        """Identify external tools that affect the generated code, for cache keys."""
         return ""
 
     @property
     def runs_here(self) -> bool:
-        """Whether this machine can load the programs; others are only written to files."""
+        """Whether this machine can load the programs; other programs can only be saved."""
         return True
 
     @property
     def device(self) -> DeviceDescription:
-        """The device whose costs schedules follow, unless the user names one."""
+        """The device that schedules are optimized for, unless the user names another."""
         return device_for(self.target)
 
     def emits(self, options: CompileOptions) -> tuple[str, ...]:
@@ -142,7 +142,7 @@ class Backend(ABC):
         """Refuse a stage that this target does not have.
 
         Raises:
-            OptionError: listing those that it has.
+            OptionError: with the names of the available stages.
         """
         offered = self.emits(options)
         if name not in (*KNOWN_STAGES, *offered):

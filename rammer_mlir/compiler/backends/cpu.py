@@ -1,4 +1,4 @@
-"""CPUs: this machine's, or one that is named."""
+"""CPU targets: this machine's processor, or a named one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rammer_mlir.support.usable_cores import usable_cores
 
 @dataclass(frozen=True)
 class CpuBackend(Backend):
-    """Threads of this machine's processor, or of one that is named, one for each vEU."""
+    """Threads of this machine's processor or of a named one; each vEU is a thread."""
 
     named: NamedMachine | None = None
 
@@ -42,21 +42,21 @@ class CpuBackend(Backend):
 
     @classmethod
     def of(cls, rest: str) -> Self:
-        """Return this machine's processor, or the one of a name."""
+        """Return the backend for this machine's processor, or for a named one."""
         return cls(named_machine(rest)) if rest else cls()
 
     @property
     def target(self) -> str:
-        """The target's name, with the processor if that is named."""
+        """Target's name, with the processor if the user names one."""
         return self.name if self.named is None else f"{self.name}:{self.named.name}"
 
     @property
     def runs_here(self) -> bool:
-        """Whether this machine has the instructions that the code needs."""
+        """Whether this machine supports the instructions that the code uses."""
         return self.named is None or self.named.is_this
 
     def check(self, options: CompileOptions) -> None:
-        """Refuse to measure what is not compiled for this machine."""
+        """Refuse measured costs for a processor other than this machine's."""
         if options.measured and self.named is not None:
             raise OptionError(
                 f"costs: 'measured' is for the target cpu, this machine, found {self.target}; "
@@ -65,15 +65,15 @@ class CpuBackend(Backend):
 
     @property
     def default_veus(self) -> int:
-        """The whole cores that this process may use, by affinity and by quota."""
+        """Number of whole cores that this process may use, by affinity and quota."""
         return usable_cores()
 
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
-        """Return the way to an object."""
+        """Return the stages up to an object file."""
         return cpu_stages(options, self.named)
 
     def load(self, code: Code, device: int = 0) -> Executable:
-        """Load an object into this process; linking waits until somebody saves it."""
+        """Load an object into this process; a shared library is linked only to save the model."""
         image = code.image
         assert isinstance(image, CpuImage)
         if self.named is not None and not self.named.is_this:

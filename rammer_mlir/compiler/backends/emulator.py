@@ -1,4 +1,4 @@
-"""A GPU's kernel, executed on this machine's processor."""
+"""Emulation of a GPU's kernel on this machine's processor."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rammer_mlir.programs.gpu_image import GpuImage
 
 @dataclass(frozen=True)
 class EmulatorBackend(Backend):
-    """The same kernel as for a GPU, up to the gpu dialect; then native code of this machine.
+    """The kernel for a GPU up to the gpu dialect, then compiled to native code of this machine.
 
     Attributes:
-        emulated: the GPU.
+        emulated: the GPU's backend.
         checked: whether accesses are checked, at many times the run time.
         traced: whether launches record accesses.
     """
@@ -41,15 +41,15 @@ class EmulatorBackend(Backend):
 
     @classmethod
     def of(cls, rest: str) -> Self:
-        """Return what emulates a GPU, ``nvvm`` by default."""
+        """Return the emulator of a GPU, ``nvvm`` by default."""
         return cls.of_backend(find_backend(rest or "nvvm"))
 
     @classmethod
     def of_backend(cls, backend: Backend, *, checked: bool = False, traced: bool = False) -> Self:
-        """Return what emulates another back end's GPU.
+        """Return the emulator of another backend's GPU.
 
         Raises:
-            OptionError: if it is none.
+            OptionError: if the backend is not a GPU's.
         """
         if isinstance(backend, EmulatorBackend):
             return cls(backend.emulated, checked, traced)
@@ -62,20 +62,20 @@ class EmulatorBackend(Backend):
 
     @property
     def target(self) -> str:
-        """The GPU, as images name it."""
+        """The emulated GPU's target, as in images."""
         return self.emulated.target
 
     @property
     def default_veus(self) -> int:
-        """As many as the GPU has."""
+        """Number of vEUs of the emulated GPU."""
         return self.emulated.default_veus
 
     def check(self, options: CompileOptions) -> None:
-        """Refuse what the GPU refuses."""
+        """Refuse options that the emulated GPU refuses."""
         self.emulated.check(options)
 
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
-        """Return the way to an object of this machine."""
+        """Return the stages up to an object file for this machine."""
         gpu = self.emulated.gpu
         return emulated_stages(options, gpu, checked=self.checked, traced=self.traced)
 

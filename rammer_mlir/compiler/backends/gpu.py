@@ -1,4 +1,4 @@
-"""What the back ends of all GPUs share."""
+"""Common base of the backends of all GPUs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GpuBackend(Backend):
     """A GPU whose resident blocks are vEUs.
 
     Attributes:
-        gpu: what the lowering knows of it.
+        gpu: the GPU's description for the lowering.
     """
 
     gpu: GpuTarget
@@ -37,26 +37,26 @@ class GpuBackend(Backend):
 
     @classmethod
     def of(cls, rest: str) -> Self:
-        """Return the back end of a chip, by default a usual one."""
+        """Return the backend of a chip, or of the default chip."""
         return cls(find_gpu(f"{cls.name}:{rest}" if rest else cls.name))
 
     @property
     def target(self) -> str:
-        """The target with its chip, without features."""
+        """The target with its chip, without optional features."""
         return self.gpu.name
 
     @property
     def default_veus(self) -> int:
-        """One for each multiprocessor of the usual board."""
+        """One vEU for each multiprocessor of the usual board."""
         return self.gpu.num_veus
 
     @property
     @abstractmethod
     def multiprocessors(self) -> Multiprocessors:
-        """What the usual board has."""
+        """Multiprocessors of the usual board, and their resources."""
 
     def check(self, options: CompileOptions) -> None:
-        """Refuse a watchdog where it would never be asked."""
+        """Refuse a negative number of polls, and a watchdog that could never trigger."""
         watchdog = options.given["watchdog"]
         if watchdog < 0:
             raise OptionError(f"watchdog: expected a number of polls, at least 0, found {watchdog}")
@@ -67,7 +67,7 @@ class GpuBackend(Backend):
             )
 
     def load(self, code: Code, device: int = 0) -> GpuExecutable:
-        """Return the executable; the driver is opened with its first run."""
+        """Return the executable; its first run opens the driver."""
         image = code.image
         assert isinstance(image, GpuImage)
         driver = partial(open_driver, image.target, check_device(device))

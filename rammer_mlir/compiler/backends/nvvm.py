@@ -17,28 +17,29 @@ from rammer_mlir.programs.residency import Multiprocessors
 
 @dataclass(frozen=True)
 class NvvmBackend(GpuBackend):
-    """An NVIDIA GPU, by LLVM's name of its chip."""
+    """An NVIDIA GPU, named by LLVM's name of its chip."""
 
     name: ClassVar[str] = "nvvm"
     spelling: ClassVar[str] = "nvvm[:CHIP[+tf32]]"
 
     @property
     def multiprocessors(self) -> Multiprocessors:
-        """What the usual board has."""
+        """Multiprocessors of the usual board, and their resources."""
         return CHIPS[self.gpu.chip].resources
 
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
-        """Return the way to a cubin."""
+        """Return the stages up to a cubin."""
         return nvvm_stages(options, self.gpu, self.multiprocessors)
 
     def last_stage(self, options: CompileOptions) -> str:
-        """Return PTX where there is no ptxas: the driver compiles it."""
+        """Return the stage `ptx` if ptxas is missing; the driver then compiles the PTX."""
         return "ptx" if find_ptxas() is None else "cubin"
 
     def tools(self) -> str:
-        """Identify ptxas, which decides whether an artifact holds PTX or a cubin, and which."""
+        """Identify ptxas, which determines whether an artifact contains PTX or a cubin."""
         path = find_ptxas()
         if path is None:
             return ""
+        # Size and modification time stand for the version; running ptxas on each lookup is slow.
         found = Path(path).stat()
         return f"{path} {found.st_size} {found.st_mtime_ns}"

@@ -1,4 +1,4 @@
-"""The table of targets, and targets from outside."""
+"""The table of targets, including targets registered by other packages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BUILT_IN = {
     "rocdl": "rammer_mlir.compiler.backends.rocdl:RocdlBackend",
     "emulator": "rammer_mlir.compiler.backends.emulator:EmulatorBackend",
 }
-"""Where each back end is defined; it is imported when it is asked for."""
+"""Module and class of each built-in backend, imported at first use."""
 
 
 def _check(name: str, value: object) -> type[Backend]:
@@ -35,24 +35,24 @@ def _check(name: str, value: object) -> type[Backend]:
 
 
 TARGETS: Registry[type[Backend]] = Registry("target", {}, _check, "targets")
-"""Targets from outside, by name."""
+"""Targets of other packages, by name."""
 
 
 def backend_names() -> tuple[str, ...]:
-    """Return the names of all targets; none is imported."""
+    """Return the names of all targets without importing any."""
     return (*_BUILT_IN, *TARGETS.names())
 
 
 def is_own_target(target: str) -> bool:
-    """Whether a target, as the command line spells it, is part of this project."""
+    """Whether a target on the command line is built in."""
     return target.partition(":")[0] in _BUILT_IN
 
 
 def backend_class(name: str) -> type[Backend]:
-    """Return the back end of a name.
+    """Return the backend class of a target's name.
 
     Raises:
-        OptionError: if there is none, listing how targets are spelled.
+        OptionError: if there is none, with the syntax of all targets.
     """
     if name not in _BUILT_IN:
         found = TARGETS.find(name)
@@ -65,14 +65,14 @@ def backend_class(name: str) -> type[Backend]:
 
 
 def _spellings() -> Iterator[str]:
-    """Yield how targets are spelled; of one that cannot be used, its name."""
+    """Yield the syntax of each target, or the name of a target that cannot be used."""
     yield from (backend_class(name).spelling for name in _BUILT_IN)
     for found in TARGETS.extensions():
         yield found.name if found.value is None else found.value.spelling
 
 
 def described_targets() -> Iterator[tuple[str, str]]:
-    """Yield how each target is spelled, and what it is and lacks; or why it cannot be used."""
+    """Yield the syntax of each target with its description and limitations, or its problem."""
     yield from (_described(backend_class(name)) for name in _BUILT_IN)
     for found in TARGETS.extensions():
         yield (found.name, found.problem) if found.value is None else _described(found.value)
@@ -88,7 +88,7 @@ def _unknown(target: str) -> str:
 
 
 def register_target(backend: type[Backend]) -> None:
-    """Make a target known by its name.
+    """Register a target under its name.
 
     Example::
 
@@ -100,7 +100,7 @@ def register_target(backend: type[Backend]) -> None:
         register_target(Serial)
 
     Raises:
-        OptionError: if it is no back end, or another one has that name.
+        OptionError: if it is not a backend class, or another target has that name.
     """
     name = str(getattr(backend, "name", ""))
     if name in _BUILT_IN:
@@ -109,7 +109,7 @@ def register_target(backend: type[Backend]) -> None:
 
 
 def find_backend(target: str) -> Backend:
-    """Return the back end of a target as the command line spells it, ``nvvm:sm_90``.
+    """Return the backend of a target on the command line, for example ``nvvm:sm_90``.
 
     Raises:
         OptionError: if there is no such target.

@@ -15,16 +15,16 @@ from rammer_mlir.programs.residency import Multiprocessors
 
 @dataclass(frozen=True)
 class RocdlBackend(GpuBackend):
-    """An AMD GPU, by LLVM's name of its chip."""
+    """An AMD GPU, named by LLVM's name of its chip."""
 
     name: ClassVar[str] = "rocdl"
     spelling: ClassVar[str] = "rocdl[:CHIP]"
 
     @property
     def multiprocessors(self) -> Multiprocessors:
-        """What the usual board has."""
+        """Multiprocessors of the usual board, and their resources."""
         return CHIPS[self.gpu.chip].resources
 
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
-        """Return the way to a code object."""
+        """Return the stages up to a code object."""
         return rocdl_stages(options, self.gpu, self.multiprocessors)

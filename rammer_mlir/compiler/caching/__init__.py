@@ -1,1 +1,1 @@
-"""The cache of optimisation: one file, whose entries are found by level and key."""
+"""The compile cache: a single file, whose entries are found by level and key."""

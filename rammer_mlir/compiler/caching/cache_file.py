@@ -1,7 +1,7 @@
-"""The file of the cache: a bounded SQLite database that several processes use at once.
+"""The file of the cache: a bounded SQLite database, safe for concurrent processes.
 
-Nothing that goes wrong with it ends a compilation: a damaged file is removed and made anew, and one
-that cannot be read or written is left alone. Either is told in one warning per process.
+Errors of the file never end a compilation: a damaged file is deleted and created again, and an
+inaccessible file is left unchanged. Each problem causes one warning per process.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from rammer_mlir.support.user_warnings import warn_user
 FILE = "cache.sqlite"
 
 Parts = Mapping[str, str]
-"""What a key is made of, by name: text or digests."""
+"""Components of a key, by name: text or digests."""
 
 _Result = TypeVar("_Result")
 
 _Row = tuple[Sequence[object], Sequence[memoryview]]
-"""The columns of an entry, and its large data."""
+"""The columns of an entry, and its bulk data."""
 
 _VERSION = 1
-"""Of the tables; a file of another version is made anew."""
+"""Schema version; files of another version are created again."""
 
 _SCHEMA = """
 PRAGMA page_size = 65536;
@@ -71,28 +71,28 @@ _TIMEOUT = 10.0
 """Seconds to wait for another process that writes."""
 
 _PIECE = 4 << 20
-"""Bytes of a piece of bulk data: it stays in the processor's cache on its way."""
+"""Bytes of a piece of bulk data; a piece fits the processor's cache between checksum and write."""
 
 _NEWEST = 64
-"""Entries that are compared to say what differs from the nearest one."""
+"""Number of recent entries among which the nearest one to a missing key is searched."""
 
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_SCHEMA)
 
 _BARRED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 _WARNED: set[tuple[Path, str]] = set()
-"""Files and troubles that this process has warned of."""
+"""Files and problems that this process has already warned about."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What is kept under a key.
+    """An entry of the cache.
 
     Attributes:
-        identity: the content of the key, where that is compared besides its hash.
-        content: what was kept.
-        bulk: large data beside it, uint8, at a multiple of 64 bytes.
-        seconds: that making it took.
+        identity: the hashed content of the key, for levels that compare it at a hit.
+        content: the stored data.
+        bulk: bulk data of the entry, uint8, aligned to 64 bytes.
+        seconds: time that producing the entry took.
     """
 
     identity: bytes
@@ -102,13 +102,13 @@ class Entry:
 
     @property
     def num_bytes(self) -> int:
-        """Size of all that is kept."""
+        """Size of the whole entry in bytes."""
         return len(self.identity) + len(self.content) + self.bulk.nbytes
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What an entry is, without its content."""
+    """Description of an entry without its content."""
 
     level: str
     key: str
@@ -117,18 +117,18 @@ class Kept:
 
 
 class CacheFile:
-    """Entries in one file, by level and key. It is made with the first entry."""
+    """Entries in a single file, by level and key; the first entry creates the file."""
 
     def __init__(self, folder: Path, limit: int) -> None:
-        """Use a file in a folder, for entries of up to ``limit`` bytes together."""
+        """Use a file in a folder, for entries of at most ``limit`` bytes in total."""
         self.path, self._limit = folder / FILE, limit
 
     def find(self, level: str, key: str) -> Entry | None:
-        """Return the entry of a key and note that it was used; None if there is none."""
+        """Return the entry of a key and update its time of use; None if there is none."""
         return self.find_all(level, (key,)).get(key)
 
     def find_all(self, level: str, keys: Sequence[str]) -> dict[str, Entry]:
-        """Return the entries of keys, as far as there are some, and note that they were used."""
+        """Return the entries of those keys that have one, and update their times of use."""
         nothing: dict[str, Entry] = {}
         return self._read(lambda database: _find_all(database, level, keys), nothing)
 
@@ -143,18 +143,18 @@ class CacheFile:
         parts: Parts | None = None,
         seconds: float = 0.0,
     ) -> bool:
-        """Keep an entry in place of an older one of its key; return whether that succeeded.
+        """Store an entry, replacing an older one of the same key; return whether that succeeded.
 
-        What was not used for longest makes room for it.
+        The least recently used entries are evicted to make room.
 
         Args:
-            level: of the cache.
+            level: level of the cache.
             key: a digest.
-            content: what is kept.
-            bulk: large data that belongs to it, one piece after the other.
-            identity: what the key is a digest of, where that is compared at a hit.
-            parts: what the key is made of.
-            seconds: that making the content took.
+            content: the data to store.
+            bulk: pieces of bulk data, concatenated in the entry.
+            identity: the hashed content of the key, if it is compared at a hit.
+            parts: components of the key.
+            seconds: time that producing the content took.
         """
         large = sum(piece.nbytes for piece in bulk)
         size = len(content) + large + len(identity)
@@ -162,7 +162,7 @@ class CacheFile:
         return self._keep(level, size, {key: (row, bulk)})
 
     def keep_all(self, level: str, contents: Mapping[str, bytes]) -> bool:
-        """Keep entries of contents alone, all or none; return whether that succeeded."""
+        """Store entries without bulk data, all or none; return whether that succeeded."""
         rows = {
             key: ((level, key, "{}", b"", content, 0, len(content), 0.0), ())
             for key, content in contents.items()
@@ -170,7 +170,7 @@ class CacheFile:
         return self._keep(level, sum(map(len, contents.values())), rows)
 
     def _keep(self, level: str, size: int, rows: Mapping[str, _Row]) -> bool:
-        """Write rows of some bytes together, by key, in one transaction."""
+        """Write rows by key, of ``size`` bytes in total, in a single transaction."""
         if size > self._limit:
             log_cache(f"{level}: not kept, {size} bytes are more than {self._limit}")
             return False
@@ -204,7 +204,7 @@ class CacheFile:
         self._with_database(write, None)
 
     def nearest(self, level: str, parts: Parts) -> Parts | None:
-        """Return the parts of the newest entry of a level that has most of some parts."""
+        """Return the parts of the recent entry of a level that agrees with most of ``parts``."""
 
         def read(database: sqlite3.Connection) -> Parts | None:
             query = "SELECT parts FROM entries WHERE level = ? ORDER BY used DESC LIMIT ?"
@@ -215,7 +215,7 @@ class CacheFile:
         return self._read(read, None)
 
     def kept(self) -> list[Kept]:
-        """Return what is kept, in the order of use."""
+        """Return descriptions of all entries, least recently used first."""
 
         def read(database: sqlite3.Connection) -> list[Kept]:
             query = "SELECT level, key, bytes, seconds FROM entries ORDER BY used"
@@ -235,7 +235,7 @@ class CacheFile:
     def _with_database(
         self, work: Callable[[sqlite3.Connection], _Result], nothing: _Result
     ) -> _Result:
-        """Do something; its error becomes a warning, and a damaged file goes."""
+        """Run database work; turn its error into a warning, and delete a damaged file."""
         try:
             with closing(self._opened()) as database:
                 return work(database)
@@ -243,6 +243,7 @@ class CacheFile:
             code = (getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR) & 0xFF
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 log_cache(f"'{self.path}' is busy")
+            # SQLITE_ERROR stands for another version, and for missing tables or columns.
             elif code in _DAMAGE or code == sqlite3.SQLITE_ERROR:
                 self._begin_anew(str(error))
             else:
@@ -250,7 +251,7 @@ class CacheFile:
         return nothing
 
     def _opened(self) -> sqlite3.Connection:
-        """Return a connection; read-only where the file or its folder is."""
+        """Return a connection, read-only if the file or its folder is."""
         database = sqlite3.connect(self.path, timeout=_TIMEOUT)
         try:
             (version,) = database.execute("PRAGMA user_version").fetchone()
@@ -258,13 +259,13 @@ class CacheFile:
                 if version:
                     raise sqlite3.DatabaseError(f"version {version}, expected {_VERSION}")
                 database.executescript(_SCHEMA)
-            # A power failure may damage the file, which is found and made anew.
+            # A power failure may damage the file without this; it is then created again.
             database.execute("PRAGMA synchronous = OFF")
         except sqlite3.OperationalError as error:
             database.close()
             if (error.sqlite_errorcode & 0xFF) not in _BARRED or not self.path.exists():
                 raise
-            # A log beside the file cannot be opened there, and nobody writes one.
+            # A read-only folder has no write-ahead log, and nobody writes the file there.
             place = f"{self.path.absolute().as_uri()}?mode=ro&immutable=1"
             return sqlite3.connect(place, uri=True)
         except BaseException:
@@ -298,7 +299,7 @@ def _find_all(database: sqlite3.Connection, level: str, keys: Sequence[str]) -> 
         if row is not None:
             found[key] = row[1]
             used.append((row[0],))
-    with contextlib.suppress(sqlite3.OperationalError), database:  # they are found all the same
+    with contextlib.suppress(sqlite3.OperationalError), database:  # the update is optional
         database.executemany(
             "UPDATE entries SET used = (SELECT max(used) + 1 FROM entries) WHERE number = ?", used
         )
@@ -306,7 +307,7 @@ def _find_all(database: sqlite3.Connection, level: str, keys: Sequence[str]) -> 
 
 
 def _entry(database: sqlite3.Connection, level: str, key: str) -> tuple[int, Entry] | None:
-    """Return the number and the entry of a key; None if there is none, or it is damaged."""
+    """Return the row number and entry of a key; None if there is none, or it is damaged."""
     query = (
         "SELECT number, identity, content, bulk, crc, seconds FROM entries "
         "WHERE level = ? AND key = ?"
@@ -326,7 +327,7 @@ def _entry(database: sqlite3.Connection, level: str, key: str) -> tuple[int, Ent
 
 
 def _bulk(database: sqlite3.Connection, number: int, size: int) -> NDArray[np.uint8] | None:
-    """Return the large data of an entry, None if it is not as long as it was."""
+    """Return the bulk data of an entry, or None if its length is wrong."""
     bulk, end = aligned_bytes(size), 0
     rows = database.execute("SELECT data FROM pieces WHERE entry = ? ORDER BY number", (number,))
     for (data,) in rows:
@@ -369,7 +370,7 @@ def _crc(*parts: bytes | memoryview) -> int:
 
 
 def _make_room(database: sqlite3.Connection, room: int) -> None:
-    """Remove what was not used for longest, until the rest takes no more bytes than ``room``."""
+    """Remove least recently used entries until the rest takes at most ``room`` bytes."""
     rows = database.execute("SELECT number, bytes FROM entries ORDER BY used").fetchall()
     used = sum(size for _, size in rows)
     for number, size in rows:

@@ -1,4 +1,4 @@
-"""What differs between a key that was not found and the nearest one."""
+"""Differences between a missing key and the nearest entry, for log messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
 
 
 def difference(file: CacheFile, level: str, parts: Parts | None) -> str:
-    """Return which parts of a key differ from the nearest entry's, for a message."""
+    """Return the names of the key parts that differ from the nearest entry's, for a message."""
     nearest = None if parts is None else file.nearest(level, parts)
     if parts is None or nearest is None:
         return ""

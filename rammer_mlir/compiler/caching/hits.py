@@ -1,4 +1,4 @@
-"""The record of a hit, at every level of the cache: the program's statistics and a message."""
+"""Statistics and log message of a cache hit, common to all levels."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rammer_mlir.support.log import log_cache
 
 
 def record_hit(executable: CompiledModel, level: str, key: str, entry: Entry, begin: float) -> None:
-    """Set the statistics of a program that was found, and log the hit.
+    """Set the statistics of a program from the cache, and log the hit.
 
     Args:
         executable: the program.
-        level: of the cache.
-        key: of the entry.
-        entry: the program's.
-        begin: when the search began, by ``time.perf_counter``.
+        level: level of the cache.
+        key: key of the entry.
+        entry: the program's entry.
+        begin: start of the lookup, by ``time.perf_counter``.
     """
     seconds = time.perf_counter() - begin
     executable.stats["seconds"] = {"cache": seconds}

@@ -1,8 +1,8 @@
-"""Keys of compilations: everything that decides what a model is compiled to, by name.
+"""Cache keys: every input that affects the compiled program, by name.
 
 A key is the SHA-256 of its parts: the model, the options, the device description, the compiler's
-own source, the versions of the packages that it stands on, and this processor. So nothing in the
-cache is ever out of date.
+source, the versions of the packages that it uses, and this processor. Entries therefore never
+become stale.
 """
 
 from __future__ import annotations
@@ -29,40 +29,40 @@ from rammer_mlir.scheduling.policies import get_policy, is_own_policy
 from rammer_mlir.support.cpu_features import cpu_features
 
 _PACKAGES = ("numpy", "onnx", "onnx-ir", "onnxscript", "llvmlite")
-"""Packages that the compiler stands on, besides the MLIR bindings."""
+"""Packages that the compiler depends on, besides the MLIR bindings."""
 
 _NO_COMPILER = ("__main__.py", "__pycache__", "benchmarks", "cli")
-"""Parts of the package that do not decide what a model is compiled to."""
+"""Parts of the package that do not affect compiled programs."""
 
 _BYTECODE = (".pyc", ".pyo")
 
 _BINDINGS = {"mlir": "mlir-python-bindings"}
-"""Names that bindings are installed by, where these are not the modules'."""
+"""Distribution names of MLIR bindings, where these differ from the module's name."""
 
 _LONGEST_TEXT = 48
-"""Characters up to which a part of a key is kept as it is, for people; of longer ones, a digest."""
+"""Longest text that a key part keeps for messages; longer text is replaced by its digest."""
 
 
 def compile_key(source: Source, options: CheckedOptions, shapes: Shapes | None) -> str | None:
-    """Return the key of a compilation; None if it cannot be kept.
+    """Return the key of a compilation; None if the program cannot be cached.
 
-    That is so where the model or the device's file cannot be read, for policies, targets, cost
-    functions and rKernels from outside, whose source is not known, and for costs that are measured,
-    which have a cache of their own.
+    That is the case if the model or the device's file cannot be read, if policies, targets, cost
+    functions or rKernels come from other packages, whose source is unknown, or if costs are
+    measured, which have a separate cache.
     """
     parts = artifact_parts(model_digest(source), options, Given(shapes or {}))
     return None if parts is None else digest_of(parts)
 
 
 def artifact_parts(model: str | None, options: CheckedOptions, given: Given) -> Parts | None:
-    """Return what decides the compilation of a model's digest; None if it cannot be kept."""
+    """Return the key parts of a compilation of a model's digest; None if it cannot be cached."""
     if model is None or obstacle(model, options) is not None:
         return None
     return {"model": model, "given": given_digest(given), **compiler_parts(options)}
 
 
 def compiler_parts(options: CheckedOptions) -> Parts:
-    """Return what decides a compilation besides the model."""
+    """Return the key parts of a compilation except those of the model."""
     parts: dict[str, object] = {
         "policy": repr(get_policy(options.policy)),
         "device": repr(find_device(options.device)),
@@ -83,14 +83,14 @@ def digest_of(parts: Parts) -> str:
 
 
 def given_digest(given: Given) -> str:
-    """Return what identifies given shapes and values."""
+    """Return a digest of given shapes and values."""
     shapes = sorted((name, [int(n) for n in sizes]) for name, sizes in given.shapes.items())
     values = sorted((n, str(v.dtype), v.shape, v.tobytes().hex()) for n, v in given.values.items())
     return _text([shapes, values, given.is_repeated])
 
 
 def _text(value: object) -> str:
-    """Return a part of a key as text, or the digest of long text."""
+    """Return a key part as text, or the digest of long text."""
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     if len(text) <= _LONGEST_TEXT:
         return text
@@ -98,7 +98,7 @@ def _text(value: object) -> str:
 
 
 def obstacle(model: str | None, options: CheckedOptions) -> str | None:
-    """Return why the program of a model's digest cannot be kept; None if it can."""
+    """Return the reason why the program of a model's digest cannot be cached; None if it can."""
     if model is None:
         return "the model cannot be read"
     if not options.backend.runs_here:
@@ -115,7 +115,7 @@ def obstacle(model: str | None, options: CheckedOptions) -> str | None:
 
 
 def _has_known_source(options: CheckedOptions) -> bool:
-    """Whether all code that decides what a model is compiled to belongs to this project."""
+    """Whether all code that affects the compiled program is part of this project."""
     is_own = is_own_policy(options.policy) and is_own_target(options.target)
     is_known = all(own_version(name) is not None for name in options.offload)
     return is_own and is_known and not (options.costs or options.rkernels)
@@ -123,24 +123,26 @@ def _has_known_source(options: CheckedOptions) -> bool:
 
 @functools.cache
 def compiler_digest() -> str:
-    """Return what identifies this compiler: its source, and the packages that it stands on."""
+    """Return the digest of this compiler: its source, and the versions of its dependencies."""
     found = hashlib.sha256()
     for package in (*_PACKAGES, _BINDINGS.get(PACKAGE, PACKAGE)):
         try:
             found.update(f"{package} {importlib.metadata.version(package)}\n".encode())
         except importlib.metadata.PackageNotFoundError:
             found.update(f"{package}\n".encode())
+    # Versions do not change with each edit of an editable install, so hash the source itself.
     for file in source_files(Path(__file__).parents[2]):
         found.update(file.read_bytes())
     return found.hexdigest()
 
 
 def source_files(package: Path) -> list[Path]:
-    """Return the files that decide what the compiler in a package's folder makes, in order.
+    """Return the files in a package's folder that affect compiled programs, in order.
 
-    That is code, IR and device descriptions, whatever their endings; benchmarks only use it.
+    These are code, IR and device descriptions, whatever their suffixes, except benchmarks and
+    tools.
     """
     units = (unit for unit in sorted(package.iterdir()) if unit.name not in _NO_COMPILER)
-    # A link to a folder is followed only where the search begins.
+    # ``rglob`` does not follow links to folders below its start, so iterate over the units first.
     parts = (sorted(unit.rglob("*")) if unit.is_dir() else [unit] for unit in units)
     return [f for part in parts for f in part if f.is_file() and f.suffix not in _BYTECODE]

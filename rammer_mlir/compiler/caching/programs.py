@@ -1,8 +1,8 @@
-"""The level of programs: code, tables and slots, for any values of the weights, whatever names.
+"""The cache level of programs: code, tables and slots, for any weight values and names.
 
 The key is the canonical form of the prepared model, without values of weights (Dali, section 3.3,
-caches transformations by a hash of the expression). A hit is confirmed by comparing the forms, and
-the weights of the new model are packed as the recipes of the kept program say.
+caches transformations by a hash of the expression). A hit is confirmed by comparing the forms; then
+the weights of the new model are packed by the recipes of the cached program.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from rammer_mlir.support.log import log_cache
 PROGRAM = "program"
 
 _REPLAY = "replay"
-"""Entry of a kept program's statistics: what another model needs to take its code."""
+"""Statistics entry with the data for reusing a program for another model."""
 
 
 @dataclass(frozen=True)
 class ProgramKey:
-    """A prepared model as this level knows it.
+    """The key of a prepared model at this level.
 
     Attributes:
         graph: its canonical form.
-        parts: what decides what it is compiled to.
+        parts: components of the key.
     """
 
     graph: CanonicalGraph
@@ -55,19 +55,19 @@ class ProgramKey:
 
     @property
     def digest(self) -> str:
-        """The key."""
+        """The cache key."""
         return digest_of(self.parts)
 
 
 class ProgramCache:
-    """Programs by their canonical graph."""
+    """Cached programs by canonical graph."""
 
     def __init__(self, file: CacheFile, options: CheckedOptions, worth: float) -> None:
-        """Use a file for compilations with some options that take ``worth`` seconds or more."""
+        """Use a cache file for compilations that take at least ``worth`` seconds."""
         self._file, self._options, self._worth = file, options, worth
 
     def key(self, model: Model) -> ProgramKey | None:
-        """Return the key of a prepared model; None if such programs are not kept."""
+        """Return the key of a prepared model; None if such programs are not cached."""
         if not self._options.backend.repacks_weights or self._options.offload:
             log_cache(f"{PROGRAM}: not asked, only for programs of a CPU without foreign code")
             return None
@@ -76,7 +76,7 @@ class ProgramCache:
         return ProgramKey(graph, {**sections, **compiler_parts(self._options)})
 
     def find(self, key: ProgramKey, model: Model) -> Executable | None:
-        """Return the program of a key with the weights and names of a prepared model, if kept."""
+        """Return the cached program of a key with a prepared model's weights and names, or None."""
         begin = time.perf_counter()
         entry = self._file.find(PROGRAM, key.digest)
         if entry is None:
@@ -84,6 +84,7 @@ class ProgramCache:
             log_cache(f"{PROGRAM}: miss, no entry {key.digest}{why}")
             return None
         try:
+            # Compare the whole form, since the key is only a hash.
             if zlib.decompress(entry.identity) != key.graph.form:
                 log_cache(f"{PROGRAM}: miss, entry {key.digest} is of another graph")
                 return None
@@ -101,7 +102,7 @@ class ProgramCache:
     def keep(
         self, key: ProgramKey, executable: CompiledModel, recipes: Mapping[int, Recipe]
     ) -> None:
-        """Keep a program without its weights, if it was worth the while."""
+        """Store a program without its weights, if it took long enough to compile."""
         seconds = sum(executable.stats["seconds"].values())
         if seconds < self._worth:
             log_cache(f"{PROGRAM}: not kept, {seconds:.3f} s are less than {self._worth:g} s")
@@ -124,7 +125,7 @@ class ProgramCache:
 
 
 def hash_of(form: bytes) -> str:
-    """Return the hash that entries are found by."""
+    """Return the hash of a canonical form."""
     return f"sha256:{sha256(form).hexdigest()}"
 
 
@@ -146,7 +147,7 @@ def _without_weights(
 
 
 def replayed(kept: Artifact, graph: CanonicalGraph, model: Model) -> Artifact:
-    """Return a kept program with the weights and names of another model of equal form."""
+    """Return a cached program with the weights and names of another model of equal form."""
     stats = dict(kept.stats)
     replay = stats.pop(_REPLAY)
     found = {
@@ -154,6 +155,7 @@ def replayed(kept: Artifact, graph: CanonicalGraph, model: Model) -> Artifact:
         for argument, recipe in replay["recipes"]
     }
     blob = pack_constants(found).blob
+    # A different layout of weights would make the code read wrong bytes.
     if blob.nbytes != stats["constant_bytes"]:
         raise ValueError(f"{blob.nbytes} bytes of weights, expected {stats['constant_bytes']}")
     image = kept.image
@@ -182,7 +184,7 @@ def _with_names(program: Program, names: Mapping[str, str]) -> Program:
 
 
 def _with_value_names(proof: Proof, names: Mapping[str, str]) -> Proof:
-    """Rename values, which the proof has in quotes."""
+    """Rename values, whose names are quoted in the proof."""
     quoted = {f'"{old}"': f'"{new}"' for old, new in names.items()}
 
     def renamed(value: ValuePlace) -> ValuePlace:

@@ -1,7 +1,7 @@
-"""The level of rKernels: object code by the structure of the loops, whatever model they are of.
+"""The cache level of rKernels: object code keyed by loop structure, shared by all models.
 
-An rKernel of equal loops, shapes and element types is compiled once for a processor, in whichever
-program it is met first (Dali, section 3.3, keeps generated kernels by a hash of their expression).
+An rKernel of equal loops, shapes and element types is compiled once for a processor, in the first
+program that contains it (Dali, section 3.3, caches generated kernels by a hash of the expression).
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from rammer_mlir.support.log import log_cache
 RKERNEL = "rkernel"
 
 _MEMORY_BYTES = 64 << 20
-"""Object code that is kept in memory, besides the file: some thousand rKernels."""
+"""Bytes of object code kept in memory besides the file: some thousand rKernels."""
 
 
 WORTH_SECONDS = 0.2
-"""Of processor time: rKernels that take less together are not worth a transaction."""
+"""Processor time in seconds from which a batch of rKernels is written to the file."""
 
 
 class RKernelCache:
-    """Objects of rKernels by identity, in memory and in the user's file if there is one."""
+    """Objects of rKernels by identity, in memory and, if there is one, in the user's cache file."""
 
     def __init__(self, file: CacheFile | None) -> None:
-        """Begin with those of the file."""
+        """Take the cache file, or None to keep objects only in memory."""
         self._file = file
         self._objects: OrderedDict[str, bytes] = OrderedDict()
         self._num_bytes = 0
         self._lock = threading.Lock()
 
     def find(self, identities: Sequence[str]) -> dict[str, bytes]:
-        """Return the objects of rKernels, as far as they are kept."""
+        """Return the objects of those rKernels that are cached."""
         with self._lock:
             found = {each: self._objects[each] for each in identities if each in self._objects}
             for each in found:
@@ -50,7 +50,7 @@ class RKernelCache:
         return found
 
     def keep(self, objects: Mapping[str, bytes], seconds: float) -> None:
-        """Keep the objects of rKernels that took some seconds of processor time together."""
+        """Store objects of rKernels that took ``seconds`` of processor time in total."""
         self._keep_in_memory(objects)
         if self._file is not None and seconds >= WORTH_SECONDS:
             kept = self._file.keep_all(RKERNEL, {_key(each): o for each, o in objects.items()})

@@ -1,1 +1,1 @@
-"""Regions in 8 or 16 bits: calibration by running the program, and the choice by its noise."""
+"""Quantization of regions to 8 or 16 bits: calibration runs, and selection by noise."""

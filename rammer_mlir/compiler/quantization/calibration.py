@@ -1,4 +1,4 @@
-"""Calibration: the ranges of what contractions read, and the noise of quantized regions."""
+"""Calibration: the ranges of contraction operands, and the noise of quantized regions."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from rammer_mlir.passes.quantization.taps import RegionTaps, Tap, tap_regions
 Array = NDArray[Any]
 
 NOT_FINITE = Range(nan, nan)
-"""The range of a tensor that holds NaN or infinite numbers."""
+"""The range of a tensor with NaN or infinite elements."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A program of f32 whose regions are observed on all samples.
+    """An f32 program whose regions are observed on all samples.
 
     Attributes:
         observer: has the samples, and compiles programs.
-        program: the regions of f32.
-        regions: for each call of a region, in order, where its values can be seen.
+        program: the program with f32 regions.
+        regions: for each call of a region, in order, the taps at which its values are observed.
         names: of the model's inputs by the entry function's argument numbers.
     """
 
@@ -45,12 +45,12 @@ class Calibration:
     names: Mapping[int, str]
 
     def values(self) -> Iterator[SeenValues]:
-        """Run all samples, one after the other; yield what each shows."""
+        """Run all samples sequentially; yield the observed values of each."""
         for feeds in self.observer.feeds:
             yield SeenValues(feeds, self.program.run(feeds), self.names)
 
     def factor_ranges(self, method: str) -> list[list[FactorRanges]]:
-        """Return, for each region's contractions, the ranges of their factors.
+        """Return the ranges of the factors of each region's contractions.
 
         Args:
             method: how a range is chosen.
@@ -70,7 +70,7 @@ class Calibration:
     def _visit(
         self, histograms: Mapping[Tap, Histogram], record: Callable[[Histogram, Array], None]
     ) -> None:
-        """Show each tapped tensor to its histogram."""
+        """Add the values of each tapped tensor to its histogram."""
         for values in self.values():
             for tap, histogram in histograms.items():
                 record(histogram, values.of(tap))
@@ -78,10 +78,10 @@ class Calibration:
     def signal_to_noise(
         self, module: ir.Module, chosen: Sequence[tuple[Candidate, RegionTaps]]
     ) -> list[float]:
-        """Return the decibels of quantized regions beside those of f32, on the same inputs.
+        """Return each quantized region's signal-to-noise ratio in dB against f32.
 
-        The ratio is that of the sums of squares of the results of f32, and of the differences, over
-        all results and samples. A second program computes the quantized regions alone.
+        The ratio divides the sum of squares of the f32 results by that of the differences, over all
+        results and samples. A second program computes only the quantized regions.
         """
         if not chosen:
             return []
@@ -102,7 +102,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class SeenValues:
-    """What a run shows of one sample: the inputs, and the program's outputs."""
+    """Observed values of a sample: the inputs, and the program's outputs."""
 
     feeds: Mapping[str, Array]
     outputs: Sequence[Array]
@@ -120,8 +120,8 @@ def calibration(
     """Compile a copy of a program whose regions can be observed.
 
     Args:
-        module: after the outlining of regions; stays as it is.
-        codegens: whose regions.
+        module: the program after the outlining of regions; not modified.
+        codegens: names of the code generators whose regions are observed.
         arrays: the weights by the entry function's argument numbers.
         observer: runs the copy.
     """
@@ -145,7 +145,7 @@ def _input_names(module: ir.Module, observer: Observer) -> dict[int, str]:
 
 
 def _energies(exact: Sequence[Array], found: Sequence[Array]) -> NDArray[np.float64]:
-    """Return the sums of squares of results and of differences."""
+    """Return the sum of squares of the results and that of the differences."""
     total = np.zeros(2)
     for wanted, given in zip(exact, found, strict=True):
         reference = wanted.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Runs of a program that returns inner values, on all samples."""
+"""Runs of a program with inner values as outputs, on all samples."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from rammer_mlir.runtime.compiled import CompiledModel
 Array = NDArray[Any]
 
 _FEW_SAMPLES = 64
-"""Up to so many samples, programs are compiled to run slower: compiling takes longer than runs."""
+"""Up to this number of samples, fast compilation matters more than fast code."""
 
 _FEW_REGISTERS = 4
-"""Vector registers of a micro tile there: compiled in half the time, run in up to three times."""
+"""Vector registers of a micro tile: half the compile time, up to three times the run time."""
 
 
 @dataclass(frozen=True)
 class Observations:
-    """A compiled program that returns inner values.
+    """A compiled program with inner values as outputs.
 
     Attributes:
         executable: the program.
-        names: of its outputs.
+        names: names of its outputs.
     """
 
     executable: CompiledModel
@@ -51,10 +51,10 @@ class Observer:
     """Compiles programs for this machine's processor, and runs them on calibration data.
 
     Attributes:
-        inputs: of the model.
+        inputs: inputs of the model.
         feeds: for each sample, arrays by the inputs' names.
         constants: the model's weights by name.
-        num_veus: of the programs.
+        num_veus: number of vEUs of the programs.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -66,13 +66,13 @@ class Observer:
     def observe(
         self, module: ir.Module, more: Sequence[TensorSpec] = ()
     ) -> Generator[Observations]:
-        """Compile a program whose regions are all the host's.
+        """Compile a program in which the host computes all regions.
 
         Args:
-            module: after the outlining of regions; it is used up.
-            more: inputs that it has beside those of the model.
+            module: the program after the outlining of regions; modified.
+            more: inputs in addition to the model's inputs.
         """
-        # Options know the stages of a compilation, one of which observes.
+        # The options import the stages, one of which observes: a global import would be cyclic.
         from rammer_mlir.compiler.options import check_options
 
         run_pipeline(module, "builtin.module(rtask-inline-regions,canonicalize,cse)")
@@ -96,13 +96,13 @@ def _outputs(module: ir.Module) -> tuple[TensorSpec, ...]:
 
 
 def spec_of(name: str, value: ir.Value) -> TensorSpec:
-    """Describe a tensor that a program takes or returns under a name."""
+    """Return the spec of a tensor under a name."""
     kind = ir.RankedTensorType(value.type)
     return TensorSpec(name, tuple(kind.shape), _dtype(kind))
 
 
 def _dtype(kind: ir.RankedTensorType) -> np.dtype[Any]:
-    """Return the type of a tensor's elements; of others than f32, only the size matters."""
+    """Return a tensor's dtype; for types other than f32, only the size in bytes matters."""
     if isinstance(kind.element_type, ir.F32Type):
         return np.dtype(np.float32)
     return np.dtype(f"V{element_bytes(kind)}")

@@ -1,4 +1,4 @@
-"""Quantize the regions of a program: observe, choose ranges, rewrite, measure, decide."""
+"""Quantization of a program's regions: observe, choose ranges, rewrite, measure, decide."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Quantization:
-    """How regions are quantized.
+    """Settings of quantization.
 
     Attributes:
-        codegens: whose regions.
+        codegens: names of the code generators whose regions are quantized.
         precision: 8 or 16 bits, with scales from calibration or from the data of each run.
         method: how ranges are chosen.
-        bound: least ratio of signal to noise of a region, in decibels.
+        bound: least signal-to-noise ratio of a region, in decibels.
     """
 
     codegens: tuple[str, ...]
@@ -44,10 +44,10 @@ class Quantization:
     bound: float = 25.0
 
     def check(self) -> None:
-        """Refuse settings that do not exist.
+        """Refuse invalid settings.
 
         Raises:
-            OptionError: naming the first.
+            OptionError: with the first invalid setting.
         """
         bits = self.precision.bits
         if bits not in (8, 16):
@@ -62,11 +62,11 @@ class Quantization:
         check_method(self.method)
 
     def apply(self, module: ir.Module, observer: Observer) -> QuantizationReport:
-        """Quantize the regions of a program, as far as that keeps the bound.
+        """Quantize the regions of a program whose signal-to-noise ratio meets the bound.
 
         Args:
-            module: after the outlining of regions; is changed.
-            observer: runs its copies.
+            module: the program after the outlining of regions; modified.
+            observer: runs copies of the program.
         """
         calls = region_calls(module, self.codegens)
         if not calls:
@@ -97,7 +97,7 @@ class Quantization:
         reasons: list[str],
         arrays: Mapping[int, Array],
     ) -> list[Candidate | None]:
-        """Add quantized regions where nothing is in the way; else write the reason down."""
+        """Add a quantized variant of each region without an obstacle; else record the reason."""
         free = [number for number, reason in enumerate(reasons) if not reason]
         wanted = [(calls[number], ranges[number]) for number in free]
         found: list[Candidate | None] = [None] * len(calls)
@@ -111,7 +111,7 @@ class Quantization:
         return found
 
     def _decided(self, candidate: Candidate, decibels: float) -> RegionDecision:
-        """Keep one of the two regions."""
+        """Accept or reject the quantized variant of a region."""
         title = candidate.call.title
         if decibels >= self.bound:
             candidate.accept()
@@ -121,13 +121,13 @@ class Quantization:
 
 
 def quantization_of(options: Options, codegens: tuple[str, ...]) -> Quantization:
-    """Return how the user wants regions of some code generators to be quantized."""
+    """Return the quantization settings of the user's options for some code generators."""
     precision = Precision(options["quantize"], options["quantize_dynamic"])
     return Quantization(codegens, precision, options["quantize_method"], options["quantize_bound"])
 
 
 def _obstacle(ranges: Sequence[FactorRanges]) -> str:
-    """Return why a region is not quantized at all; empty if nothing is in the way."""
+    """Return the reason why a region cannot be quantized; empty if it can."""
     if not ranges:
         return "it has no product or convolution of f32"
     if any(found is not None and isnan(found.low) for pair in ranges for found in pair):
@@ -136,7 +136,7 @@ def _obstacle(ranges: Sequence[FactorRanges]) -> str:
 
 
 def _unsupported(candidate: Candidate) -> str:
-    """Return why its code generator does not take a quantized region; empty if it does."""
+    """Return the reason why the code generator refuses a quantized region; empty if it accepts."""
     codegen = CODEGENS.get(candidate.call.codegen)
     for reading in candidate.changed_readings():
         if isinstance(reading, str):

@@ -1,4 +1,4 @@
-"""`rtask-quantize-regions`: contractions of regions in 8 or 16 bits, where they are good enough."""
+"""`rtask-quantize-regions`: contractions of regions in 8 or 16 bits, if accurate enough."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from rammer_mlir.support.usable_cores import usable_cores
 
 @dataclass(frozen=True)
 class QuantizeRegions(Pass):
-    """Compute contractions of regions in 8 or 16 bits; what they read from and return stays f32.
+    """Compute contractions of regions in 8 or 16 bits; inputs and results of regions stay f32.
 
-    It runs where regions have just been outlined. The program is compiled and run on the samples in
-    ``calibration``, an ``.npz`` file with an array for each input: first to see what contractions
-    read, of which ``method`` (minmax, percentile, entropy) makes ranges, then to compare each
-    quantized region with that of f32. One whose ratio of signal to noise is below ``bound``
-    decibels, or which its code generator does not support, stays f32; standard error says so. With
-    8 bits, weights have a scale for each channel, other tensors a scale and a zero point; with
-    ``dynamic``, these come from the data of each run. With 16, contractions read f16, or bf16 where
-    values are too large for f16, and add in f32.
+    The pass runs after the outlining of regions. It compiles the program and runs it on the samples
+    in ``calibration``, an ``.npz`` file with an array for each input: first to observe the operands
+    of contractions, from which ``method`` (minmax, percentile, entropy) chooses ranges, then to
+    compare each quantized region with its f32 variant. A region whose signal-to-noise ratio is
+    below ``bound`` decibels, or that its code generator does not support, stays f32; standard error
+    reports it. With 8 bits, weights have a scale for each channel, other tensors a scale and a zero
+    point; with ``dynamic``, these come from the data of each run. With 16 bits, contractions read
+    f16, or bf16 if values exceed the range of f16, and accumulate in f32.
     """
 
     name: ClassVar[str] = "rtask-quantize-regions"
@@ -47,7 +47,7 @@ class QuantizeRegions(Pass):
     dynamic: bool = False
 
     def run(self, module: ir.Module) -> None:
-        """Quantize regions, and say what became of each."""
+        """Quantize regions, and report the decision about each."""
         for option in ("codegens", "calibration"):
             if not getattr(self, option):
                 raise OptionError(f"'{self.name}': expected {option}=..., found none")
@@ -65,7 +65,7 @@ class QuantizeRegions(Pass):
 
 
 def _inputs(main: ir.OpView) -> tuple[TensorSpec, ...]:
-    """Return the inputs of the entry function that are no weights."""
+    """Return the inputs of the entry function that are not weights."""
     pairs = zip(body_of(main).arguments, argument_attributes(main), strict=True)
     return tuple(
         _spec(main, number, value.type, given)
@@ -93,4 +93,4 @@ _DTYPES = {
     "f32": "f4", "f64": "f8", "f16": "f2", "i64": "i8", "i32": "i4", "i16": "i2", "i8": "i1",
     "i1": "?",
 }  # fmt: skip
-"""NumPy's types of inputs; integers are signed."""
+"""NumPy's dtypes of inputs; integers are signed."""

@@ -20,12 +20,12 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Samples:
-    """Arrays by the names of a model's inputs; each holds all samples.
+    """Arrays by the names of a model's inputs; each contains all samples.
 
     Attributes:
-        arrays: of shape ``[samples, *shape]``, or with the samples along the input's first
-            dimension, as batches that stand one after the other.
-        digest: identifies them.
+        arrays: of shape ``[samples, *shape]``, or with samples concatenated along the input's first
+            dimension, as batches.
+        digest: identifies the arrays in cache keys.
     """
 
     arrays: Mapping[str, Array] = field(repr=False)
@@ -36,7 +36,7 @@ class Samples:
         """Take arrays by name, or read them from an ``.npz`` file.
 
         Raises:
-            InputError: if there is no array, or one is no array of finite numbers.
+            InputError: if there is no array, or an array has non-numbers or non-finite numbers.
         """
         if isinstance(given, Mapping):
             arrays = {str(k): np.asarray(v) for k, v in cast("Mapping[Any, Any]", given).items()}
@@ -49,11 +49,11 @@ class Samples:
         return Samples(arrays, _digest(arrays))
 
     def feeds(self, inputs: Sequence[TensorSpec]) -> list[dict[str, Array]]:
-        """Return what the model takes, for each sample.
+        """Return the model's inputs for each sample.
 
         Raises:
-            InputError: if an array is missing or has another shape or type, or if they differ in
-                their numbers of samples.
+            InputError: if an array is missing or has another shape or dtype, or if arrays have
+                different numbers of samples.
         """
         known = [spec.name for spec in inputs]
         for name in self.arrays:

@@ -1,1 +1,1 @@
-"""JAX's front end: functions that ``jax.jit`` lowered, as StableHLO for the MLIR front end."""
+"""The JAX front end: functions lowered by ``jax.jit``, as StableHLO for the MLIR front end."""

@@ -1,6 +1,6 @@
-"""StableHLO of JAX's bindings as a module of ours.
+"""Transfer of StableHLO from JAX's MLIR bindings to ours.
 
-Both sides have their own MLIR, of different versions. So the module goes over as a portable
+The two sides have different versions of MLIR. The module is therefore serialized as a portable
 artifact (VHLO), which StableHLO keeps readable across versions, as ``jax.export`` does.
 """
 
@@ -19,17 +19,17 @@ from rammer_mlir.frontends.jax.package import jax_package
 from rammer_mlir.frontends.onnx.model import first_line
 
 _SHARDING = "sdy."
-"""Operations that say which device holds what; there is one device."""
+"""Prefix of operations that shard values among devices; there is a single device."""
 
 
 def stablehlo_of(lowered: Any) -> ir.Module:
-    """Return the StableHLO of a ``jax.stages.Lowered``; it stays as it is.
+    """Return the StableHLO of a ``jax.stages.Lowered``, which is not modified.
 
-    Arguments and results are the leaves of the function's, in JAX's order.
+    Arguments and results are the leaves of the function's arguments and results, in JAX's order.
 
     Raises:
         MissingPackageError: if jax is too old.
-        ModelError: if the module cannot be handed over.
+        ModelError: if the module cannot be transferred.
         UnsupportedError: if the function is for several devices, or the MLIR bindings lack
             StableHLO.
     """
@@ -79,10 +79,10 @@ def _walk(op: Any) -> Iterator[Any]:
 
 
 def _drop_shardings(module: Any) -> None:
-    """Remove what distributes values among devices.
+    """Remove shardings.
 
     Raises:
-        UnsupportedError: if there are several.
+        UnsupportedError: if they are for several devices.
     """
     attributes = module.attributes
     if "mhlo.num_partitions" in attributes and attributes["mhlo.num_partitions"].value != 1:
@@ -107,7 +107,7 @@ def _register_passes() -> None:
 
 
 def _expand_chlo(module: Any) -> None:
-    """Write CHLO's functions, such as erf, in StableHLO: JAX's bindings have the pass."""
+    """Expand CHLO operations, such as erf, to StableHLO; only JAX's bindings have the pass."""
     if any(op.name.startswith("chlo.") for op in _walk(module)):
         _register_passes()
         manager = _jax_bindings("passmanager").PassManager

@@ -1,4 +1,4 @@
-"""JAX itself, which only those install who use it."""
+"""Access to the optional package jax."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _ADVICE = "install it with 'pip install \"rammer-mlir[jax]\"'"
 
 
 class LoweredFunction(Protocol):
-    """A ``jax.stages.Lowered``, for type checkers that do not have JAX."""
+    """A ``jax.stages.Lowered``, for type checkers without JAX."""
 
     def compiler_ir(self, dialect: str | None = None, *, debug_info: bool = ...) -> Any | None:
-        """Return the function in an IR."""
+        """Return the function's IR in a dialect."""
         ...
 
     def cost_analysis(self) -> Mapping[str, Any] | Any | None:
-        """Return JAX's estimate of costs."""
+        """Return JAX's cost estimate."""
         ...
 
 
@@ -47,6 +47,6 @@ def jax_package() -> ModuleType:
 
 
 def is_lowered_function(given: object) -> bool:
-    """Whether something is a function that JAX lowered; jax is not imported for that."""
+    """Whether a value is a function that JAX lowered; does not import jax."""
     stages = sys.modules.get("jax.stages")
     return stages is not None and isinstance(given, stages.Lowered)

@@ -1,1 +1,1 @@
-"""The MLIR front end: modules of other producers, and stages that the compiler printed."""
+"""The MLIR front end: modules of other producers, and stages printed by the compiler."""

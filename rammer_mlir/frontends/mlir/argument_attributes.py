@@ -1,4 +1,4 @@
-"""Checks the attributes that name and describe a function's arguments and results."""
+"""Checks of the attributes that describe a function's arguments and results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_marks(function: ir.OpView) -> None:
     """Check the attributes of a function's arguments and results.
 
     Raises:
-        FindingsError: naming all attributes that have another form than their readers take.
+        FindingsError: with all malformed attributes.
     """
     operation = function.operation
     found = [
@@ -43,14 +43,14 @@ def _problems(kind: ir.Type, marks: Mapping[str, ir.Attribute]) -> Iterator[tupl
 
 
 def _is_type_for(name: str, element: ir.Type) -> bool:
-    """Whether elements can be of a type of NumPy's: the same, or integers with another sign."""
+    """Whether elements can have a NumPy dtype: the same type, or integers of other signedness."""
     own = dtype_of(element)
     try:
         named = named_dtype(name)
     except (TypeError, AttributeError):
         return False
     if own is None or named == own:
-        return True  # an unsupported element is refused for itself
+        return True  # unsupported elements are refused elsewhere
     integers = np.issubdtype(named, np.integer) and np.issubdtype(own, np.integer)
     return bool(integers and named.itemsize == own.itemsize)
 
@@ -80,4 +80,4 @@ _FORMS: dict[str, tuple[Callable[[ir.Attribute], bool], str]] = {
     PACK: (_is_list(_is_step), "a list of array<i64: ...>"),
     PARTS: (_is_list(lambda each: isinstance(each, ir.DictAttr)), "a list of dictionaries"),
 }
-"""Of each attribute, whether one has the right form, and the form in words."""
+"""For each attribute, a predicate of valid values, and a description of them."""

@@ -1,4 +1,4 @@
-"""Gives the dimensions ``?`` of a function's arguments sizes."""
+"""Binding of dynamic dimensions of a function's arguments to sizes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _REFINE = "builtin.module(stablehlo-refine-shapes)"
 
 
 def bind_dimensions(module: ir.Module, function: ir.OpView, shapes: Sequence[Shape]) -> None:
-    """Give the inputs of an entry function static shapes; legalization makes the rest follow.
+    """Give the inputs of an entry function static shapes; legalization propagates them.
 
     Args:
-        module: has this one public function.
+        module: a module whose only public function this is.
         function: the entry function.
-        shapes: of its inputs, in order.
+        shapes: shapes of its inputs, in order.
     """
     block = function.operation.regions[0].blocks[0]
     is_open = False
@@ -27,7 +27,7 @@ def bind_dimensions(module: ir.Module, function: ir.OpView, shapes: Sequence[Sha
         for number, shape in zip(input_positions(function), shapes, strict=True):
             argument = block.arguments[number]
             if not isinstance(argument.type, ir.RankedTensorType):
-                continue  # a scalar
+                continue  # scalars have no dimensions
             old = argument.type
             if old.has_static_shape:
                 continue

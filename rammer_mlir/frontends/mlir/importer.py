@@ -1,4 +1,4 @@
-"""From a module of any producer, at any stage, to its entry functions, each ready to compile."""
+"""Import of a module of any producer, at any stage, as compilable entry functions."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ _UNUSED_DROPPED = "builtin.module(symbol-dce)"
 _VERIFY = "builtin.module(rtask-verify-schedule)"
 
 _SCRIPTS = ("transform", "pdl", "irdl")
-"""Dialects whose operations beside functions say what a tool is to do with them."""
+"""Dialects whose operations besides functions are scripts for tools."""
 
 
 @dataclass(frozen=True)
 class MlirEntry:
-    """One public function of a module.
+    """A public function of a module.
 
     Attributes:
-        name: of the function.
-        module: holds this public function alone; it stays as it is.
-        stage: at which it stands.
+        name: name of the function.
+        module: a module with this public function only; not modified.
+        stage: the compiler stage of the module.
         signature: a dimension ``?`` is a symbol.
         constants: values of weights that the module only names.
-        file: how messages call the module.
+        file: name of the module in messages.
     """
 
     name: str
@@ -60,7 +60,7 @@ class MlirEntry:
 
     @property
     def num_veus(self) -> int | None:
-        """The vEUs that the function is scheduled for; None if it is not scheduled yet."""
+        """Number of vEUs that the function is scheduled for; None if it is not scheduled yet."""
         with self.module.context:
             programs = [
                 op.operation
@@ -74,7 +74,7 @@ class MlirEntry:
         """Return the function for static shapes of its inputs, at a stage of the compiler.
 
         Raises:
-            UnsupportedError: naming all operations that cannot be compiled, with their places.
+            UnsupportedError: with all operations that cannot be compiled, and their locations.
             ModelError: if a weight has no value.
         """
         with self.module.context, ir.Location.unknown():
@@ -100,11 +100,11 @@ class MlirEntry:
 
 
 def read_entries(source: MlirSource) -> list[MlirEntry]:
-    """Return the public functions of a module, or the one that is asked for.
+    """Return the public functions of a module, or only the requested function.
 
     Raises:
         ModelError: if the module cannot be parsed, or has no such function.
-        UnsupportedError: if a function's arguments or results cannot be those of a model.
+        UnsupportedError: if a function's argument or result types are unsupported.
     """
     module = parse(source)
     with module.context, ir.Location.unknown():
@@ -142,7 +142,7 @@ def _names(module: ir.Module, source: MlirSource) -> list[str]:
 
 
 def _drop_nested(module: ir.Module) -> None:
-    """Erase nested modules and scripts of transformations: no function at the top can call them."""
+    """Erase nested modules and transformation scripts, which top-level functions cannot call."""
     for op in list(module.body.operations):
         dialect = op.operation.name.partition(".")[0]
         if op.operation.name == "builtin.module" or dialect in _SCRIPTS:

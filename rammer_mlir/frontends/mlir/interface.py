@@ -1,4 +1,4 @@
-"""Inputs, outputs and weights of an entry function: their names, shapes and types."""
+"""Inputs, outputs and weights of an entry function: names, shapes and types."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ NAME, OUTPUT, ARENA = "rtask.name", "rtask.output", "rtask.arena"
 """Attributes of arguments: the name of an input or output, an output's buffer, the arena."""
 
 DIMENSIONS = "rtask.dimensions"
-"""Attribute of an argument or result: names of its dimensions, empty for those without one."""
+"""Attribute of an argument or result: names of its dimensions, empty for unnamed dimensions."""
 
 DTYPE = "rtask.dtype"
-"""Attribute of an argument or result: NumPy's type, where MLIR's does not say it (``uint8``)."""
+"""Attribute of an argument or result: NumPy's dtype if MLIR's type is ambiguous (``uint8``)."""
 
 _MARKS = (CONSTANT, ARENA, OUTPUT)
 
@@ -43,7 +43,7 @@ class _Value:
         return self.default if found is None else ir.StringAttr(found).value
 
     def marks(self) -> dict[str, ir.Attribute]:
-        """Return the attributes that name it, and say whether its integers have no sign."""
+        """Return the attributes with its name, and with its dtype if its integers are unsigned."""
         found: dict[str, ir.Attribute] = {NAME: ir.StringAttr.get(self.name)}
         if str(element_of(self.kind)).startswith("ui"):
             found[DTYPE] = ir.StringAttr.get(self.dtype.name)
@@ -75,13 +75,13 @@ class _Value:
 
 
 def open_signature(function: ir.OpView, file: str) -> OpenSignature:
-    """Return what an entry function takes and returns; dimensions ``?`` are symbols.
+    """Return the inputs and outputs of an entry function; dimensions ``?`` are symbols.
 
     Inputs without ``rtask.name`` are ``arg0``, ``arg1``, ... by their number among all arguments,
     outputs ``result0``, ``result1``, ...
 
     Raises:
-        ModelError: if two inputs, or two outputs, have one name.
+        ModelError: if two inputs, or two outputs, have the same name.
     """
     inputs, outputs = list(_inputs(function)), list(_outputs(function))
     for what, values in (("inputs", inputs), ("outputs", outputs)):
@@ -98,7 +98,7 @@ def open_signature(function: ir.OpView, file: str) -> OpenSignature:
 
 
 def static_signature(function: ir.OpView, file: str) -> Signature:
-    """Return what an entry function of static shapes takes and returns.
+    """Return the inputs and outputs of an entry function of static shapes.
 
     Raises:
         ModelError: as ``open_signature`` does.
@@ -115,7 +115,7 @@ def _spec(tensor: OpenTensor) -> TensorSpec:
 
 
 def name_interface(function: ir.OpView) -> None:
-    """Write names, and types that MLIR forgets, into the attributes of inputs and outputs."""
+    """Record names, and dtypes that MLIR cannot express, in attributes of inputs and outputs."""
     for key, values in (("arg_attrs", _arguments(function)), ("res_attrs", _results(function))):
         entries = [
             ir.DictAttr.get(
@@ -132,7 +132,7 @@ def name_interface(function: ir.OpView) -> None:
 def marked_values(
     function: ir.OpView,
 ) -> Iterator[tuple[str, ir.Type, Mapping[str, ir.Attribute]]]:
-    """Yield the place, type and attributes of each argument and result of a function."""
+    """Yield the description, type and attributes of each argument and result of a function."""
     for what, values in (("argument", _arguments(function)), ("result", _results(function))):
         for number, value in enumerate(values):
             yield f"{what} {number}", value.kind, value.attributes
@@ -181,7 +181,7 @@ def check_weights(
     """Refuse weights whose values are neither in the IR nor given.
 
     Raises:
-        ModelError: naming them all.
+        ModelError: with the names of all such weights.
     """
     missing = sorted(set(_missing_weights(function)) - constants.keys())
     if missing:
@@ -207,12 +207,12 @@ def _without_value(marks: Mapping[str, ir.Attribute]) -> Iterator[str]:
 
 
 def is_elided(value: ir.Attribute) -> bool:
-    """Whether a value was left out when it was printed."""
+    """Whether a value was elided by the printer."""
     return str(value).startswith("dense_resource<__elided__>")
 
 
 def drop_elided_values(function: ir.OpView) -> None:
-    """Remove values that were left out when they were printed, so that given ones are taken."""
+    """Remove elided values, so that given values are used instead."""
     entries = argument_attributes(function)
     kept = [{k: v for k, v in each.items() if k != VALUE or not is_elided(v)} for each in entries]
     if kept != entries:

@@ -1,4 +1,4 @@
-"""Parse and check a module, with one clear line when that fails."""
+"""Parsing and verification of modules, with one-line errors."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rammer_mlir.passes.base import FindingsError, OperationError
 from rammer_mlir.passes.manager import MlirError
 
 _MOST_ERRORS = 20
-"""Diagnostics of the parser and the verifiers that a message names."""
+"""Limit of parser and verifier diagnostics in a message."""
 
 _UNKNOWN_DIALECT = re.compile(r"[Dd]ialect ['`].*' not found|dialect '.*' is unknown")
 
 
 def parse(source: MlirSource) -> ir.Module:
-    """Return a verified module in a context of its own.
+    """Return a verified module in a new context.
 
     Raises:
-        ModelError: naming file, line and column.
+        ModelError: with file, line and column.
     """
     context = ir.Context()
     dialects.register(context)
@@ -47,14 +47,14 @@ def _described(error: ir.MLIRError, name: str) -> str:
 
 
 def _advice(message: str) -> str:
-    """Return what to do about operations, types and attributes of dialects that nobody knows."""
+    """Return advice for operations, types and attributes of unknown dialects."""
     if "unregistered dialect" in message or _UNKNOWN_DIALECT.search(message):
         return "; lower it to linalg, TOSA or StableHLO with the tool that made it"
     return ""
 
 
 def refuse(error: PassError, file: str) -> NoReturn:
-    """Raise an error of a pass on a module with the places that it is about.
+    """Raise a pass's error on a module again, with the locations in the file.
 
     Raises:
         UnsupportedError: always.
@@ -75,8 +75,8 @@ def _with_place(error: PassError, file: str) -> str:
 
 
 def place_text(location: ir.Location, name: str) -> str:
-    """Return a place as ``FILE:LINE:COLUMN``; the text that was parsed is called ``name``."""
-    if type(location) is ir.Location:  # in diagnostics the bindings leave out the subclass
+    """Format a location as ``FILE:LINE:COLUMN``; ``name`` stands for the parsed text."""
+    if type(location) is ir.Location:  # in diagnostics the bindings return the base class
         location = ir.Location.from_attr(location.attr, location.context)
     if isinstance(location, ir.NameLoc):
         return f"{place_text(location.child_loc, name)} ({location.name_str})"

@@ -1,4 +1,4 @@
-"""What is given as MLIR: a file, text, bytecode, or a module of some MLIR bindings."""
+"""Sources of MLIR: a file, text, bytecode, or a module of any MLIR bindings."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from rammer_mlir.errors import ModelError, OptionError
 
 BYTECODE = b"ML\xefR"
-"""How MLIR bytecode begins."""
+"""Magic bytes of MLIR bytecode."""
 
 SUFFIXES = (".mlir", ".mlirbc")
-"""How files of MLIR are named; others are recognised by their content."""
+"""Suffixes of MLIR files; other files are recognized by their content."""
 
 if TYPE_CHECKING:
     from rammer_mlir.bindings import ir
@@ -29,7 +29,7 @@ GivenConstants = Mapping[str, Any] | str | os.PathLike[str]
 """Values of weights by name, or the path of an ``.npz`` file."""
 
 _PROTOBUF = (b"\x08", b"\x0a", b"\x12", b"\x1a", b"\x22", b"\x2a", b"\x32", b"\x3a", b"\x42")
-"""How serialized ONNX models can begin: with the tag of one of their fields."""
+"""First bytes of serialized ONNX models: the tags of possible first fields."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class MlirSource:
     """A module to compile.
 
     Attributes:
-        content: text in UTF-8, or bytecode.
-        name: how messages call it.
-        entry: the function to compile; None for all public ones.
+        content: UTF-8 text, or bytecode.
+        name: name in messages.
+        entry: the function to compile; None for all public functions.
         constants: values of weights that the module only names.
     """
 
@@ -52,14 +52,14 @@ class MlirSource:
 
 
 def mlir_source_of(given: object) -> MlirSource | None:
-    """Return what is given, if it is MLIR; None if another front end is to look at it.
+    """Return the source if ``given`` is MLIR; None if another front end should check it.
 
-    Paths are those of files that end in ``.mlir`` or ``.mlirbc``, or hold bytecode. A ``str`` of
-    several lines is text; so are bytes that decode as UTF-8 and do not begin as a serialized ONNX
-    model does.
+    Paths must end in ``.mlir`` or ``.mlirbc``, or their files contain bytecode. A ``str`` of
+    several lines is text; so are bytes that decode as UTF-8 and do not start like a serialized ONNX
+    model.
 
     Raises:
-        ModelError: if a file cannot be read, or holds text in another encoding.
+        ModelError: if a file cannot be read, or contains text in another encoding.
     """
     if hasattr(given, "operation") and hasattr(given, "context"):
         return MlirSource(_content_of_module(given), "the module")
@@ -74,9 +74,10 @@ def mlir_source_of(given: object) -> MlirSource | None:
 
 
 def _content_of_module(given: Any) -> bytes:
-    """Serialize a module, with its locations.
+    """Serialize a module with its locations.
 
-    Bytecode needs equal versions of MLIR on both sides, so modules of other bindings are printed.
+    Bytecode requires equal versions of MLIR on both sides, so modules of other bindings are
+    printed.
     """
     from rammer_mlir.bindings import ir
 
@@ -102,7 +103,7 @@ def _is_mlir(content: bytes) -> bool:
 
 
 def _is_printable(content: bytes) -> bool:
-    """Whether the first bytes are text."""
+    """Whether the first bytes are printable text."""
     try:
         text = content[:4096].decode(errors="strict" if len(content) <= 4096 else "ignore")
     except UnicodeDecodeError:
@@ -118,7 +119,7 @@ def _source_of_file(path: Path) -> MlirSource | None:
             content = file.read() if is_mlir else b""
     except (OSError, ValueError) as error:
         if path.suffix not in SUFFIXES:
-            return None  # the front end that it is for says what is wrong
+            return None  # another front end reports the error
         reason = getattr(error, "strerror", None) or error
         raise ModelError(f"cannot read '{path}': {reason}") from error
     if not is_mlir:
@@ -138,7 +139,7 @@ def read_constants(given: object, name: str) -> dict[str, NDArray[np.generic]]:
 
     Args:
         given: the mapping or path; None for none.
-        name: what messages call the option.
+        name: name of the option in messages.
 
     Raises:
         OptionError: if it is neither, or cannot be read.

@@ -1,4 +1,4 @@
-"""At which stage of the compiler a module stands, by its content."""
+"""Detection of a module's compiler stage from its content."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rammer_mlir.passes.ir.entry import CODEGEN, functions
 LINALG, REGIONS, OPERATORS, TASKS, BUFFERS, PROGRAM = STAGES = (
     "linalg", "regions", "operators", "tasks", "buffers", "program",
 )  # fmt: skip
-"""The stages that a module can be taken up from, in order."""
+"""Stages at which a module can enter the compiler, in order."""
 
 LOWERED = ("llvm.func", "gpu.module", "gpu.func")
 """Operations of the stages after `program`, whose data is not in the IR."""
 
 
 def stage_of(module: ir.Module) -> str | None:
-    """Return the stage at which a module stands; None if it was lowered further than `program`."""
+    """Return the stage of a module; None if it is lowered beyond `program`."""
     top = {op.operation.name for op in module.body.operations}
     if top & set(LOWERED):
         return None
@@ -35,7 +35,7 @@ def stage_of(module: ir.Module) -> str | None:
 
 
 def _entry_operations(module: ir.Module) -> Iterator[ir.Operation]:
-    """Yield the operations directly in functions that `rtask` operations stand in."""
+    """Yield the top-level operations of functions, which include all `rtask` operations."""
     for function in functions(module):
         for block in function.operation.regions[0].blocks:
             yield from (op.operation for op in block.operations)

@@ -1,4 +1,4 @@
-"""The ONNX front end: models become linalg on static tensors, with their weights beside them."""
+"""The ONNX front end: converts models to linalg on static tensors, with separate weights."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 _MANY_NODES = 2000
-"""Nodes from which the garbage collector would take a second; smaller models do not touch it."""
+"""Nodes from which garbage collection takes a second, so that it is paused."""
 
 
 def import_model(
@@ -54,20 +54,20 @@ def import_model(
     """Import an ONNX model.
 
     Args:
-        source: a path, a serialized model, or a model; one that is loaded stays as it is.
+        source: a path, a serialized model, or a model; a loaded model is not modified.
         shapes: static shapes of inputs whose dimensions the model leaves open, by name.
-        dims: sizes of open dimensions, by the name that the model gives them.
-        wording: how messages ask for them.
+        dims: sizes of open dimensions, by the model's names.
+        wording: syntax in which messages ask for them.
 
     Raises:
         ModelError: if the model cannot be read or is not valid.
         ShapeError: if a shape is missing, or contradicts the model.
-        UnsupportedError: naming all nodes that cannot be compiled.
+        UnsupportedError: with all nodes that cannot be compiled.
     """
     model = source.copy() if isinstance(source, Model) else load(source)
     fixed = fix_inputs(model, shapes or {}, dims or {}, wording)
     if fixed.signature.is_open:
-        refuse_whatever_the_sizes(model)  # sizes would not mend that
+        refuse_whatever_the_sizes(model)  # errors that no sizes resolve
     require_fixed(fixed.signature, wording)
     with paused_collector(len(model.graph.node) >= _MANY_NODES):
         return import_prepared(prepare(model))
@@ -76,13 +76,13 @@ def import_model(
 def prepare_any(
     source: Model, shapes: Shapes, values: Mapping[str, Array], *, is_repeated: bool = False
 ) -> Model | HostedGraph:
-    """Prepare a model as one static program, or as a host program where data decides too much.
+    """Prepare a model as a static program, or as a host program if shapes depend on data.
 
     Args:
-        source: a loaded model, which stays as it is.
-        shapes: of inputs whose dimensions it leaves open.
+        source: a loaded model, not modified.
+        shapes: of inputs with open dimensions.
         values: of inputs that become constants.
-        is_repeated: whether it is repeated, so that its inputs differ from run to run.
+        is_repeated: whether the model runs in a loop, so that its inputs differ between runs.
 
     Raises:
         RammerError: as ``import_model`` does.
@@ -99,18 +99,18 @@ def prepare_any(
 
 
 def import_open(source: Model, *, is_repeated: bool = False) -> HostedGraph | None:
-    """Import a model for any sizes of its open dimensions, if a host program serves them all.
+    """Import a model for any sizes of its open dimensions, if a single host program supports all.
 
     Args:
-        source: a loaded model, which stays as it is.
-        is_repeated: whether it is repeated, so that its inputs differ from run to run.
+        source: a loaded model, not modified.
+        is_repeated: whether the model runs in a loop, so that its inputs differ between runs.
     """
     try:
         folded = fold(source.copy())
         if not needs_host(folded.model):
             return None
         graph = partition(folded.model, is_repeated=is_repeated)
-    except RammerError:  # sizes may mend it, or their messages say more
+    except RammerError:  # sizes may resolve it, or give a better message
         return None
     computes = [step for step in graph.program.steps if isinstance(step, Compute)]
     of_any_size = [
@@ -124,7 +124,7 @@ def import_prepared(model: Model) -> ImportedModel:
     """Return a prepared model at the `linalg` stage.
 
     Raises:
-        UnsupportedError: naming all nodes that cannot be compiled.
+        UnsupportedError: with all nodes that cannot be compiled.
     """
     with paused_collector(len(model.graph.node) >= _MANY_NODES):
         return ImportedModel(assemble(model), model.weights, signature_of(model))

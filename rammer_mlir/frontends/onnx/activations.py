@@ -18,7 +18,7 @@ _DEFAULTS: dict[str, tuple[float | None, float | None]] = {
     "ScaledTanh": (1.0, 1.0),
     "Affine": (1.0, 0.0),
 }
-"""alpha and beta of the activations that take them."""
+"""Default alpha and beta of the activations that have these parameters."""
 
 _PLAIN = ("Sigmoid", "Tanh", "Relu", "Softplus", "Softsign")
 
@@ -50,7 +50,7 @@ class Activation:
 def resolve(
     names: Sequence[str], alphas: Sequence[float], betas: Sequence[float], node: str
 ) -> list[Activation]:
-    """Give each activation its parameters: those given are used up in order.
+    """Resolve the parameters of each activation; given values are consumed in order.
 
     Raises:
         UnsupportedError: if an activation is unknown.

@@ -1,6 +1,6 @@
-"""Batch norms, and scales and shifts per channel, folded into the convolution before them.
+"""Folding of batch norms, and of scales and shifts per channel, into the convolution before them.
 
-Also a chain of them without a convolution before becomes one product and one sum.
+A chain of them without a preceding convolution becomes a single product and a single sum.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Affine:
-    """``y = scale * x + shift`` for each channel of ``x``; both in double precision."""
+    """``y = scale * x + shift`` for each channel of ``x``; both float64, shape ``[channels]``."""
 
     source: str
     scale: Doubles
@@ -33,7 +33,7 @@ class _Affine:
 
 @dataclass
 class _Producer:
-    """A node that can take up the affine functions after it."""
+    """A node into which following affine functions can be folded."""
 
     node: onnx.NodeProto
     scale: Doubles
@@ -42,7 +42,7 @@ class _Producer:
 
 
 def fold_affine(model: Model) -> None:
-    """Fold in place; shapes must have been inferred, constants folded."""
+    """Fold in place; requires inferred shapes and folded constants."""
     folding = _Folding(model)
     model.set_nodes(folding.run())
     model.drop_unused_constants()
@@ -63,6 +63,7 @@ class _Folding:
         for node in self._model.graph.node:
             affine = self._affine(node)
             producer = self._producers.get(affine.source) if affine else None
+            # A second consumer needs the value before the function: fold only single uses.
             if affine and producer and self._uses[affine.source] == 1:
                 producer.scale = producer.scale * affine.scale
                 producer.shift = producer.shift * affine.scale + affine.shift
@@ -84,7 +85,7 @@ class _Folding:
         return value if value is not None and value.dtype.type in _FLOATS else None
 
     def _channels(self, name: str) -> tuple[int, int] | None:
-        """Return rank and number of channels of a value of rank two or more."""
+        """Return rank and number of channels of a value of rank at least 2, else None."""
         shape = self._table.find_shape(name)
         return (len(shape), shape[1]) if shape is not None and len(shape) >= 2 else None
 
@@ -96,6 +97,7 @@ class _Folding:
         for position in (0, 1):
             constant = self._constant(node.input[1 - position])
             kind = self._channels(node.input[position])
+            # Constant operands on both sides are folded by constant folding.
             if constant is None or kind is None or node.input[position] in self._constants:
                 continue
             values = _per_channel(constant, *kind)
@@ -114,7 +116,7 @@ class _Folding:
             return None
         scale, bias, mean, variance = parameters
         epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
-        with np.errstate(invalid="ignore", divide="ignore"):  # NaN, as the operator itself gives
+        with np.errstate(invalid="ignore", divide="ignore"):  # keep NaN, as the operator does
             scale = scale / np.sqrt(variance + epsilon)
         return _Affine(node.input[0], scale, bias - mean * scale)
 
@@ -155,13 +157,14 @@ class _Folding:
             return producer.shift
         bias = np.broadcast_to(self._constants[node.input[2]].astype(np.float64).ravel(), channels)
         if node.op_type == "Gemm":
+            # Gemm multiplies its bias by beta, which the new bias already includes.
             for attribute in [a for a in node.attribute if a.name == "beta"]:
                 bias = bias * attribute.f
                 attribute.f = 1.0
         return bias * producer.scale + producer.shift
 
     def _emit_pointwise(self, producer: _Producer) -> list[onnx.NodeProto]:
-        """Write what is left of a batch norm as a product and a sum."""
+        """Write a remaining batch norm as a product and a sum."""
         node = producer.node
         kind = self._channels(node.input[0])
         assert kind is not None, "checked when the producer was made"
@@ -179,7 +182,7 @@ class _Folding:
 
 
 def _captured(graph: onnx.GraphProto) -> Counter[str]:
-    """Count the uses of values by subgraphs."""
+    """Count the uses of values in subgraphs."""
     return Counter(
         name
         for node in graph.node
@@ -190,10 +193,11 @@ def _captured(graph: onnx.GraphProto) -> Counter[str]:
 
 
 def _per_channel(constant: Array, rank: int, channels: int) -> Doubles | None:
-    """Return one value for each channel if the constant broadcasts so, else None."""
+    """Return one value per channel if the constant broadcasts along channels, else None."""
     if constant.ndim > rank:
         return None
     shape = (1,) * (rank - constant.ndim) + constant.shape
+    # The constant must vary along dimension 1 only, or be a single value.
     if prod(shape) not in (1, channels) or shape[1] != prod(shape):
         return None
     return np.broadcast_to(constant.astype(np.float64).ravel(), channels)
@@ -211,11 +215,12 @@ def _arithmetic(operator: str, source: str, values: Doubles, source_first: bool)
                 _Affine(source, ones, -values) if source_first else _Affine(source, -ones, values)
             )
         case _:
+            # A constant divided by the value is not affine, and zero divisors give infinities.
             return _Affine(source, ones / values, zeros) if source_first and values.all() else None
 
 
 def _scale_weight(node: onnx.NodeProto, weight: Doubles, scale: Doubles) -> Doubles:
-    """Multiply what computes each output channel by the channel's factor."""
+    """Multiply the weights of each output channel by the channel's factor."""
     attributes = {a.name: a for a in node.attribute}
     if node.op_type == "Conv":
         return weight * scale.reshape(-1, *[1] * (weight.ndim - 1))
@@ -223,7 +228,7 @@ def _scale_weight(node: onnx.NodeProto, weight: Doubles, scale: Doubles) -> Doub
         transposed = "transB" in attributes and attributes["transB"].i
         return weight * (scale[:, None] if transposed else scale[None, :])
     groups = attributes["group"].i if "group" in attributes else 1
-    # A transposed convolution's weight is [inputs, outputs / groups, ...], inputs by groups.
+    # A transposed convolution's weight is [inputs, outputs / groups, ...], grouped by input.
     by_group = weight.reshape(groups, -1, *weight.shape[1:])
     factors = scale.reshape(groups, 1, -1, *[1] * (weight.ndim - 2))
     return (by_group * factors).reshape(weight.shape)

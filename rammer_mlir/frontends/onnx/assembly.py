@@ -1,7 +1,7 @@
-"""From a prepared model to IR: one function, to which each node adds what its builder emits.
+"""Conversion of a prepared model to IR: each node's builder emits into a single function.
 
-The few nodes without a builder go through torch-mlir's importer. So time is linear in the graph,
-and all nodes that cannot be compiled are found at once.
+The few nodes without a builder go through torch-mlir's importer. Time is therefore linear in the
+graph, and all nodes that cannot be compiled are reported at once.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _BUILD_FAULTS = (
     ArithmeticError, AssertionError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
     ir.MLIRError,
 )  # fmt: skip
-"""What building a node that contradicts itself can raise, where no rule has found it before."""
+"""Exceptions from building a contradictory node that no rule has refused before."""
 
 _REPORTED = 256
-"""Nodes from one message about progress to the next."""
+"""Number of nodes between two progress messages."""
 
 _CLEAN_UP = "builtin.module(canonicalize,cse)"
 
@@ -47,7 +47,7 @@ def assemble(model: Model) -> bytes:
     """Return a prepared model as bytecode at the `linalg` stage.
 
     Raises:
-        UnsupportedError: naming all nodes that cannot be compiled.
+        UnsupportedError: with all nodes that cannot be compiled.
     """
     with ir.Context() as context, ir.Location.unknown():
         context.enable_multithreading(False)
@@ -99,7 +99,7 @@ class _Assembly:
         return tensor_type(fact.shape, fact.dtype)
 
     def _name_interface(self, main: ir.OpView) -> None:
-        """Name the function's inputs, weights and outputs."""
+        """Set the names of the function's inputs, weights and outputs."""
         weights = self._model.weights
         arguments = [
             _named("rtask.constant", value.name)
@@ -161,7 +161,7 @@ class _Assembly:
             if fact is not None and fact.value is None:
                 node.operands[number] = self._values[proto.input[number]].value
         if all(fact is None or 0 in fact.shape for fact in node.outputs):
-            return self._empty_results(proto)  # without elements there is nothing to compute
+            return self._empty_results(proto)  # results without elements need no code
         try:
             built = builder(node)
         except ElementTypeError as error:
@@ -178,12 +178,12 @@ class _Assembly:
         }
 
     def _empty_results(self, proto: onnx.NodeProto) -> dict[str, ir.Value]:
-        """Return tensors without contents for a node's results."""
+        """Return uninitialized tensors for a node's results."""
         facts = {name: self._facts[name] for name in proto.output if name in self._facts}
         return {name: empty(fact.shape, fact.dtype).value for name, fact in facts.items()}
 
     def _stand_in(self, proto: onnx.NodeProto) -> None:
-        """Let the nodes after a refused one find operands, so that they are checked too."""
+        """Define the results of a refused node, so that its consumers are checked too."""
         for name, value in self._empty_results(proto).items():
             self._values[name] = Tensor(value, self._facts[name].dtype)
 

@@ -1,6 +1,7 @@
-"""What attributes may say, checked before shapes are inferred: inference takes it as given.
+"""Checks of attributes before shape inference, which trusts them.
 
-A count or an axis that no tensor has makes ONNX's inference ask for all memory, or end the process.
+An axis or count beyond any tensor's would make ONNX's inference exhaust memory or crash the
+process.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _AXES = frozenset(
     {"axes", "axis", "batch_axis", "batch_dims", "perm", "scan_input_axes", "scan_output_axes"}
     | {"time_axis"}
 )
-"""Attributes that number dimensions."""
+"""Attributes that are dimension numbers."""
 
 _PADDING = {"auto_pad": "NOTSET SAME_LOWER SAME_UPPER VALID"}
 _DIRECTION = {"direction": "bidirectional forward reverse"}
@@ -52,14 +53,14 @@ _CHOICES: Mapping[str, Mapping[str, str]] = {
     },
     "TensorScatter": {"mode": "circular linear"},
 }
-"""By operator and attribute, the texts that ONNX defines."""
+"""Texts that ONNX allows, by operator and attribute."""
 
 
 def check_attributes(graph: onnx.GraphProto) -> None:
     """Check the nodes of a graph and of its subgraphs.
 
     Raises:
-        ModelError: naming the first node with an attribute that cannot be right.
+        ModelError: for the first node with an invalid attribute.
     """
     for node in nodes_within(graph.node):
         if node.domain in ONNX_DOMAINS:

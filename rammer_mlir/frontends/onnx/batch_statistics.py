@@ -1,6 +1,6 @@
-"""BatchNormalization by the statistics of its own input, as weight standardization uses it.
+"""BatchNormalization with statistics of its own input, as in weight standardization.
 
-Exporters write it with ``training_mode = 1``; of constant weights it is folded.
+Exporters write it with ``training_mode = 1``; for constant weights it is folded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def write_batch_normalization(
     settings = {a.name: a.f for a in node.attribute}
     x, scale, shift, *running = node.input
     axes = write.integers(*(axis for axis in range(len(shape)) if axis != 1))
-    # Of no elements there is no mean; nothing reads what is divided by one instead.
+    # Without elements the mean is undefined; divide by 1, since nothing reads the result.
     count = write.constant(_scalar(max(1, prod(shape) // max(1, shape[1])), dtype))
     mean = _mean(x, axes, count, write)
     centred = write.node("Sub", [x, mean])
@@ -49,7 +49,7 @@ def write_batch_normalization(
 
 
 def _mean(value: str, axes: str, count: str, write: NodeWriter) -> str:
-    # Unlike ReduceMean, it takes its axes as an operand in every opset that is supported.
+    # Unlike ReduceMean, ReduceSum has an axes operand in every supported opset.
     return write.node("Div", [write.node("ReduceSum", [value, axes], keepdims=1), count])
 
 

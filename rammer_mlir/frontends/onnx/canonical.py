@@ -1,8 +1,8 @@
 """The canonical form of a prepared model: equal for models that compile to the same program.
 
 Nodes, weights and inputs are numbered by a walk from the outputs, so that neither names nor the
-order of nodes count. Of weights that lie aside, only type, shape and the places of their use count;
-every constant that the graph itself holds counts by its value.
+order of nodes matter. Separate weights are represented by type, shape and their uses; every
+constant in the graph is represented by its value.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from rammer_mlir.frontends.onnx.model import Model, free_names
 from rammer_mlir.frontends.onnx.tensors import static_shape, value_infos
 
 Reference = tuple[object, ...]
-"""A value: where it comes from, and its number there."""
+"""Reference to a value: kind of its origin, and its number."""
 
 
 @dataclass(frozen=True)
 class CanonicalGraph:
-    """A model without names and values of weights, and the names in the order of its numbers.
+    """A model without names and values of weights, and the names in the order of their numbers.
 
     Attributes:
-        sections: what is compared, by name; ``form`` is all of them.
+        sections: compared parts, by name; ``form`` is all of them.
         weights: names of the weights that the outputs depend on.
-        nodes: names of the nodes that they depend on.
+        nodes: names of the nodes that the outputs depend on.
         interface: names of inputs, then of outputs.
     """
 
@@ -37,12 +37,12 @@ class CanonicalGraph:
 
     @property
     def form(self) -> bytes:
-        """What is equal for models that compile to the same program."""
+        """Bytes that are equal for models that compile to the same program."""
         return b"\n".join(self.sections.values())
 
 
 def canonical_graph(model: Model) -> CanonicalGraph:
-    """Return the canonical form of a model whose shapes are inferred."""
+    """Return the canonical form of a model with inferred shapes."""
     return _Numbering(model).graph()
 
 
@@ -83,12 +83,14 @@ class _Numbering:
     def _number(self, name: str) -> None:
         """Number the node of a value after all nodes that it depends on."""
         pending = [self._producers[name][0]] if name in self._producers else []
+        # An explicit stack, since deep graphs would exceed Python's recursion limit.
         while pending:
             number = pending[-1]
             if number in self._numbers:
                 pending.pop()
                 continue
             node = self._model.graph.node[number]
+            # Reversed, so that the first operand is on top of the stack and numbered first.
             sources = (self._producers.get(source) for source in reversed(_operands(node)))
             missing = [s[0] for s in sources if s is not None and s[0] not in self._numbers]
             if missing:
@@ -103,6 +105,7 @@ class _Numbering:
         return (
             node.domain,
             node.op_type,
+            # Attributes have no order, so equal nodes must be compared sorted.
             sorted(item.SerializeToString(deterministic=True) for item in node.attribute),
             [self._reference(name) for name in node.input],
             captured,
@@ -133,7 +136,7 @@ def _operands(node: onnx.NodeProto) -> list[str]:
 
 
 def _captured(node: onnx.NodeProto) -> list[str]:
-    """Return the names that a node's subgraphs refer to; they are compared as they are written."""
+    """Return the names captured by a node's subgraphs, which are compared without renaming."""
     graphs = (graph for item in node.attribute for graph in (item.g, *item.graphs))
     return sorted({name for graph in graphs for name in free_names(graph)})
 

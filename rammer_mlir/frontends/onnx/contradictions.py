@@ -1,4 +1,4 @@
-"""What ONNX's shape inference says of a contradiction, as one line that names the node."""
+"""Translation of errors of ONNX's shape inference to one line that names the node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INFERENCE_FAULTS = (
     onnx.shape_inference.InferenceError, RuntimeError, ValueError, MemoryError, OverflowError,
     IndexError,
 )  # fmt: skip
-"""What inference raises: of its own, and what its language's library raises of bad numbers."""
+"""Exceptions of inference: its own, and those of the C++ library for invalid numbers."""
 
 _NODE = re.compile(r"\(op_type:(?P<op>[^,)]*)(?:, node name: (?P<name>.*?))?\): (?P<text>[^\n]*)")
 _KIND = re.compile(r"\[\w+Error\]\s*")
@@ -23,11 +23,11 @@ def inference_error(model: onnx.ModelProto, message: str) -> str:
     """Return the message for the first node that inference refuses, with its operands' types.
 
     Args:
-        model: what was inferred.
-        message: what inference said.
+        model: the model of the inference.
+        message: the error message of inference.
     """
     found = _NODE.search(message)
-    # Of a node in a subgraph, the node around it comes first.
+    # For a node in a subgraph, the enclosing node is listed first.
     while found is not None and (inner := _NODE.search(found["text"])):
         found = inner
     if found is None:
@@ -37,9 +37,9 @@ def inference_error(model: onnx.ModelProto, message: str) -> str:
         return f"'{found['name']}' ({found['op']}) is not valid: {_plain(found['text'])}"
     try:
         inferred = onnx.shape_inference.infer_shapes(model).graph
-    except INFERENCE_FAULTS:  # some faults end it in any mode
+    except INFERENCE_FAULTS:  # some faults raise in non-strict mode too
         inferred = model.graph
-    # Our own rules say what was expected and found; inference often does not.
+    # Our rules state expected and found values; inference often does not.
     problem = first_problem(inferred, small_constants(inferred))
     if problem is not None:
         return problem
@@ -57,7 +57,7 @@ def _find(graph: onnx.GraphProto, operator: str, name: str) -> onnx.NodeProto | 
 
 
 def _operands(inferred: onnx.GraphProto, node: onnx.NodeProto) -> str:
-    """Return names, types and shapes of a node's inputs, as far as they can be inferred."""
+    """Return names, types and shapes of a node's inputs, as far as inferred."""
     types = {name: value.type.tensor_type for name, value in value_infos(inferred).items()}
     for tensor in inferred.initializer:
         types[tensor.name] = onnx.helper.make_tensor_type_proto(

@@ -1,4 +1,4 @@
-"""Short loops without control flow: unrolled; and of cheap choices, both branches computed."""
+"""Removal of control flow: unroll short loops, compute both branches of cheap conditionals."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from rammer_mlir.frontends.onnx.trip_counts import condition_of, count_steps, la
 from rammer_mlir.frontends.onnx.well_formed import naming
 
 _MOST_STEPS, _MOST_UNROLLED = 64, 4096
-"""Steps, and nodes of all steps, up to which a loop is unrolled.
+"""Iterations, and total nodes of all iterations, up to which a loop is unrolled.
 
-Beyond that its body is compiled once and repeated: the time to compile does not grow with the
-number of steps.
+A longer loop's body is compiled once and repeated, so compile time does not grow with the number of
+iterations.
 """
 
 _COSTLY = frozenset(
@@ -38,18 +38,18 @@ _COSTLY = frozenset(
         "MatMul", "MatMulInteger", "QLinearConv", "QLinearMatMul", "RNN",
     )
 )  # fmt: skip
-"""Operators of which one is computed rather than those of both branches of a choice."""
+"""Operators so costly that a conditional should execute only the taken branch."""
 
 
 def has_control_flow(model: Model) -> bool:
-    """Whether a model has loops or choices."""
+    """Whether a model has loops or conditionals."""
     return any(_is_control_flow(node) for node in model.graph.node)
 
 
 def expand_control_flow(model: Model) -> bool:
-    """Replace short loops and cheap choices in place; return whether there were any.
+    """Expand short loops and cheap conditionals in place; return whether there were any.
 
-    Shapes must have been inferred, constants folded. What is left is the host's.
+    Requires inferred shapes and folded constants. The remaining control flow is for the host.
     """
     table = ShapeTable(model.graph)
     values = small_constants(model.graph)
@@ -78,7 +78,7 @@ def _is_control_flow(node: onnx.NodeProto) -> bool:
 
 
 class _Expansion:
-    """What replaces one node, as far as it has been written."""
+    """The expansion of a node, as far as it is written."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class _Expansion:
 
     def copy(self, body: onnx.GraphProto, arguments: Sequence[str], tag: str) -> list[str]:
         """Copy a subgraph's nodes; return the names of its results."""
-        # By subgraph: both branches of a choice may give different values one name.
+        # Keyed by subgraph: two branches may use the same name for different values.
         if id(body) not in self._constants:
             self._constants[id(body)] = {
                 tensor.name: self.write.constant(numpy_helper.to_array(tensor))
@@ -111,13 +111,13 @@ class _Expansion:
         return [names.get(value.name, value.name) for value in body.output]
 
     def finish(self, states: Sequence[str], scanned: Sequence[str]) -> None:
-        """Give the node's results their names."""
+        """Bind the node's result names to the final states and stacks."""
         for result, name in zip(self.node.output, [*states, *scanned], strict=False):
             if result:
                 self.write.named("Identity", [name], [result])
 
     def stack(self, values: Sequence[str], axis: int, result: int) -> str:
-        """Join one value of each step along a new axis."""
+        """Join one value per iteration along a new axis."""
         if not values:
             kind = dtype_of(self.table.elem_type(self.node.output[result]))
             return self.write.constant(np.zeros(self._shape_of_none(result, axis), kind))
@@ -127,7 +127,7 @@ class _Expansion:
         )
 
     def _shape_of_none(self, result: int, axis: int) -> list[int]:
-        """Return the shape of what no step adds to; inference leaves the number of steps open."""
+        """Return the shape of a stack without iterations; inference leaves their number open."""
         name = self.node.output[result]
         body: onnx.GraphProto = self.attributes["body"]
         element = static_shape(body.output[result + (self.node.op_type == "Loop")])
@@ -137,26 +137,27 @@ class _Expansion:
 
 
 def is_unrolled(body: onnx.GraphProto, steps: int, values: Mapping[str, Array]) -> bool:
-    """Whether a loop is unrolled, so that its steps are scheduled beside each other."""
+    """Whether a loop is unrolled, so that independent iterations can be scheduled in parallel."""
     size = _unrolled_size(body, values)
     return steps <= _MOST_STEPS and steps * (size + 1) <= _MOST_UNROLLED
 
 
 def _unrolled_size(body: onnx.GraphProto, values: Mapping[str, Array]) -> int:
-    """Return how many nodes a subgraph has once the loops in it, as far as known, are unrolled."""
+    """Return a subgraph's number of nodes after unrolling inner loops of known length."""
     known = {**values, **{t.name: numpy_helper.to_array(t) for t in body.initializer}}
     total = 0
     for node in body.node:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
             known[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
         steps = known.get(node.input[0]) if node.op_type == "Loop" and node.input else None
+        # A nested loop of unknown trip count is not unrolled, so it counts once.
         times = 1 if steps is None or steps.size != 1 else max(1, int(steps.item()))
         total += 1 + times * sum(_unrolled_size(inner, known) for inner in subgraphs(node))
     return total
 
 
 def _is_cheap_choice(expansion: _Expansion) -> bool:
-    """Whether both branches give tensors of the same static shapes, and neither costs much."""
+    """Whether both branches return tensors of the same static shapes, and both are cheap."""
     branches = [expansion.attributes[f"{kind}_branch"] for kind in ("then", "else")]
     nodes = [node for branch in branches for node in branch.node]
     if any(node.op_type in _COSTLY or is_host_operator(node) for node in nodes):
@@ -170,13 +171,14 @@ def _is_cheap_choice(expansion: _Expansion) -> bool:
 
 
 def _expand_if(expansion: _Expansion) -> None:
-    """Compute both branches and choose: they have no effects besides their results."""
+    """Compute both branches and select; branches have no side effects."""
     write = expansion.write
     (name,) = expansion.node.input
     branches = [
         expansion.copy(expansion.attributes[f"{kind}_branch"], [], kind)
         for kind in ("then", "else")
     ]
+    # Where needs a scalar condition, but If also accepts a tensor of one element.
     condition = write.node("Reshape", [name, write.integers()])
     for result, yes, no in zip(expansion.node.output, *branches, strict=True):
         if result:
@@ -209,7 +211,7 @@ def _expand_loop(expansion: _Expansion) -> None:
 
 
 def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int | None:
-    """Return how often a loop runs, None if data decides that."""
+    """Return the trip count of a loop, or None if it depends on data."""
     most, condition = ([*expansion.node.input, "", ""])[:2]
     limit = largest_count(expansion.node, expansion.values)
     start = expansion.values.get(condition) if condition else np.array(True)
@@ -219,16 +221,17 @@ def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int | None:
         return 0
     goes_on = always_continues(body, expansion.values)
     if goes_on is None:
-        # A step more than are unrolled tells as much as all of them.
+        # One iteration beyond the unrolling limit is enough to decide against unrolling.
         return count_steps(expansion.node, body, expansion.values, _MOST_STEPS + 1)
     if goes_on and limit is None:
         return None
+    # Without a limit, a constant false condition still ends the loop after the first iteration.
     steps = 1 if limit is None else limit
     return steps if goes_on else min(1, steps)
 
 
 def always_continues(body: onnx.GraphProto, values: Mapping[str, Array]) -> bool | None:
-    """Return whether a loop goes on after a step, None if that depends on data."""
+    """Return whether the condition holds after an iteration; None if that depends on data."""
     name = condition_of(body)
     if name == body.input[1].name:
         return True
@@ -244,6 +247,7 @@ def _is_short_scan(expansion: _Expansion) -> bool:
     attributes = expansion.attributes
     number = attributes["num_scan_inputs"]
     axis = attributes.get("scan_input_axes", [0])[0]
+    # Only the first source is needed: all sources of a Scan have the same length.
     shape = expansion.table.find_shape(expansion.node.input[-number])
     return shape is not None and is_unrolled(attributes["body"], shape[axis], expansion.values)
 
@@ -261,6 +265,7 @@ def _expand_scan(expansion: _Expansion) -> None:
     scanned: list[list[str]] = [[] for _ in range(outputs)]
     for step in range(steps):
         elements = [
+            # ``step`` counts iterations; a reversed source is read from its end.
             expansion.write.element(source, steps - 1 - step if reverse else step, axis)
             for source, axis, reverse in zip(sources, axes, backward, strict=True)
         ]
@@ -290,4 +295,4 @@ _IS_WORTH_IT: dict[str, Callable[[_Expansion], bool]] = {
     "Loop": _is_short_loop,
     "Scan": _is_short_scan,
 }
-"""Whether a node is expanded, by operator; the host runs the others."""
+"""Predicates for expanding a node, by operator; the host executes the others."""

@@ -1,4 +1,4 @@
-"""Nodes that ONNX's converter of opsets must not see, in a domain that it does not know."""
+"""Nodes hidden from ONNX's opset converter, in a domain that it does not know."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ ASIDE = "rammer.aside"
 
 
 def import_aside(proto: onnx.ModelProto) -> None:
-    """Have a model import the domain of nodes that are set aside."""
+    """Let a model import the domain of hidden nodes."""
     if all(opset.domain != ASIDE for opset in proto.opset_import):
         proto.opset_import.append(helper.make_opsetid(ASIDE, 1))
 
 
 def set_eyes_aside(model: Model) -> None:
-    """Set EyeLike aside, which is the same in all opsets, where the types of inputs may be unknown.
+    """Hide EyeLike nodes, which are equal in all opsets, if types of inputs may be unknown.
 
-    The converter infers types, and ends the process if an EyeLike reads what has none: a result of
-    an operator that is not ONNX's.
+    The converter infers types, and crashes if an EyeLike reads an untyped value: a result of an
+    operator of another domain.
     """
     nodes = list(nodes_within(model.graph.node))
     if all(node.domain in ONNX_DOMAINS for node in nodes):
@@ -35,7 +35,7 @@ def set_eyes_aside(model: Model) -> None:
 
 
 def take_back(proto: onnx.ModelProto) -> None:
-    """Give the nodes that were set aside ONNX's domain again."""
+    """Restore ONNX's domain of the hidden nodes."""
     for node in nodes_within(proto.graph.node):
         if node.domain == ASIDE:
             node.domain = ""

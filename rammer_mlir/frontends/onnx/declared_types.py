@@ -1,7 +1,7 @@
-"""What a model says of its values, against what is computed.
+"""Comparison of declared types with computed types.
 
-Declared shapes take no part in shape inference: it would believe them, and fill what no node
-computes with whatever is in memory.
+Declared shapes are hidden from shape inference, which would trust them; a value that no node
+computes would then be uninitialized memory.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Declared = Mapping[str, onnx.TypeProto]
 """Declared types by name."""
 
 _MOST_NAMED = 3
-"""Values that a warning names: a model whose inputs were changed declares all others wrongly."""
+"""Limit of values in a warning: changed inputs make all other declarations wrong too."""
 
 
 def take_declared(graph: onnx.GraphProto) -> Declared:
-    """Remove declared shapes and types from a graph, inputs excepted; return them."""
+    """Remove declared shapes and types from a graph, except those of inputs; return them."""
     declared = {
         value.name: onnx.TypeProto.FromString(value.type.SerializeToString())
         for value in (*graph.value_info, *graph.output)
@@ -34,18 +34,18 @@ def take_declared(graph: onnx.GraphProto) -> Declared:
 
 
 def check_declared(graph: onnx.GraphProto, declared: Declared, warned: set[str]) -> None:
-    """Compare computed types, which are static, with those that were declared.
+    """Compare computed types, which are static, with declared types.
 
     Args:
-        graph: its shapes have been inferred.
-        declared: by the model.
-        warned: values that were warned of before are left out, others are added.
+        graph: a graph with inferred shapes.
+        declared: types declared by the model.
+        warned: values already warned about, which are skipped; new ones are added.
 
-    A declared dimension that is named, or 0, may have any size. Other shapes than the declared
-    ones are warned of, as ONNX Runtime does; what the nodes compute counts.
+    A declared dimension that is named, or 0, matches any size. Other differing shapes cause a
+    warning, as in ONNX Runtime; the computed shapes are used.
 
     Raises:
-        ModelError: naming the first output whose element type differs: a caller relies on it.
+        ModelError: for the first output whose dtype differs, since callers rely on it.
     """
     for value in graph.output:
         if not _has_type(value, declared[value.name].tensor_type):
@@ -62,7 +62,7 @@ def check_declared(graph: onnx.GraphProto, declared: Declared, warned: set[str])
 
 
 def _differences(graph: onnx.GraphProto, declared: Declared) -> dict[str, str]:
-    """Return what to say of values whose type is another one than declared, by name."""
+    """Return the description of each value whose type differs from the declared type, by name."""
     outputs = {value.name for value in graph.output}
     found: dict[str, str] = {}
     for name, value in value_infos(graph).items():

@@ -1,4 +1,4 @@
-"""What identifies a model: the bytes that compiling it would read."""
+"""Digests of models: hashes of the bytes that compilation would read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Hash(Protocol):
 
 
 _PART = 1 << 20
-"""Bytes that are read at once."""
+"""Bytes per read."""
 
 
 def model_digest(source: Source) -> str | None:
@@ -45,7 +45,7 @@ def model_digest(source: Source) -> str | None:
         with Path(given).open("rb") as file:
             return _content_digest(file, (*folders, Path(given).parent))
     except (OSError, DecodeError, EncodeError, ValueError):
-        return None  # the compiler says what is wrong
+        return None  # the compiler reports the error
 
 
 def _digest_with_memory(given: ModelWithData) -> str:
@@ -63,7 +63,7 @@ def _content_digest(file: IO[bytes], folders: Folders) -> str:
         file.seek(0)
         while part := file.read(_PART):
             found.update(part)
-    if not folders:  # where external data could be
+    if not folders:  # no external data is possible
         return found.hexdigest()
     return _with_data(found, onnx.ModelProto.FromString(content), folders)
 

@@ -1,8 +1,8 @@
-"""Dilated convolutions without the taps that meet nothing but padding.
+"""Decomposition of dilated convolutions to skip taps that only read padding.
 
-Where a window reaches far beyond its image, whole rows and columns of its taps lie in the padding:
-for all results, or for those of a part of the image. Such parts are convolutions of their own,
-with fewer taps, and their results are joined. Constant kernels are cut up at compile time.
+If a window reaches far beyond its image, whole rows and columns of its taps are in the padding, for
+all results or for a part of the image. Each such part becomes a separate convolution with fewer
+taps, and the results are concatenated. Constant kernels are sliced at compile time.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, ShapeTable
 
 _MULTIPLY_ADDS = 32
-"""Multiply-adds of a cycle: two AVX-512 operations."""
+"""Multiply-adds per cycle: two AVX-512 operations."""
 
 _WEIGHTS = 1.25
-"""Weights that a core reads from memory in a cycle."""
+"""Weights that a core reads from memory per cycle."""
 
 _OPERATOR = 10_000
-"""Cycles that one more operator costs."""
+"""Overhead of an additional operator in cycles."""
 
 _GAIN = 0.9
-"""The share of the cycles that must be left to be worth several convolutions."""
+"""Greatest share of the original cycles at which a decomposition is worthwhile."""
 
 _MOST_PARTS = 16
-"""Convolutions that one becomes: each is code of its own."""
+"""Limit of convolutions per decomposition; each needs separate code."""
 
 _MOST_GROWTH = 3
-"""How many times more weights all parts together may have."""
+"""Limit of the growth factor of the total weights."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Results ``begin`` to ``end`` along one dimension, and the taps ``first`` to ``last``."""
+    """Results ``begin:end`` along a dimension, with taps ``first:last``, as half-open ranges."""
 
     begin: int
     end: int
@@ -60,7 +60,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Axis:
-    """One dimension of a convolution: sizes of image, result and kernel, and how they meet."""
+    """A dimension of a convolution: extents of image, result, kernel; stride, dilation, padding."""
 
     size: int
     out: int
@@ -70,22 +70,23 @@ class Axis:
     low: int
 
     def position(self, result: int, tap: int) -> int:
-        """Return where in the image a tap reads for a result; outside of it is padding."""
+        """Return the image position that a tap reads for a result; it may be in the padding."""
         return result * self.stride - self.low + tap * self.dilation
 
     def segments(self) -> list[Segment]:
-        """Return runs of results that meet the same taps; nothing if one of them meets none."""
+        """Return runs of results that use the same taps; empty if any result uses none."""
         met = [
             [tap for tap in range(self.taps) if 0 <= self.position(result, tap) < self.size]
             for result in range(self.out)
         ]
         if not all(met):
             return []
+        # Tuple of half-open tap ranges: taps within the image are consecutive.
         runs = groupby(range(self.out), key=lambda result: (met[result][0], met[result][-1] + 1))
         return [Segment(run[0], run[-1] + 1, *taps) for taps, group in runs if (run := list(group))]
 
     def options(self) -> list[list[Segment]]:
-        """Return all results with the taps that one of them meets, and the segments."""
+        """Return the candidates: a single segment with all used taps, or all segments."""
         found = self.segments()
         if not found:
             return [[Segment(0, self.out, 0, self.taps)]]
@@ -94,7 +95,7 @@ class Axis:
 
 
 def decompose_dilated(model: Model) -> None:
-    """Cut up dilated convolutions with constant kernels where that saves much arithmetic."""
+    """Decompose dilated convolutions with constant kernels if that saves much arithmetic."""
     if not any(_is_dilated(node) for node in model.graph.node):
         return
     table = ShapeTable(model.graph)
@@ -127,7 +128,7 @@ class _Dilated:
         self._axes = list(self._read_axes())
 
     def decompose(self) -> list[onnx.NodeProto]:
-        """Return the cheapest convolutions that are the node's."""
+        """Return the nodes of the cheapest decomposition, or of the original convolution."""
         whole = [[Segment(0, axis.out, 0, axis.taps)] for axis in self._axes]
         options = [list(o) for o in product(*(axis.options() for axis in self._axes))]
         allowed = [option for option in options if self._is_allowed(option)]
@@ -147,10 +148,11 @@ class _Dilated:
             yield Axis(size, out, taps, stride, step, self._low(number, total))
 
     def _low(self, number: int, total: int) -> int:
-        """Return the padding in front, of ``total`` in all where that is automatic."""
+        """Return the low padding; ``total`` is the sum of both sides for automatic padding."""
         mode = self._attributes.get("auto_pad", b"NOTSET")
         if mode == b"NOTSET":
             return self._attributes.get("pads", [0] * 2 * len(self._space))[number]
+        # Automatic padding puts the odd element at the high end, except for SAME_LOWER.
         less = 0 if mode == b"VALID" else total // 2
         return total - less if mode == b"SAME_LOWER" else less
 
@@ -170,7 +172,7 @@ class _Dilated:
     def _joined(
         self, option: Sequence[Sequence[Segment]], chosen: tuple[Segment, ...], result: str
     ) -> None:
-        """Write the parts of the dimensions that are not chosen yet, and join them."""
+        """Write the parts of the remaining dimensions recursively, and concatenate them."""
         if not option:
             self._part(chosen, result)
             return
@@ -184,7 +186,7 @@ class _Dilated:
         self._write.named("Concat", parts, [result], axis=axis)
 
     def _part(self, chosen: Sequence[Segment], result: str) -> None:
-        """Write the convolution of one segment of each dimension."""
+        """Write the convolution of one segment per dimension."""
         image, lows, highs = self._node.input[0], list[int](), list[int]()
         for number, (axis, segment) in enumerate(zip(self._axes, chosen, strict=True)):
             begin = axis.position(segment.begin, segment.first)
@@ -196,6 +198,7 @@ class _Dilated:
                 image = self._write.part(image, *bounds, axis=2 + number)
         taps = tuple(slice(segment.first, segment.last) for segment in chosen)
         kernel = self._write.constant(self._kernel[:, :, *taps])
+        # Padding is explicit now, and the kernel's shape may be smaller.
         kept = {k: v for k, v in self._attributes.items() if k not in ("auto_pad", "kernel_shape")}
         inputs = [image, kernel, *self._node.input[2:]]
         self._write.named("Conv", inputs, [result], **{**kept, "pads": [*lows, *highs]})

@@ -1,8 +1,8 @@
-"""Data of tensors in files beside a model, or in a folder that the caller names, and nowhere else.
+"""Tensor data in files next to the model, or in a folder named by the caller, and nowhere else.
 
-A model says which file, and it may come from anywhere. So a file has to be a regular one in the
-model's folder, in the named one or beneath them, also behind symbolic links, and to have the bytes
-that it is asked for: neither a device that never ends nor a pipe nor another user's secret is read.
+The model names the file, and may come from an untrusted source. The file must therefore be a
+regular file in or beneath one of these folders, after resolving symbolic links, and be large
+enough: endless devices, pipes and other users' secrets are never read.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx.tensors import num_bytes
 
 Folders = Sequence[Path]
-"""Where files of data may be: the first that has one decides. A link may lead to any of them."""
+"""Folders for data files: the first folder that has the file is used.
+
+Links may lead to any folder.
+"""
 
 
 @dataclass(frozen=True, order=True)
 class Region:
-    """Bytes of a file; ``location`` is its path from a folder of data on."""
+    """A byte range of a file; ``location`` is its path relative to a data folder."""
 
     location: str
     offset: int
@@ -39,10 +42,10 @@ def is_external(tensor: onnx.TensorProto) -> bool:
 
 
 def region_of(tensor: onnx.TensorProto) -> Region:
-    """Return where a tensor's data is.
+    """Return the byte range of a tensor's data.
 
     Raises:
-        ValueError: if the model says nothing that can be right.
+        ValueError: if the model's entries are invalid.
     """
     entries = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
     needed = num_bytes(tensor)
@@ -54,7 +57,7 @@ def region_of(tensor: onnx.TensorProto) -> Region:
 
 
 def _text(found: str | bytes) -> str:
-    """Return a string of the model: one that is no UTF-8 is given as bytes."""
+    """Return a string of the model; protobuf returns invalid UTF-8 as bytes."""
     if isinstance(found, bytes):
         raise ValueError(f"the model names it by {found!r}, which is no text")
     return found
@@ -67,11 +70,11 @@ def _number(key: str, text: str) -> int:
 
 
 def open_region(folders: Folders, region: Region) -> IO[bytes]:
-    """Open the file of a region at its first byte.
+    """Open the file of a region at the region's first byte.
 
     Raises:
-        OSError: if the system refuses that.
-        ValueError: if the file is not a regular one beneath the folders, or too short.
+        OSError: if the system refuses it.
+        ValueError: if the file is not a regular file beneath the folders, or too short.
     """
     path = _path_beneath(folders, region.location)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -95,7 +98,7 @@ def _path_beneath(folders: Folders, location: str) -> Path:
     root = next((root for root in roots if os.path.lexists(root / place)), roots[0])
     try:
         path = (root / place).resolve(strict=True)
-    except RuntimeError as error:  # links in a circle
+    except RuntimeError as error:  # a cycle of links
         raise ValueError(f"{shown} is a link to itself") from error
     if not any(path.is_relative_to(root) for root in roots):
         raise ValueError(f"{shown} is a link to another folder")
@@ -105,12 +108,12 @@ def _path_beneath(folders: Folders, location: str) -> Path:
 
 
 def read_external(tensor: onnx.TensorProto, model: str, folders: Folders) -> bytes:
-    """Return the data of a tensor whose data is in a file.
+    """Return a tensor's data from its file.
 
     Args:
-        tensor: stays as it is.
-        model: what messages call the model.
-        folders: where its file may be.
+        tensor: not modified.
+        model: name of the model in messages.
+        folders: folders that may contain the file.
 
     Raises:
         ModelError: if the data cannot be read.
@@ -134,7 +137,7 @@ def read_external(tensor: onnx.TensorProto, model: str, folders: Folders) -> byt
 
 
 def take_external(tensor: onnx.TensorProto, model: str, folders: Folders) -> None:
-    """Put a tensor's external data into the tensor itself, in place.
+    """Move a tensor's external data into the tensor, in place.
 
     Raises:
         ModelError: if the data cannot be read.

@@ -1,4 +1,4 @@
-"""How many nodes a model has once its functions stand in place of their calls."""
+"""Number of nodes of a model after inlining its functions."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from rammer_mlir.frontends.onnx.tensors import label
 from rammer_mlir.frontends.onnx.traversal import nodes_within
 
 FunctionKey = tuple[str, str, str]
-"""What names a function: domain, name, overload."""
+"""Key of a function: domain, name, overload."""
 
 
 def key_of_call(node: onnx.NodeProto) -> FunctionKey:
-    """Return the name of the function that a node would call."""
+    """Return the key of the function that a node calls."""
     return node.domain, node.op_type, node.overload
 
 
 def key_of_function(function: onnx.FunctionProto) -> FunctionKey:
-    """Return a function's name."""
+    """Return a function's key."""
     return function.domain, function.name, function.overload
 
 
 def check_functions(proto: onnx.ModelProto, name: str) -> None:
-    """Refuse functions that call themselves, or stand for more nodes than a graph may have.
+    """Refuse recursive functions, and functions that expand to more nodes than a graph may have.
 
     Raises:
-        ModelError: if a function calls itself, be it through others.
-        UnsupportedError: if calls are nested too deep, or stand for too many nodes.
+        ModelError: if a function calls itself, directly or indirectly.
+        UnsupportedError: if calls are nested too deeply, or expand to too many nodes.
     """
     functions = {key_of_function(function): function for function in proto.functions}
     sizes: dict[FunctionKey, int] = {}

@@ -11,7 +11,7 @@ import onnx
 if TYPE_CHECKING:
     from rammer_mlir.bindings import ir
 
-# The importer and its pipelines exist in torch-mlir only: this module is their one user.
+# Only torch-mlir has the importer and its pipelines, and only this module uses them.
 _ir = importlib.import_module("torch_mlir.ir")
 _passmanager = importlib.import_module("torch_mlir.passmanager")
 _onnx_importer = importlib.import_module("torch_mlir.extras.onnx_importer")
@@ -28,14 +28,14 @@ _TO_LINALG = (
 _CLEAN_UP = ("canonicalize", "cse")
 
 _KNOWN = ("func.", "linalg.", "tensor.", "arith.", "math.", "scf.", "builtin.")
-"""What operations may begin with at the `linalg` stage."""
+"""Prefixes of the operations that the `linalg` stage allows."""
 
 
 def import_graph(model: onnx.ModelProto) -> bytes:
-    """Return a prepared model as bytecode at the `linalg` stage, without names of its interface.
+    """Return a prepared model as bytecode at the `linalg` stage, without interface names.
 
     Raises:
-        Exception: whatever the importer raises for what it does not support.
+        Exception: any exception of the importer for unsupported nodes.
     """
     context = _ir.Context()
     context.enable_multithreading(False)
@@ -60,7 +60,7 @@ def _run(module: ir.Module, passes: tuple[str, ...]) -> None:
 
 
 def _drop_assertions(module: ir.Module) -> None:
-    """Remove run-time checks: shapes are static, and indices out of range are undefined in ONNX."""
+    """Remove run-time checks: shapes are static, and ONNX leaves indices out of range undefined."""
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name == "cf.assert":
@@ -71,10 +71,10 @@ def _drop_assertions(module: ir.Module) -> None:
 
 
 def _check_dialects(module: ir.Module) -> None:
-    """Refuse what the rest of the compiler does not know.
+    """Refuse operations that the compiler does not support.
 
     Raises:
-        ValueError: naming the first such operation.
+        ValueError: with the name of the first such operation.
     """
     found: list[str] = []
 

@@ -1,6 +1,6 @@
-"""The importer's child process, seen from the parent: its aborts and hangs are errors and no more.
+"""Client of the importer's child process, which turns its crashes and hangs into errors.
 
-One child serves all models of a process, one after the other; it is started again when it dies.
+A single child serves all models of a process sequentially; it is restarted after it dies.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.onnx.importer_messages import HEADER, Reply
 
 _SECONDS = 60.0
-"""After this long with one node the importer is taken to hang."""
+"""Seconds for a single node after which the importer counts as hanging."""
 
 
 class ImporterDied(Exception):
-    """The child ended or had to be ended; the message says how."""
+    """The child ended or had to be killed; the message says how."""
 
 
 class ImportWorker:
-    """A child process that imports models; started when first needed, again after it died."""
+    """A child process that imports models, started at first use and after it died."""
 
     def __init__(self, command: list[str] | None = None) -> None:
-        """Take the command that starts the child; the importer's if None."""
+        """Take the command that starts the child; None for the importer's."""
         self._command = command or [sys.executable, "-P", "-m", f"{__package__}.worker"]
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
@@ -39,10 +39,10 @@ class ImportWorker:
         self._lock = threading.Lock()
 
     def request(self, model: bytes, seconds: float) -> Reply:
-        """Import one serialized model.
+        """Import a serialized model.
 
         Raises:
-            ImporterDied: if the child aborts, or does not answer within ``seconds``.
+            ImporterDied: if the child crashes, or does not answer within ``seconds``.
         """
         with self._lock:
             process = self._start()
@@ -64,9 +64,10 @@ class ImportWorker:
             if self._process.poll() is None:
                 return self._process
             self._stop()
-        # A forked copy of this object must leave its parent's child alone.
+        # After a fork, the copy of this object must not touch the parent's child.
         self._owner = os.getpid()
         self._log = tempfile.TemporaryFile(prefix="rammer-import-")
+        # ``-P`` keeps the working directory off the path; pass the parent's path on instead.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(
             self._command,
@@ -128,7 +129,7 @@ atexit.register(_worker.stop)
 
 
 def import_in_child(model: bytes, worker: ImportWorker = _worker) -> bytes:
-    """Import a serialized, prepared model of one node; return bytecode.
+    """Import a serialized, prepared model of a single node; return bytecode.
 
     Raises:
         UnsupportedError: with the importer's reason.

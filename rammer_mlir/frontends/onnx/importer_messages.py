@@ -1,4 +1,4 @@
-"""Messages between a process and its importer child: a status, a length, and that many bytes."""
+"""Message format between a process and its importer child: status, length, content."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import struct
 from dataclasses import dataclass
 
 HEADER = struct.Struct("<BQ")
-"""Status (0 in requests) and number of bytes that follow."""
+"""Status (0 in requests) and number of content bytes."""
 
 OK, FAILED = 0, 1
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the child answered: bytecode, or one line that says what was not possible."""
+    """The child's answer: bytecode, or one line with the reason for a failure."""
 
     status: int
     content: bytes

@@ -1,8 +1,8 @@
 """The child process that runs torch-mlir's ONNX importer, started by `importer_child.py`.
 
-The importer is torch-mlir's alone, whichever bindings the rest of the project uses, and it can
-abort or hang on what it does not expect. So it runs in its own process and hands back bytecode.
-It serves requests on standard input until that is closed.
+Only torch-mlir has this importer, whichever bindings the project uses, and it can crash or hang on
+unexpected input. It therefore runs in a separate process and returns bytecode. The process serves
+requests on standard input until that is closed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _ILLEGAL = re.compile(r"failed to legalize operation '([^']*)'")
 
 
 def main() -> int:
-    """Answer each model with its bytecode, or with one line that says why there is none."""
-    # What the importer prints must not get between the answers.
+    """Answer each model with its bytecode, or with one line that states the error."""
+    # Text that the importer prints must not mix with the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while header := sys.stdin.buffer.read(HEADER.size):
@@ -34,14 +34,14 @@ def main() -> int:
 def _serve(content: bytes, answers: IO[bytes]) -> None:
     try:
         status, answer = OK, import_graph(onnx.ModelProto.FromString(content))
-    except Exception as error:  # the importer raises whatever it meets
+    except Exception as error:  # the importer raises any type
         status, answer = FAILED, _one_line(error).encode()
     answers.write(HEADER.pack(status, len(answer)) + answer)
     answers.flush()
 
 
 def _one_line(error: Exception) -> str:
-    """Return the line of MLIR's diagnostics that tells most: the first error with a message."""
+    """Return the most informative line of MLIR's diagnostics: the first error with a message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line]
     line = (errors or lines or [type(error).__name__])[0]

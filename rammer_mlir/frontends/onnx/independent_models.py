@@ -1,4 +1,4 @@
-"""Independent models as one (RAMMER's inter-job scheduling): their rTasks share the vEUs."""
+"""Combination of independent models (RAMMER's inter-job scheduling) that share the vEUs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def together(models: Mapping[str, GivenModel]) -> onnx.ModelProto:
     """Return a model that computes independent models side by side.
 
     Args:
-        models: at least one, by a name; inputs and outputs of ``x`` in model ``a`` become ``a/x``.
-            Open dimensions of one name are one dimension of all models.
+        models: at least one model, by name; inputs and outputs of ``x`` in model ``a`` become
+            ``a/x``. Open dimensions of the same name are one dimension of all models.
 
     Raises:
-        ModelError: if there is no model, a name is empty, or models do not go together: none of
-            their operator sets can be converted to the newest of them, or they are too large.
+        ModelError: if there is no model, a name is empty, a model cannot be converted to the newest
+            opset among them, or they are too large.
     """
     if not models or not all(models):
         raise ModelError(f"together: expected models by name, found {sorted(models)}")

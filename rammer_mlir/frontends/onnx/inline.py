@@ -1,7 +1,7 @@
-"""Operators that neither a builder nor the importer has, as the functions that define them.
+"""Inlining of operators without builder and importer, by ONNX's definitions as functions.
 
-ONNX's own inliner does not do: it fails where an optional input is left out, and it forgets the
-default values of some attributes.
+ONNX's inliner is unsuitable: it fails for omitted optional inputs, and loses default values of some
+attributes.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ INLINED = frozenset(
 PREVIEW_DOMAIN = "ai.onnx.preview"
 
 INLINED_PREVIEWS = frozenset({"FlexAttention"})
-"""Likewise, of ONNX's domain of operators that are no part of the standard yet."""
+"""Such operators of ONNX's preview domain, which is not part of the standard yet."""
 
 _MOST_ROUNDS = 4
-"""Definitions use other operators that have definitions, but not deeper than this."""
+"""Greatest nesting depth of definitions."""
 
 
 def has_inlined(model: Model) -> bool:
@@ -49,10 +49,10 @@ def has_inlined(model: Model) -> bool:
 
 
 def inline_functions(model: Model) -> Model:
-    """Return the model with those operators replaced; shapes must have been inferred.
+    """Return the model with these operators replaced; requires inferred shapes.
 
     Raises:
-        UnsupportedError: if one is not defined for its inputs and attributes.
+        UnsupportedError: if an operator has no definition for its inputs and attributes.
     """
     for _ in range(_MOST_ROUNDS):
         if not has_inlined(model):
@@ -100,12 +100,12 @@ def _expand(
 
 
 def _definition(
-    schema: Any,  # An onnx.defs.OpSchema, whose stub lacks what is asked for here.
+    schema: Any,  # an onnx.defs.OpSchema, whose stub is incomplete
     node: onnx.NodeProto,
     version: int,
     types: Mapping[str, onnx.TypeProto],
 ) -> onnx.FunctionProto | None:
-    """Return the newest definition that an opset may use; it can depend on the inputs' types."""
+    """Return the newest definition that an opset allows, which may depend on the inputs' types."""
     plain = [v for v in schema.function_opset_versions if v <= version]
     typed = [v for v in schema.context_dependent_function_opset_versions if v <= version]
     content = b""

@@ -1,8 +1,8 @@
-"""Serialized models read without the data of their large initializers, which stays in the file.
+"""Parsing of serialized models without the data of their large initializers.
 
-Parsing a model as a whole takes its bytes, the parsed copy of them, and an array of each weight.
-Here protobuf's encoding is walked as far as is needed to find the data, the rest is parsed, and
-each weight is read by itself. A file that is not encoded plainly is parsed as a whole.
+Parsing a whole model takes its bytes, the parsed copy, and an array of each weight. Instead, this
+module scans protobuf's encoding for the data, parses the rest, and each weight is read separately.
+A file with an unusual encoding is parsed as a whole.
 """
 
 from __future__ import annotations
@@ -13,42 +13,42 @@ from dataclasses import dataclass
 from typing import IO
 
 WORTH_SPLITTING = 16 << 20
-"""Bytes of a model from which walking it is worth the time."""
+"""Model size in bytes from which scanning is worthwhile."""
 
 _LARGE = 64 << 10
-"""Bytes of an initializer from which its data is left aside."""
+"""Initializer size in bytes from which its data stays in the file."""
 
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
-"""Numbers of fields: of a model, a graph, a tensor."""
+"""Field numbers in a model, a graph, and a tensor."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-"""How the values of fields are encoded."""
+"""Wire types of field values."""
 
 _HEAD = 20
-"""Bytes that the key and the length of a field have at most."""
+"""Most bytes of the key and length of a field."""
 
 
 class NotPlainError(Exception):
-    """The encoding is valid perhaps, but not what serializing a model gives."""
+    """The encoding may be valid, but differs from the output of protobuf's serializer."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Bytes of a file."""
+    """A byte range of a file."""
 
     begin: int
     end: int
 
 
 DataPlaces = Mapping[int, Place]
-"""Where the raw data of initializers is, by their numbers in the graph."""
+"""Byte ranges of the raw data of initializers, by number in the graph."""
 
 
 @dataclass(frozen=True)
 class _Field:
-    """A field of a message: its number and encoding, and where it begins, with its key, and ends.
+    """A field of a message: number, wire type, begin including its key, and end.
 
-    ``value`` is where the contents of a message, text or bytes begin.
+    ``value`` is the offset of the content of a message, text or bytes.
     """
 
     number: int
@@ -59,7 +59,7 @@ class _Field:
 
 
 def split(file: IO[bytes]) -> tuple[bytes, DataPlaces]:
-    """Return a serialized model without the data of its large initializers, and where that is.
+    """Return a serialized model without the data of its large initializers, and the data's ranges.
 
     Raises:
         NotPlainError: if the model has to be parsed as a whole.
@@ -81,7 +81,7 @@ def split(file: IO[bytes]) -> tuple[bytes, DataPlaces]:
 
 
 def _without_data(file: IO[bytes], graph: _Field) -> tuple[bytes, DataPlaces]:
-    """Return a graph's contents without the data of large initializers."""
+    """Return a graph's content without the data of large initializers."""
     parts: list[bytes] = []
     places: dict[int, Place] = {}
     copied, number = graph.value, 0
@@ -102,7 +102,7 @@ def _without_data(file: IO[bytes], graph: _Field) -> tuple[bytes, DataPlaces]:
 
 
 def _raw_data(file: IO[bytes], tensor: _Field) -> _Field | None:
-    """Return a tensor's raw data, None if it has none."""
+    """Return a tensor's raw data field, or None."""
     fields = _fields(file, Place(tensor.value, tensor.end))
     found = [field for field in fields if field.number == _RAW_DATA]
     if len(found) > 1 or any(field.kind != _BYTES for field in found):
@@ -135,7 +135,7 @@ def _fields(file: IO[bytes], message: Place) -> Iterator[_Field]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return a number of variable length, and where it ends."""
+    """Return a variable-length integer, and its end."""
     value = 0
     for index, byte in enumerate(data[position : position + 10]):
         value |= (byte & 0x7F) << 7 * index
@@ -145,7 +145,7 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _message(number: int, content: bytes) -> bytes:
-    """Return a field that holds a message."""
+    """Encode a field that contains a message."""
     return b"".join([_encoded(number << 3 | _BYTES), _encoded(len(content)), content])
 
 

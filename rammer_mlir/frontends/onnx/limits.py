@@ -1,8 +1,8 @@
-"""Bounds on what a model may become, far beyond what real models need.
+"""Limits of model expansion, far beyond real models.
 
-Some hundred bytes can stand for a graph that no machine holds: functions that call each other
-twice, loops inside of loops, a recurrent layer over a million steps. Such a model is refused in one
-line, instead of being expanded until memory or patience ends.
+Some hundred bytes can expand to a graph that exceeds all memory: functions that call each other
+twice, nested loops, a recurrent layer over a million steps. Such a model is refused early with a
+one-line error.
 """
 
 from __future__ import annotations
@@ -10,35 +10,35 @@ from __future__ import annotations
 from rammer_mlir.errors import UnsupportedError
 
 MOST_NODES = 100_000
-"""Of a graph in which functions, loops or recurrent layers have been expanded.
+"""Limit of nodes in a graph after expansion of functions, loops and recurrent layers.
 
-Compiling so many takes some ten minutes, and the longest programs of the literature have a tenth.
+Compiling this many takes about ten minutes; the longest programs in the literature have a tenth.
 """
 
 MOST_NESTED_CALLS = 100
-"""Functions that call each other: each level makes the names of all nodes beneath it longer."""
+"""Limit of nested function calls; each level makes the names of inner nodes longer."""
 
 MOST_DIMENSIONS = 64
-"""Of one tensor: NumPy's arrays have no more."""
+"""Limit of a tensor's rank, which is NumPy's limit."""
 
 MOST_ELEMENTS = 2**31 - 1
-"""Of one tensor: device code counts elements in 32 bits."""
+"""Limit of a tensor's elements; device code counts elements in 32 bits."""
 
 RANK_BY_COUNTING = 4096
-"""Longest axis that a compiled TopK orders by comparing all elements with each other."""
+"""Longest axis that a compiled TopK ranks by comparing all pairs of elements."""
 
 MOST_SEARCHED = 256
-"""Most elements that a compiled TopK searches one by one along longer axes."""
+"""Most elements that a compiled TopK selects sequentially along longer axes."""
 
 MOST_FOLDED = 1 << 26
-"""Elements of a constant that is computed at compile time: half a gigabyte of shapes or indices."""
+"""Limit of elements of a folded constant: half a gigabyte of shapes or indices."""
 
 
 def require_few_nodes(what: str, count: int) -> None:
-    """Refuse an expansion that would give the graph too many nodes.
+    """Refuse an expansion with too many nodes.
 
     Raises:
-        UnsupportedError: naming what is expanded.
+        UnsupportedError: with the name of the expanded node.
     """
     if count > MOST_NODES:
         raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""Reading ONNX models, with one clear line when that fails."""
+"""Loading of ONNX models, with one-line errors."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from rammer_mlir.frontends.onnx.well_formed import (
 
 
 def load(source: Source) -> Model:
-    """Return a checked copy of a model, with external data read in.
+    """Return a checked copy of a model, including its external data.
 
     Raises:
-        ModelError: if the file or its external data is missing, or it is not a valid ONNX model.
+        ModelError: if the file or its external data is missing, or is not a valid ONNX model.
     """
     given, named = without_folder(source)
     if isinstance(given, onnx.ModelProto):
@@ -135,7 +135,7 @@ def _refuse_initializers(proto: onnx.ModelProto, name: str) -> None:
 
 
 def _import_onnx(proto: onnx.ModelProto) -> None:
-    """Let a model that uses other domains alone use ONNX's newest operators."""
+    """Import ONNX's newest opset into a model that imports only other domains."""
     if all(entry.domain not in ONNX_DOMAINS for entry in proto.opset_import):
         proto.opset_import.append(helper.make_opsetid("", onnx.defs.onnx_opset_version()))
 
@@ -154,7 +154,7 @@ def _check(model: Model, name: str) -> None:
     checked = onnx.ModelProto()
     checked.CopyFrom(model.proto)
     for value in (*checked.graph.input, *checked.graph.output):
-        # The checker wants shapes there; they can be given or inferred, and are checked later.
+        # The checker requires shapes here; they may be given or inferred, and checked, later.
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.shape.SetInParent()
     try:

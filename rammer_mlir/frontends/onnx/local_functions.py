@@ -1,7 +1,7 @@
-"""The functions that a model brings along, put in place of their calls.
+"""Inlining of a model's local functions.
 
-Not by ONNX's own inliner: it forgets the default values of attributes, loses results that are
-arguments handed back, and leaves functions of another opset alone even if that changes nothing.
+ONNX's inliner is unsuitable: it loses default values of attributes and results that return
+arguments, and skips functions of another opset even if the opsets agree.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from rammer_mlir.frontends.onnx.traversal import subgraphs
 
 
 def inline_local_functions(model: Model) -> None:
-    """Replace all calls in place, also those in subgraphs and in functions.
+    """Inline all calls in place, also those in subgraphs and in functions.
 
-    No function may call itself, nor stand for too many nodes: loading has seen to that.
+    Loading has already refused recursive functions and excessive expansion.
     """
     functions = {key_of_function(f): f for f in model.proto.functions}
     inliner = _Inliner(functions)
-    # One level of calls a round, so that names are known to be new.
+    # Expand one level of calls per round, so that new names are known to be unique.
     while inliner.calls(model.graph.node):
         inliner.reserve_names(model.graph)
         model.set_nodes(inliner.expand(model.graph.node))
@@ -37,20 +37,20 @@ class _Inliner:
         self._folders: set[str] = set()
 
     def calls(self, nodes: Iterable[onnx.NodeProto]) -> bool:
-        """Whether any node, or one in its subgraphs, calls a function."""
+        """Whether any node, or a node in its subgraphs, calls a function."""
         return any(
             key_of_call(node) in self._functions or any(self.calls(g.node) for g in subgraphs(node))
             for node in nodes
         )
 
     def reserve_names(self, graph: onnx.GraphProto) -> None:
-        """Learn what new names must not begin with."""
+        """Collect the prefixes that new names must not have."""
         for name in _names(graph):
             parts = name.split("/")
             self._folders.update("/".join(parts[:end]) + "/" for end in range(1, len(parts)))
 
     def expand(self, nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-        """Yield the nodes with calls replaced; subgraphs are changed in place."""
+        """Yield the nodes with calls expanded; subgraphs are changed in place."""
         for node in nodes:
             function = self._functions.get(key_of_call(node))
             if function is not None:
@@ -85,7 +85,7 @@ def _names(graph: onnx.GraphProto) -> Iterator[str]:
 
 
 def _import_opsets(model: onnx.ModelProto) -> None:
-    """Add the domains that only functions import; the checker has compared the others."""
+    """Import the domains that only functions import; the checker has compared the others."""
     known = {opset.domain for opset in model.opset_import}
     for function in model.functions:
         for opset in function.opset_import:

@@ -1,4 +1,4 @@
-"""A model on its way to the importer: the graph, with the values of large weights aside."""
+"""The front end's model: an ONNX graph with separate values of large weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rammer_mlir.frontends.onnx.tensors import Array, array_of, num_bytes, small
 from rammer_mlir.frontends.onnx.traversal import tensors_of_model
 
 LARGE = 1024
-"""Elements above which an initializer is kept aside."""
+"""Elements above which an initializer is stored separately."""
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,13 @@ class Model:
     """An ONNX model without the values of its large weights.
 
     Attributes:
-        proto: the model; large weights stand after its inputs, as inputs.
-        weights: their values by name.
-        warned: values whose declared shape was warned of; copies share it, so that specialisations
-            do not repeat a warning.
+        proto: the model; large weights follow its inputs, as additional inputs.
+        weights: values of large weights by name.
+        warned: values whose declared shape caused a warning; shared by copies, so that
+            specializations do not repeat warnings.
 
-    So whatever copies or serializes the graph costs the same for a megabyte of weights and for a
-    gigabyte, and protobuf's limit of 2 GB does not matter.
+    The cost of copying or serializing the graph is thus independent of the size of the weights, and
+    protobuf's limit of 2 GB does not apply.
     """
 
     proto: onnx.ModelProto
@@ -42,15 +42,15 @@ class Model:
 
     @property
     def inputs(self) -> list[onnx.ValueInfoProto]:
-        """The inputs that a run takes, without the weights."""
+        """The model's inputs, without the weights."""
         return [value for value in self.graph.input if value.name not in self.weights]
 
     def constants(self) -> dict[str, Array]:
-        """Return the values of all initializers, large ones included."""
+        """Return the values of all initializers, including large weights."""
         return {**small_constants(self.graph), **self.weights}
 
     def copy(self) -> Model:
-        """Return a model that can be changed; the values of weights are shared."""
+        """Return a modifiable copy, which shares the values of weights."""
         proto = onnx.ModelProto.FromString(self.proto.SerializeToString())
         return Model(proto, {**self.weights}, self.warned)
 
@@ -59,7 +59,7 @@ class Model:
         return replace(self, proto=proto)
 
     def set_nodes(self, nodes: Iterable[onnx.NodeProto]) -> None:
-        """Replace the graph's nodes, which may be among the new ones."""
+        """Replace the graph's nodes; the new nodes may include current ones."""
         set_graph_nodes(self.graph, nodes)
 
     def add_constant(self, name: str, value: Array) -> None:
@@ -72,7 +72,7 @@ class Model:
         self.weights[name] = value
 
     def drop_unused_constants(self) -> None:
-        """Remove initializers and weights that nothing uses any more."""
+        """Remove unused initializers and weights."""
         used = used_names(self.graph)
         unused = {tensor.name for tensor in self.graph.initializer} - used
         unused |= self.weights.keys() - used
@@ -87,19 +87,19 @@ class Model:
 
 
 def set_graph_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> None:
-    """Replace a graph's nodes, which may be among the new ones."""
+    """Replace a graph's nodes; the new nodes may include current ones."""
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
     graph.node.extend(copies)
 
 
 def used_names(graph: onnx.GraphProto) -> set[str]:
-    """Return the names that nodes, their subgraphs or the graph's outputs refer to."""
+    """Return the names that nodes, their subgraphs or the graph's outputs use."""
     return ({value.name for value in graph.output} | names_used_by(graph.node)) - {""}
 
 
 def names_used_by(nodes: Iterable[onnx.NodeProto]) -> set[str]:
-    """Return the names that nodes, or their subgraphs, refer to."""
+    """Return the names that nodes or their subgraphs use."""
     used: set[str] = set()
     for node in nodes:
         used.update(node.input)
@@ -110,7 +110,7 @@ def names_used_by(nodes: Iterable[onnx.NodeProto]) -> set[str]:
 
 
 def free_names(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of the values around a subgraph that it, or subgraphs in it, refer to."""
+    """Return the outer values that a subgraph, or a subgraph in it, captures."""
     own = {value.name for value in (*graph.input, *graph.initializer)}
     used = {value.name for value in graph.output}
     for node in graph.node:
@@ -123,30 +123,30 @@ def free_names(graph: onnx.GraphProto) -> set[str]:
 
 
 class DataElsewhere(Protocol):
-    """Data of tensors that a model is parsed without."""
+    """Reader of tensor data that is not in the parsed model."""
 
     def of_initializer(self, number: int, tensor: onnx.TensorProto) -> bytes | memoryview | None:
-        """Return the data of an initializer; None if the tensor holds it itself."""
+        """Return the data of an initializer; None if the tensor contains it."""
         ...
 
     def take(self, tensor: onnx.TensorProto) -> None:
-        """Put a tensor's data into the tensor itself, in place."""
+        """Move a tensor's external data into the tensor, in place."""
         ...
 
 
 def separate_weights(source: onnx.ModelProto, name: str, data: DataElsewhere) -> Model:
-    """Copy a model, leaving the values of large initializers aside.
+    """Copy a model without the values of large initializers.
 
-    Initializers that the model lists among its inputs too, as those before IR version 4 do, are
-    inputs no more.
+    Initializers that are also listed as inputs, as before IR version 4, are removed from the
+    inputs.
 
     Args:
-        source: stays as it is.
-        name: the model in messages.
-        data: what the tensors do not hold themselves.
+        source: not modified.
+        name: name of the model in messages.
+        data: reader of data outside of the tensors.
 
     Raises:
-        ModelError: if a tensor's data does not fit its shape, or cannot be found.
+        ModelError: if a tensor's data does not match its shape, or cannot be found.
     """
     proto = onnx.ModelProto()
     for descriptor, value in source.ListFields():
@@ -187,7 +187,7 @@ def _copy_field(target: onnx.ModelProto | onnx.GraphProto, field: str, value: ob
 
 
 def _take_constant_nodes(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
-    """Remove the nodes that give a constant tensor, and return their tensors named."""
+    """Remove Constant nodes with a tensor, and return their tensors under the result names."""
     found: list[onnx.TensorProto] = []
     kept: list[onnx.NodeProto] = []
     for node in graph.node:
@@ -205,7 +205,7 @@ def _take_constant_nodes(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
 
 
 def _value(tensor: onnx.TensorProto, name: str, data: bytes | memoryview | None = None) -> Array:
-    """Return a tensor's value; ``data`` is its raw data where it does not hold that itself."""
+    """Return a tensor's value; ``data`` is its raw data if that is not in the tensor."""
     try:
         if data is None and tensor.HasField("raw_data"):
             data = tensor.raw_data
@@ -222,6 +222,6 @@ def _value(tensor: onnx.TensorProto, name: str, data: bytes | memoryview | None 
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an outside error's message."""
+    """Return the first line of an external error's message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0].rstrip(".:") if lines else type(error).__name__

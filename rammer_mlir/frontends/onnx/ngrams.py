@@ -1,4 +1,4 @@
-"""TfIdfVectorizer of integers, written in operators of ONNX: n-grams are compared and counted."""
+"""TfIdfVectorizer on integers, expanded to ONNX operators that compare and count n-grams."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rammer_mlir.frontends.onnx.tensors import Array
 
 
 def counts_integers(node: onnx.NodeProto) -> bool:
-    """Whether a TfIdfVectorizer looks for integers, not for strings."""
+    """Whether a TfIdfVectorizer counts integers, not strings."""
     return any(a.name == "pool_int64s" and a.ints for a in node.attribute)
 
 
@@ -25,9 +25,9 @@ def write_counts(
     """Write the weighted counts of all n-grams in each row; return the value's name.
 
     Args:
-        node: a TfIdfVectorizer of integers.
-        shape: of its input, a row or rows.
-        dtype: of its input.
+        node: a TfIdfVectorizer on integers.
+        shape: shape of its input, a row or rows.
+        dtype: dtype of its input.
         write: collects the new nodes.
     """
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -47,7 +47,7 @@ def write_counts(
 
 
 def _pools(given: Mapping[str, Any]) -> Iterator[tuple[Array, NDArray[np.int64]]]:
-    """Yield the n-grams of each wanted length as rows, with the numbers of their outputs."""
+    """Yield the n-grams of each requested length as rows, with the numbers of their outputs."""
     pool, starts = np.array(given["pool_int64s"], np.int64), list(given["ngram_counts"])
     first, outputs = 0, np.array(given["ngram_indexes"], np.int64)
     for length, (start, end) in enumerate(zip(starts, [*starts[1:], len(pool)], strict=True), 1):
@@ -60,7 +60,7 @@ def _pools(given: Mapping[str, Any]) -> Iterator[tuple[Array, NDArray[np.int64]]
 def _counted(
     given: Mapping[str, Any], x: str, shape: Sequence[int], grams: Array, write: NodeWriter
 ) -> str:
-    """Write how often each n-gram stands in each row; only those of several items skip any."""
+    """Write the count of each n-gram in each row; only n-grams of several items have skips."""
     length = grams.shape[1]
     found = write.constant(np.zeros((*shape[:-1], len(grams)), np.float32))
     for step in range(1, given["max_skip_count"] + 2 if length > 1 else 2):
@@ -75,7 +75,7 @@ def _counted(
 
 
 def _matches(x: str, grams: Array, step: int, starts: int, write: NodeWriter) -> str:
-    """Write which n-gram, its items ``step`` apart, stands at which start."""
+    """Write which n-gram, with items ``step`` apart, occurs at which start."""
     found = ""
     for number, items in enumerate(grams.T):
         part = write.part(x, number * step, number * step + starts, axis=-1)

@@ -1,4 +1,4 @@
-"""Copying the nodes of a function or subgraph into the graph that uses it, under new names."""
+"""Copying of nodes of a function or subgraph into the enclosing graph, under new names."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def copy_function(
     """Yield the nodes that replace the call of a function.
 
     Args:
-        function: its body.
-        call: the node that is replaced.
-        attributes: default values, where the call gives none.
-        prefix: what new names begin with.
+        function: the function.
+        call: the replaced node.
+        attributes: default values of attributes that the call omits.
+        prefix: prefix of new names.
     """
     names = _pair(function.input, call.input)
     results = _pair(function.output, call.output)
@@ -43,12 +43,12 @@ class NodeCopier:
     """Copies nodes; all new names begin with a prefix.
 
     Args:
-        prefix: what new names begin with.
-        attributes: what the attributes of a function's nodes refer to, by name.
+        prefix: prefix of new names.
+        attributes: values of attribute references in a function's nodes, by name.
     """
 
     def __init__(self, prefix: str, attributes: Mapping[str, onnx.AttributeProto]) -> None:
-        """Copy nothing yet."""
+        """Begin without copies."""
         self._prefix = prefix
         self._attributes = attributes
         self._count = 0
@@ -56,7 +56,7 @@ class NodeCopier:
     def nodes(
         self, nodes: Sequence[onnx.NodeProto], names: dict[str, str]
     ) -> Iterator[onnx.NodeProto]:
-        """Yield copies; ``names`` gives values their new names and learns those of the results."""
+        """Yield copies; ``names`` maps values to new names, and is extended by the results."""
         for node in nodes:
             copy = onnx.NodeProto(op_type=node.op_type, domain=node.domain, overload=node.overload)
             self._count += 1
@@ -66,7 +66,7 @@ class NodeCopier:
                 names.setdefault(name, self._prefix + name) if name else "" for name in node.output
             )
             copy.attribute.extend(self._attribute(a, names) for a in self._given(node))
-            # A constant made of an attribute that was left out is itself left out.
+            # A constant made of an omitted attribute is itself omitted.
             if copy.op_type == "Constant" and not copy.attribute:
                 names[node.output[0]] = ""
                 continue

@@ -1,4 +1,4 @@
-"""What makes a node invalid though ONNX's shape inference lets it pass."""
+"""Checks of nodes that ONNX's shape inference does not perform."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rammer_mlir.frontends.onnx.tensors import (
 
 
 class _Facts:
-    """What rules ask of a node; shapes are None where they are not known."""
+    """Facts about a node for the rules; unknown shapes are None."""
 
     def __init__(
         self, node: onnx.NodeProto, table: ShapeTable, values: Mapping[str, Array]
@@ -60,14 +60,14 @@ class _Facts:
 
 
 _Rule = Callable[[_Facts], Iterator[str]]
-"""Yields what is wrong: expected, found."""
+"""Yields problems as texts of the form "expected ..., found ..."."""
 
 
 def check_nodes(model: Model) -> None:
-    """Check all nodes whose shapes are known; shapes must have been inferred.
+    """Check all nodes of known shapes; requires inferred shapes.
 
     Raises:
-        ModelError: naming the first invalid node.
+        ModelError: for the first invalid node.
     """
     problem = first_problem(model.graph, model.constants())
     if problem is not None:
@@ -75,11 +75,11 @@ def check_nodes(model: Model) -> None:
 
 
 def first_problem(graph: onnx.GraphProto, values: Mapping[str, Array]) -> str | None:
-    """Return what is wrong with the first invalid node, naming it; None if there is none.
+    """Return the problem of the first invalid node, with its name, or None.
 
     Args:
-        graph: with inferred shapes.
-        values: of constants, by name.
+        graph: a graph with inferred shapes.
+        values: values of constants, by name.
     """
     table = ShapeTable(graph)
     for node in graph.node:
@@ -157,7 +157,7 @@ def _no_zero_divisor(node: _Facts) -> Iterator[str]:
 
 
 def _normalized(node: _Facts) -> Iterator[str]:
-    """Scale and bias are broadcast to the dimensions from the axis on, and add none."""
+    """Scale and bias broadcast to the normalized dimensions, without extending them."""
     shape = node.shape(0)
     for number, name in ((1, "scale"), (2, "bias")):
         given = node.shape(number)
@@ -178,7 +178,7 @@ def _elements_kept(node: _Facts) -> Iterator[str]:
 
 
 def _zeros_kept(node: _Facts) -> Iterator[str]:
-    """A dimension is resized to zero, or from zero, only if it is zero before and after."""
+    """Resizing to or from zero elements requires zero elements on both sides."""
     shape, sizes = node.shape(0), node.value(3)
     if shape is None or sizes is None:
         return
@@ -198,14 +198,14 @@ def _conv_transpose(node: _Facts) -> Iterator[str]:
 
 
 def _channels(node: _Facts, weight_inputs: int, weight_outputs: int) -> Iterator[str]:
-    """Check channels; both arguments say which dimension of the weights counts them."""
+    """Check channels; the arguments are the weights' dimensions of input and output channels."""
     data, weights, bias = node.shape(0), node.shape(1), node.shape(2)
     group = node.attribute("group", 1)
     if group < 1:
         yield f"expected a positive group, found {group}"
     if data is None or weights is None:
         return
-    # The inputs' dimension of Conv, and the outputs' of ConvTranspose, count one group only.
+    # The inputs' dimension of Conv, and the outputs' of ConvTranspose, count only one group.
     inputs = weights[weight_inputs] * (group if weight_inputs == 1 else 1)
     outputs = weights[weight_outputs] * (group if weight_outputs == 1 else 1)
     if data[1] != inputs:

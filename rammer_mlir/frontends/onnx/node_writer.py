@@ -1,4 +1,4 @@
-"""Writing ONNX nodes and initializers with fresh names."""
+"""Writer of ONNX nodes and initializers with fresh names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rammer_mlir.frontends.onnx.tensors import Array
 
 
 class NodeWriter:
-    """Collects the nodes that one node is replaced by; all names begin with its name."""
+    """Collects the replacement of a node; all new names begin with the node's name."""
 
     def __init__(self, model: Model, prefix: str) -> None:
         """Add constants to ``model``; nodes are collected in ``nodes``."""
@@ -23,7 +23,7 @@ class NodeWriter:
         self.nodes: list[onnx.NodeProto] = []
 
     def fresh(self) -> str:
-        """Return a name that is not used yet."""
+        """Return an unused name."""
         self._count += 1
         return f"{self._prefix}/{self._count}"
 
@@ -52,7 +52,7 @@ class NodeWriter:
     def named(
         self, operator: str, inputs: Sequence[str], results: Sequence[str], **attributes: object
     ) -> None:
-        """Add a node whose results have given names."""
+        """Add a node with the given result names."""
         name = f"{self._prefix}/{operator}_{len(self.nodes)}"
         node = helper.make_node(operator, inputs, results, name=name)
         node.attribute.extend(
@@ -63,10 +63,10 @@ class NodeWriter:
         self.nodes.append(node)
 
     def part(self, value: str, start: int, end: int, axis: int = 0) -> str:
-        """Slice a value along one axis."""
+        """Slice a value along an axis."""
         bounds = [self.integers(start), self.integers(end), self.integers(axis)]
         return self.node("Slice", [value, *bounds])
 
     def element(self, value: str, index: int, axis: int = 0) -> str:
-        """Take one element along an axis and drop the axis."""
+        """Extract an element along an axis and remove the axis."""
         return self.node("Squeeze", [self.part(value, index, index + 1, axis), self.integers(axis)])

@@ -1,7 +1,7 @@
-"""Operators whose meaning opset 13 changed: Softmax, LogSoftmax and Hardmax.
+"""Operators that opset 13 redefined: Softmax, LogSoftmax and Hardmax.
 
-Up to opset 12 their operand is taken as a matrix: the dimensions before the axis are rows. ONNX's
-version converter leaves Hardmax as it is, and writes the others in a way that needs elements.
+Up to opset 12, their operand is flattened to a matrix: the dimensions before the axis are rows.
+ONNX's version converter ignores Hardmax, and its form of the others fails for empty tensors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _OF_ROWS = frozenset({"Hardmax", "LogSoftmax", "Softmax"})
 
 
 def write_out_hardmax(model: Model) -> None:
-    """Rewrite Hardmax of opset 12 or older as the converter rewrites Softmax, in place."""
+    """Rewrite Hardmax of opset 12 or older in place, as the converter rewrites Softmax."""
     if any(_is_hardmax(node) for node in model.graph.node):
         nodes = ([*_of_matrix(n)] if _is_hardmax(n) else [n] for n in model.graph.node)
         model.set_nodes([node for written in nodes for node in written])
@@ -39,7 +39,7 @@ def _of_matrix(node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
 
 
 def allow_no_elements(proto: onnx.ModelProto) -> None:
-    """Let a converted model give such results the shape of their operand, also with sizes of 0."""
+    """Let the reshapes of converted results restore shapes with sizes of 0."""
     makers = {name: node for node in proto.graph.node for name in node.output}
     for node in proto.graph.node:
         if node.op_type == "Reshape" and _gives_back_shape(node, makers):
@@ -47,7 +47,7 @@ def allow_no_elements(proto: onnx.ModelProto) -> None:
 
 
 def _gives_back_shape(node: onnx.NodeProto, makers: dict[str, onnx.NodeProto]) -> bool:
-    """Whether it is Reshape(Softmax(Flatten(x)), Shape(x))."""
+    """Whether the node is Reshape(Softmax(Flatten(x)), Shape(x))."""
     computed, shape = (makers.get(name) for name in node.input)
     if computed is None or shape is None or computed.op_type not in _OF_ROWS:
         return False

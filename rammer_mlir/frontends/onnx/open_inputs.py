@@ -1,4 +1,4 @@
-"""Inputs whose dimensions a model leaves open: named, unknown or -1."""
+"""Inputs with open dimensions: named, unknown or -1."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from rammer_mlir.programs.dimensions import (
 )
 
 _OPEN = -1
-"""How some exporters write a dimension of any size."""
+"""Exporters' notation of a dimension of any size."""
 
 _NO_NAMES = ("?", "-1", "None")
-"""What exporters call dimensions that have no name: two of them may have different sizes."""
+"""Placeholder names of unnamed dimensions; two such dimensions may have different sizes."""
 
 
 def clear_unknown_sizes(graph: onnx.GraphProto, name: str) -> None:
-    """Leave out sizes of -1 and names that are none, of inputs and outputs.
+    """Clear sizes of -1 and placeholder names of inputs and outputs.
 
     Raises:
-        ModelError: if a dimension is another negative number.
+        ModelError: if a dimension has another negative size.
     """
     for value in (*graph.input, *graph.output):
         for position, dim in enumerate(value.type.tensor_type.shape.dim):
@@ -73,7 +73,7 @@ def _dimension(
     if dim.HasField("dim_value"):
         return dim.dim_value
     symbol = dim.dim_param or f"{name}[{position}]"
-    while not dim.dim_param and symbol in taken:  # the model has that name for another dimension
+    while not dim.dim_param and symbol in taken:  # the model uses this name for another dimension
         symbol += "'"
     return symbol
 
@@ -81,17 +81,17 @@ def _dimension(
 def _dtype(elem_type: int) -> np.dtype[np.generic] | None:
     try:
         return dtype_of(elem_type)
-    except (KeyError, ValueError, TypeError):  # undefined, which is refused later
+    except (KeyError, ValueError, TypeError):  # undefined types are refused later
         return None
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """A model with sizes in its inputs.
+    """The open signature of a model after binding sizes in its inputs.
 
     Attributes:
-        signature: its inputs and outputs, with symbols for what is still open.
-        shapes: of the inputs that were open and are static.
+        signature: inputs and outputs, with symbols for dimensions that are still open.
+        shapes: static shapes of the inputs that were open.
     """
 
     signature: OpenSignature
@@ -99,13 +99,13 @@ class Fixed:
 
 
 def fix_inputs(model: Model, shapes: Shapes, dims: Sizes, wording: Wording = PYTHON) -> Fixed:
-    """Write sizes into a model's inputs.
+    """Bind sizes in a model's inputs.
 
     Args:
-        model: is changed in place.
-        shapes: of inputs, by name.
-        dims: sizes by symbol; each binds all dimensions of that symbol, as ``shapes`` do.
-        wording: of the interface that the user speaks.
+        model: modified in place.
+        shapes: shapes of inputs, by name.
+        dims: sizes by symbol; each binds all dimensions of that symbol, like ``shapes``.
+        wording: syntax of the user's interface, for messages.
 
     Raises:
         ShapeError: if a name is unknown, or sizes contradict the model or each other.
@@ -127,7 +127,7 @@ def fix_inputs(model: Model, shapes: Shapes, dims: Sizes, wording: Wording = PYT
 
 
 def make_constant(model: Model, name: str, value: Array) -> None:
-    """Make an input of a model a constant, in place."""
+    """Replace an input of a model by a constant, in place."""
     kept = [value for value in model.graph.input if value.name != name]
     copies = [onnx.ValueInfoProto.FromString(each.SerializeToString()) for each in kept]
     del model.graph.input[:]
@@ -136,7 +136,7 @@ def make_constant(model: Model, name: str, value: Array) -> None:
 
 
 def _as_given(signature: OpenSignature, shapes: Shapes) -> OpenSignature:
-    """Return the signature with given sizes for those that the model knows: 0 may be any size."""
+    """Return the signature with given sizes in place of the model's sizes: 0 matches any size."""
     return replace(
         signature,
         inputs=tuple(
@@ -162,10 +162,10 @@ def _changed(before: OpenSignature, after: OpenSignature) -> dict[str, Shape]:
 
 
 def check_symbols(signature: OpenSignature, dims: Iterable[str], wording: Wording) -> None:
-    """Refuse dimensions that a model does not leave open.
+    """Refuse dimensions that the model does not leave open.
 
     Raises:
-        ShapeError: naming them, and those that are open.
+        ShapeError: with these dimensions, and the open ones.
     """
     unknown = [symbol for symbol in dims if symbol not in signature.symbols]
     if unknown:
@@ -184,7 +184,7 @@ def require_fixed(signature: OpenSignature, wording: Wording) -> None:
     """Refuse open dimensions.
 
     Raises:
-        ShapeError: listing them all, and how the user gives them.
+        ShapeError: with all of them, and the syntax to bind them.
     """
     if signature.is_open:
         raise ShapeError(

@@ -1,4 +1,4 @@
-"""Operands whose shapes contradict each other where ONNX's shape inference does not look."""
+"""Checks of operand shapes that ONNX's shape inference does not perform."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Shape = list[int]
 
 
 class Operands(Protocol):
-    """A node, as far as these rules look at it; shapes are None where they are not known."""
+    """The view of a node for these rules; unknown shapes are None."""
 
     operator: str
 
@@ -19,20 +19,20 @@ class Operands(Protocol):
         ...
 
     def integers(self, name: str) -> list[int] | None:
-        """Return an attribute of integers."""
+        """Return an attribute with a list of integers."""
         ...
 
     def number(self, name: str, default: int) -> int:
-        """Return an attribute that is an integer."""
+        """Return an integer attribute."""
         ...
 
     def text(self, name: str, default: str) -> str:
-        """Return an attribute that is a text."""
+        """Return a text attribute."""
         ...
 
 
 def window_ranks(node: Operands) -> Iterator[str]:
-    """Weights have the data's rank, and the kernel's attribute the weights' sizes."""
+    """Weights have the data's rank, and ``kernel_shape`` equals the weights' sizes."""
     weights_at = {"QLinearConv": 3}.get(node.operator, 1)
     data, weights, kernel = node.shape(0), node.shape(weights_at), node.integers("kernel_shape")
     if data is not None and len(data) < 3:
@@ -50,7 +50,7 @@ def window_ranks(node: Operands) -> Iterator[str]:
 
 
 def slope(node: Operands) -> Iterator[str]:
-    """PRelu's slope is broadcast to its input, and adds nothing to it."""
+    """PRelu's slope broadcasts to the input without extending it."""
     yield from _broadcast(node, 1, "a slope", node.shape(0))
 
 
@@ -64,7 +64,7 @@ def _broadcast(node: Operands, number: int, what: str, to: Shape | None) -> Iter
 
 
 def gemm(node: Operands) -> Iterator[str]:
-    """Both factors are matrices; what is added is broadcast to the product."""
+    """Both factors are matrices; the addend broadcasts to the product."""
     for number in (0, 1):
         shape = node.shape(number)
         if shape is not None and len(shape) != 2:
@@ -77,7 +77,7 @@ def gemm(node: Operands) -> Iterator[str]:
 
 
 def transposition(node: Operands) -> Iterator[str]:
-    """The permutation holds each dimension once."""
+    """The permutation contains each dimension once."""
     shape, order = node.shape(0), node.integers("perm")
     if shape is not None and order is not None and sorted(order) != list(range(len(shape))):
         yield f"perm: expected each number from 0 to {len(shape) - 1} once, found {order}"
@@ -93,7 +93,7 @@ def element_indices(node: Operands) -> Iterator[str]:
 
 
 def slice_updates(node: Operands) -> Iterator[str]:
-    """ScatterND's updates are slices of the data, one for each tuple of indices."""
+    """ScatterND's updates are slices of the data, one for each index tuple."""
     data, indices, updates = node.shape(0), node.shape(1), node.shape(2)
     if data is None or indices is None or not indices:
         return
@@ -105,7 +105,7 @@ def slice_updates(node: Operands) -> Iterator[str]:
 
 
 def channel_vectors(node: Operands) -> Iterator[str]:
-    """Scale and bias of an instance's normalization are vectors, a number for each channel."""
+    """Scale and bias of InstanceNormalization are vectors with one number per channel."""
     data = node.shape(0)
     if data is not None and len(data) < 3:
         yield f"expected data of at least 3 dimensions, found {data}"
@@ -116,13 +116,13 @@ def channel_vectors(node: Operands) -> Iterator[str]:
 
 
 def local_size(node: Operands) -> Iterator[str]:
-    """LRN's window has a channel at least."""
+    """LRN's window has at least one channel."""
     if node.number("size", 1) < 1:
         yield f"size: expected a positive number, found {node.number('size', 1)}"
 
 
 def norm_order(node: Operands) -> Iterator[str]:
-    """LpNormalization knows two norms."""
+    """LpNormalization supports p of 1 and 2."""
     if node.number("p", 2) not in (1, 2):
         yield f"p: expected 1 or 2, found {node.number('p', 2)}"
 
@@ -131,7 +131,7 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
 def recurrent(node: Operands) -> Iterator[str]:
-    """All operands of a recurrent layer follow from the input's shape and the hidden size."""
+    """Shapes of all operands of a recurrent layer follow from the input's shape and hidden size."""
     data, hidden_weights = node.shape(0), node.shape(2)
     for number, shape in enumerate((data, node.shape(1), hidden_weights)):
         if shape is not None and len(shape) != 3:
@@ -180,4 +180,4 @@ OPERAND_RULES: Mapping[str, tuple[OperandRule, ...]] = {
     "ScatterND": (slice_updates,),
     "Transpose": (transposition,),
 }
-"""Rules by operator; the first problem that they yield is told."""
+"""Rules by operator; the first problem is reported."""

@@ -1,4 +1,4 @@
-"""Every operator of ONNX as a table: its opsets, element types, and how it is compiled.
+"""Table of all ONNX operators: opsets, element types, and method of compilation.
 
 ``python -m rammer_mlir.frontends.onnx.operators docs/operators.md`` writes it.
 """
@@ -28,7 +28,7 @@ _GROUPS = (
     ("narrow floats", "float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz float8e8m0 float4e2m1 "
      "float6e2m3 float6e3m2"),
 )  # fmt: skip
-"""Groups of element types, by their names in ONNX."""
+"""Groups of element types, by their ONNX names."""
 
 _HEADING = """# Operators
 
@@ -117,7 +117,7 @@ def _how(name: str, domain: str) -> str:
 
 
 def _elsewhere(name: str) -> str:
-    """Return how operators are compiled that have neither a builder nor a definition of use."""
+    """Return the method of compilation of operators without a builder and an inlined definition."""
     schema = onnx.defs.get_schema(name, onnx.defs.onnx_opset_version(), "")
     if schema.deprecated:
         return "converted, in models of older opsets"

@@ -1,4 +1,4 @@
-"""Preparation on the ONNX level: what comes out is static, folded and of known operators."""
+"""Preparation of ONNX models: static shapes, folded constants, supported operators."""
 
 from __future__ import annotations
 
@@ -47,23 +47,23 @@ from rammer_mlir.frontends.onnx.weight_values import set_weights_aside
 from rammer_mlir.support.log import log_progress
 
 _OLDEST_OPSET, _NEW_OPSET = 13, 17
-"""Models older than the first are converted to the second, which the importer knows whole."""
+"""Models older than the first opset are converted to the second, which is fully supported."""
 
 _BROADCAST_OPSET = 7
-"""The first opset that broadcasts as NumPy does."""
+"""The first opset with NumPy's broadcasting rules."""
 
 _MOST_ROUNDS = 64
-"""How often constants are folded and shapes inferred in turn at most: two or three do for most."""
+"""Limit of rounds of folding and shape inference; most models need two or three."""
 
 
 @dataclass(frozen=True)
 class Folded:
-    """A model on its way: constants folded, short loops and cheap choices expanded.
+    """A model with folded constants, unrolled short loops and expanded cheap conditionals.
 
     Attributes:
-        model: of known operators.
-        declared: types that the model says its values have.
-        warned: as of the model that was folded.
+        model: a model of known operators.
+        declared: types that the model declares for its values.
+        warned: ``Model.warned`` of the original model.
     """
 
     model: Model
@@ -72,14 +72,14 @@ class Folded:
 
 
 def prepare(model: Model) -> Model:
-    """Return the model with static shapes, constants folded, and recurrent operators unrolled.
+    """Return the model with static shapes, folded constants and unrolled recurrent operators.
 
     Its inputs must have static shapes.
 
     Raises:
         ModelError: if the model contradicts itself or cannot be converted.
         ShapeError: if a shape is not static.
-        UnsupportedError: if operators cannot be compiled, or only the host runs them.
+        UnsupportedError: if operators cannot be compiled, or only the host can execute them.
     """
     folded = fold(model)
     refuse_hosted(folded.model)
@@ -87,7 +87,7 @@ def prepare(model: Model) -> Model:
 
 
 def fold(model: Model) -> Folded:
-    """Fold a model's constants and expand what needs no host, whatever its shapes are.
+    """Fold a model's constants and expand control flow that needs no host, for any shapes.
 
     Raises:
         RammerError: as ``prepare`` does.
@@ -99,6 +99,7 @@ def fold(model: Model) -> Folded:
     model = _upgrade(model)
     _name_nodes(model.graph)
     model = _fold(model)
+    # Refuse after folding, which removes nodes of branches that are never taken.
     refuse_unsupported(model)
     check_nodes(model)
     require_sizes(model.graph)
@@ -111,7 +112,7 @@ def fold(model: Model) -> Folded:
 
 
 def finish(folded: Folded) -> Model:
-    """Return a folded model as a static program takes it.
+    """Transform a folded model to the form of a static program.
 
     Raises:
         RammerError: as ``prepare`` does.
@@ -133,7 +134,9 @@ def finish(folded: Folded) -> Model:
 
 
 def refuse_whatever_the_sizes(model: Model) -> None:
-    """Refuse a model with open dimensions, which stays as it is, for what no sizes would mend.
+    """Refuse a model with open dimensions for errors that do not depend on sizes.
+
+    The model is not modified.
 
     Raises:
         UnsupportedError: if operators cannot be compiled.
@@ -144,7 +147,7 @@ def refuse_whatever_the_sizes(model: Model) -> None:
 
 
 def _expand(model: Model) -> Model:
-    """Replace operators defined by functions, short loops and cheap choices."""
+    """Expand operators defined by functions, short loops and cheap conditionals."""
     while True:
         if has_inlined(model):
             model = inline_functions(model)
@@ -154,7 +157,7 @@ def _expand(model: Model) -> Model:
 
 
 def _name_nodes(graph: onnx.GraphProto) -> None:
-    """Give nodes without a name one: messages and timelines name nodes."""
+    """Name unnamed nodes, for messages and timelines."""
     for node in graph.node:
         if not node.name:
             node.name = f"{node.op_type}:{next(filter(None, node.output), '')}"
@@ -166,6 +169,7 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
 def _upgrade(model: Model) -> Model:
     if opset(model.proto) >= _OLDEST_OPSET:
         return model
+    # The converter changes or crashes on these operators, so they are handled before it.
     set_batches_aside(model)
     set_eyes_aside(model)
     write_out_hardmax(model)
@@ -183,7 +187,7 @@ def _upgrade(model: Model) -> Model:
 
 
 def _with_slopes_of_channels(model: Model) -> Model:
-    """Let slopes of PRelu be of channels, as they were before they were broadcast."""
+    """Reshape slopes of PRelu to channels, the meaning before opset 7's broadcasting."""
     if all(node.op_type != "PRelu" for node in model.graph.node):
         return model
     table = ShapeTable(_infer(model).graph)
@@ -206,7 +210,7 @@ def _infer(model: Model) -> Model:
 
 
 def _fold(model: Model) -> Model:
-    """Fold constants, simplify and infer shapes in turn, as long as each makes the next go on."""
+    """Fold constants, simplify and infer shapes, alternating until a fixpoint."""
     model = _infer(model)
     before: tuple[int, int] | None = None
     for _ in range(_MOST_ROUNDS):
@@ -216,12 +220,13 @@ def _fold(model: Model) -> Model:
         is_rewritten |= rewrite_nodes(model)
         evaluated = evaluate_constants(model) or is_rewritten
         size = len(model.graph.node), len(open_nodes(model.graph))
+        # At least one round of simplification runs, even if there is nothing to fold.
         if before is not None and not evaluated and (size == before or size[1] == 0):
             break
         before, had_choices = size, has_control_flow(model)
         model = simplify(model)
         if had_choices:
-            # Inference would be stricter with the constants in a chosen branch than folding is.
+            # Fold the chosen branch first: inference refuses some constants that folding accepts.
             evaluate_constants(model)
         model = _infer(model)
     return model

@@ -1,9 +1,9 @@
-"""LSTM, GRU and RNN decomposed into cells, so that a schedule can run across layers and steps.
+"""Decomposition of LSTM, GRU and RNN into cells, so that a schedule can overlap layers and steps.
 
 The input projections of all steps are one matrix product; each step then adds the recurrent part
 ``h @ R^T``, with one transposed weight shared by all steps, and applies the gates. Gate orders and
-equations are those of ONNX's operator specifications. Where a sequence is shorter than the input,
-the steps after its end keep its states and give zeros.
+equations are those of ONNX's operator specifications. If a sequence is shorter than the input, the
+steps after its end keep its states and output zeros.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 
 
 def decompose_recurrent(model: Model) -> None:
-    """Replace every LSTM, GRU and RNN by its cells; shapes must have been inferred.
+    """Replace every LSTM, GRU and RNN by its cells; requires inferred shapes.
 
     Raises:
-        ModelError: if constant sequence lengths do not fit the input.
+        ModelError: if constant sequence lengths do not match the input.
         UnsupportedError: if an activation is unknown.
     """
     graph = model.graph
@@ -47,6 +47,7 @@ def decompose_recurrent(model: Model) -> None:
         if node.op_type in _GATES:
             with naming(node):
                 layer = _Layer(node, model, table, values)
+                # Refuse before writing: a long sequence would take minutes to expand.
                 require_few_nodes(label(node), len(nodes) + least_nodes(node, table))
                 nodes.extend(layer.decompose())
         else:
@@ -56,7 +57,7 @@ def decompose_recurrent(model: Model) -> None:
 
 
 def least_nodes(node: onnx.NodeProto, table: ShapeTable) -> int:
-    """Return how many nodes a layer's steps become at least; 0 for other or open operators."""
+    """Return the least number of nodes of an unrolled layer; 0 for other nodes or open shapes."""
     if node.op_type not in _GATES or node.domain not in ONNX_DOMAINS:
         return 0
     x, weights = (table.find_shape(name) for name in node.input[:2])
@@ -72,7 +73,7 @@ Weight = Array | str
 
 @dataclass(frozen=True)
 class _Direction:
-    """One direction's parameters, as names of values."""
+    """The parameters of a direction, as names of values."""
 
     projected: list[str]
     recurrent: str
@@ -117,6 +118,7 @@ class _Layer:
         x = self._inputs["X"]
         if self._batch_first:
             x = write.node("Transpose", [x], perm=[1, 0, 2])
+        # All steps are projected by a single product, whose rows are (step, batch).
         rows = write.node("Reshape", [x, write.integers(self._steps * self._batch, self._features)])
         outputs: list[list[str]] = []
         last_h: list[str] = []
@@ -130,7 +132,7 @@ class _Layer:
         return write.nodes
 
     def _keep_states(self) -> None:
-        """Write the outputs where nothing runs: the initial states are the last ones."""
+        """Write the outputs of a layer without steps: the initial states are the final ones."""
         shape = [self._directions, self._batch, self._hidden]
         if self._batch_first:
             shape[:2] = shape[1::-1]
@@ -145,7 +147,7 @@ class _Layer:
                 self._write.named("Identity", [given or self._write.constant(zeros)], [name])
 
     def _find_running(self) -> list[str]:
-        """Return for each step which sequences run in it, as a name; nothing where all do."""
+        """Return per step the mask of running sequences, by name; empty if all sequences run."""
         name = self._inputs["sequence_lens"]
         if not name:
             return [""] * self._steps
@@ -197,6 +199,7 @@ class _Layer:
             product = write.node("Add", [product, self._name(input_bias)])
         stacked = write.node("Reshape", [product, write.integers(self._steps, self._batch, gates)])
         recurrent = self._weight("R", number)
+        # Without linear_before_reset, the candidate multiplies R with r * h, not with h.
         candidate = ""
         if self._kind == "GRU" and not self._attributes.get("linear_before_reset", 0):
             candidate = self._transposed(self._rows(recurrent, 2 * self._hidden, gates))
@@ -211,16 +214,18 @@ class _Layer:
         )
 
     def _biases(self, number: int, gates: int) -> tuple[Weight | None, Weight | None]:
-        """Return the bias of the projections and the one that must be added step by step."""
+        """Return the bias of the input projections, and the bias added in each step."""
         if not self._inputs["B"]:
             return None, None
         bias = self._weight("B", number)
         of_input, of_recurrence = self._rows(bias, 0, gates), self._rows(bias, gates, 2 * gates)
+        # With linear_before_reset, the recurrent bias is inside of the product with r.
         if self._kind == "GRU" and self._attributes.get("linear_before_reset", 0):
             return of_input, of_recurrence
         if isinstance(of_input, str) or isinstance(of_recurrence, str):
             added = self._write.node("Add", [self._name(of_input), self._name(of_recurrence)])
             return added, None
+        # The two biases are added once here, instead of in each step.
         return np.add(of_input, of_recurrence), None
 
     def _peepholes(self, number: int) -> tuple[str, str, str] | None:
@@ -262,7 +267,7 @@ class _Layer:
         return self._write.constant(np.zeros((self._batch, self._hidden), self._dtype))
 
     def _run(self, number: int, direction: _Direction) -> tuple[list[str], str, str]:
-        """Emit the cells of one direction; return the outputs by step and the last states."""
+        """Emit the cells of a direction; return the outputs by step and the last states."""
         kind = self._attributes.get("direction", b"forward").decode()
         backward = kind == "reverse" or number == 1
         h = self._initial("initial_h", number)
@@ -279,6 +284,7 @@ class _Layer:
                 h = self._activate(direction, 0, total)
             outputs[step] = h
             if running:
+                # After the end of a sequence, its output is 0 and its states are kept.
                 outputs[step] = self._write.node("Where", [running, h, self._zeros()])
                 h = self._write.node("Where", [running, h, before[0]])
                 c = self._write.node("Where", [running, c, before[1]]) if c else ""
@@ -308,7 +314,7 @@ class _Layer:
         if direction.peepholes:
             o = write.node("Add", [o, write.node("Mul", [direction.peepholes[1], c])])
         o = self._activate(direction, 0, o)
-        # As in ONNX Runtime, `clip` bounds the gates and not the cell's state.
+        # As in ONNX Runtime, `clip` bounds the gates but not the cell state.
         return write.node("Mul", [o, self._apply(direction, 2, c)]), c
 
     def _gru_cell(self, direction: _Direction, projected: str, h: str) -> str:

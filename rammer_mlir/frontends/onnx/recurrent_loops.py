@@ -1,7 +1,7 @@
-"""Recurrent layers over so many steps that they are not unrolled: Scans of one step.
+"""Recurrent layers with too many steps to unroll, rewritten as Scans of a single step.
 
-The body of such a Scan holds the layer's own operator with a sequence of one element, so that it
-is written out as every other layer; the host repeats it.
+The body of such a Scan contains the layer's operator on a sequence of one element, which is
+decomposed as any other layer; the host repeats it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from rammer_mlir.frontends.onnx.recurrent import least_nodes
 from rammer_mlir.frontends.onnx.tensors import ShapeTable, dtype_of
 
 _MOST_UNROLLED = 64
-"""Steps up to which a layer stays as it is: a Scan of so few would be unrolled again."""
+"""Number of steps up to which a layer is not rewritten: so short a Scan would be unrolled again."""
 
 _OF_DIRECTIONS = ("activation_alpha", "activation_beta", "activations", "direction", "layout")
-"""Attributes that a single direction does not have, or has another part of."""
+"""Attributes that a single direction omits, or of which it has only a part."""
 
 
 def repeat_long_layers(model: Model) -> bool:
-    """Replace long layers in place, if all layers together have too many steps to unroll them.
+    """Rewrite long layers in place, if all layers together are too long to unroll.
 
     Returns:
         Whether there were any.
@@ -52,9 +52,9 @@ class _Layer:
     Attributes:
         node: the operator.
         shape: steps, batch, features and the size of a state.
-        kind: of the elements.
-        attributes: of the operator.
-        write: collects the nodes that replace it.
+        kind: ONNX element type.
+        attributes: attributes of the operator.
+        write: collects the nodes of the replacement.
     """
 
     node: onnx.NodeProto
@@ -66,7 +66,7 @@ class _Layer:
 
     @staticmethod
     def of(node: onnx.NodeProto, model: Model, table: ShapeTable) -> _Layer | None:
-        """Return a layer that is long enough, and whose directions can be taken apart."""
+        """Return the layer if it is long enough, and its directions can be separated."""
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         x, hidden = table.shape(node.input[0]), table.shape(node.input[2])[2]
         steps, batch = x[1::-1] if attributes.get("layout", 0) else x[:2]
@@ -107,7 +107,7 @@ class _Layer:
         return self.write.node("Transpose", [x], perm=[1, 0, 2]) if self._is_batch_first else x
 
     def _running(self) -> Iterator[str]:
-        """Write which sequences run in which step, if they end at different steps."""
+        """Write the mask of running sequences per step, if their lengths differ."""
         lengths, (steps, batch, *_) = self._input(4), self.shape
         if lengths:
             row = self.write.node("Reshape", [lengths, self.write.integers(1, batch, 1)])
@@ -117,7 +117,7 @@ class _Layer:
             )
 
     def _direction(self, number: int, sources: list[str], *, is_reversed: bool) -> list[str]:
-        """Write one direction; return its outputs and its last states."""
+        """Write a direction; return its outputs and its last states."""
         initial = [self._initial(5 + state, number) for state in range(self._states)]
         directions = [int(is_reversed)]
         *states, outputs = self.write.node_with_results(
@@ -140,14 +140,14 @@ class _Layer:
         return self._part(name, number)
 
     def _part(self, name: str, number: int) -> str:
-        """Write one direction's part of a value; weights are cut here."""
+        """Write a direction's part of a value; weights are sliced at compile time."""
         value = self.model.constants().get(name)
         if value is None:
             return self.write.part(name, number, number + 1)
         return name if len(value) == 1 else self.write.constant(value[number : number + 1])
 
     def _body(self, number: int, *, has_lengths: bool) -> onnx.GraphProto:
-        """Return a step: from states, an element and perhaps who runs to states and an output."""
+        """Return a step's graph: from states, an element and maybe a mask to states and output."""
         _, batch, features, hidden = self.shape
         prefix = self.write.fresh()
         write = NodeWriter(self.model, prefix)
@@ -172,7 +172,7 @@ class _Layer:
         return helper.make_tensor_value_info(name, self.kind, shape)
 
     def _step(self, number: int, write: NodeWriter, element: str, before: list[str]) -> list[str]:
-        """Write the operator on one element; return the states after it."""
+        """Write the operator on a single element; return the states after it."""
         weights = [self._part(name, number) if (name := self._input(n)) else "" for n in (1, 2, 3)]
         x = write.node("Unsqueeze", [element, write.integers(0)])
         inputs = [x, *weights, "", *before]
@@ -184,7 +184,7 @@ class _Layer:
         return states
 
     def _functions(self, number: int) -> dict[str, object]:
-        """Return the activations of one direction, if they are given."""
+        """Return the activations of a direction, if given."""
         given = self.attributes.get("activations")
         if not isinstance(given, list):
             return {}

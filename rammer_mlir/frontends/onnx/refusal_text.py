@@ -1,4 +1,4 @@
-"""Messages about nodes that are refused: each reason once, with a count and the first nodes."""
+"""Messages about refused nodes: each reason once, with a count and the first nodes."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _SHOWN = 3
-"""Nodes of a reason that a message names."""
+"""Limit of nodes per reason in a message."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a node, or a value, is refused.
+    """The refusal of a node or a value.
 
     Attributes:
-        name: the node's or the value's.
-        operator: of the node; empty for a value.
-        reason: what is wrong with it, alike for many.
-        advice: what to do; may be empty.
-        detail: what is wrong with this one alone; may be empty.
+        name: name of the node or value.
+        operator: operator of the node; empty for a value.
+        reason: the reason, shared by many nodes.
+        advice: the remedy; may be empty.
+        detail: details of this node only; may be empty.
     """
 
     name: str
@@ -29,16 +29,16 @@ class Refusal:
 
     @property
     def why(self) -> str:
-        """The reason and what to do."""
+        """The reason and the remedy."""
         return f"{self.reason}; {self.advice}" if self.advice else self.reason
 
     @property
     def label(self) -> str:
-        """What a list of nodes says of this one."""
+        """The node in a list of nodes."""
         return f"'{self.name}' ({self.operator})" if self.operator else f"'{self.name}'"
 
     def __str__(self) -> str:
-        """Return what a message says where this is the only one of its reason."""
+        """Return the message for a reason with a single node."""
         if not self.operator:
             return f"'{self.name}' {self.why}"
         return f"'{self.name}' ({self.operator}: {self.detail}{self.why})"
@@ -63,6 +63,6 @@ def _group_text(why: str, group: Sequence[Refusal]) -> str:
 
 
 def first_few(labels: Sequence[str]) -> str:
-    """Return the first of several labels, and how many there are beside these."""
+    """Return the first of several labels, and the number of the others."""
     more = len(labels) - _SHOWN
     return ", ".join(labels[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""Operators that can never be compiled, found before anything is made of the model."""
+"""Refusal of operators that can never be compiled, before the model is processed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _ADVICE = {
     "strings are not numbers": "process text in front of the model, and give it numbers",
     "encoded images are not numbers": "decode images in front of the model",
 }
-"""What to do, by reason."""
+"""Remedies, by reason."""
 
 _CLASSICAL = "ai.onnx.ml"
 """The domain of classical machine learning."""
@@ -61,39 +61,39 @@ _CLASSICAL_ADVICE: Mapping[str, tuple[str, ...]] = {
         "LabelEncoder",
     ),
 }
-"""What to do, with operators of that domain."""
+"""Remedies, with the operators of that domain."""
 
 _ADVICE_OF_CLASSICAL = {name: words for words, names in _CLASSICAL_ADVICE.items() for name in names}
 
 _OPTIMIZED = ("com.microsoft", "com.ms.")
-"""What domains begin with whose operators ONNX Runtime's optimizer writes."""
+"""Domain prefixes of operators that ONNX Runtime's optimizer writes."""
 
 _REASON_OF = {operator: reason for reason, names in _REASONS.items() for operator in names}
 
 
 def reason_of(operator: str) -> str | None:
-    """Return why an operator of ONNX is refused, None if it is not."""
+    """Return the reason why an ONNX operator is refused, or None."""
     return _REASON_OF.get(operator)
 
 
 def refuse_unsupported(model: Model) -> None:
-    """Refuse what no static program of numbers computes; constants must have been folded.
+    """Refuse nodes that a static numeric program cannot compute; requires folded constants.
 
     Raises:
-        UnsupportedError: naming all such nodes, also those inside of loops and choices.
+        UnsupportedError: with all such nodes, also those in loops and conditionals.
     """
     found = [*_problems(model.graph), *_type_problems(model.graph)]
-    # What an input holds, the nodes after it hold too: that is no news.
+    # The type of an unsupported input recurs in all its consumers, so report only the input.
     found = list(_interface_problems(model)) or found
     if found:
         raise UnsupportedError(refusals_text(found))
 
 
 def refuse_hosted(model: Model) -> None:
-    """Refuse what no single program computes, where there shall be one.
+    """Refuse operators that only the host executes, if a single program is required.
 
     Raises:
-        UnsupportedError: naming the first such nodes.
+        UnsupportedError: with the first such nodes.
     """
     nodes = [label(node) for node in model.graph.node if is_host_operator(node)]
     if nodes:
@@ -106,13 +106,13 @@ def refuse_hosted(model: Model) -> None:
 
 
 def refuse_for_all_sizes(model: Model) -> None:
-    """Refuse a model with open dimensions for what no sizes of them make constant.
+    """Refuse a model with open dimensions for errors that no sizes can resolve.
 
-    Nodes inside of loops and choices are left to the specialisation: sizes may decide that they
-    never run. Local functions must have been inlined.
+    Nodes in loops and conditionals are checked at specialization: sizes may exclude their
+    execution. Local functions must have been inlined.
 
     Raises:
-        UnsupportedError: naming all such nodes.
+        UnsupportedError: with all such nodes.
     """
     found = list(_interface_problems(model))
     for node in lasting_nodes(model):
@@ -158,7 +158,7 @@ def _problems(graph: onnx.GraphProto) -> Iterator[Refusal]:
 def _problems_of(node: onnx.NodeProto) -> Iterator[Refusal]:
     counts = node.op_type == "TfIdfVectorizer" and counts_integers(node)
     if has_rule(node) or is_inlined_preview(node) or counts:
-        return  # it is written out where its shapes are known, or refused then
+        return  # rewritten, or refused, once shapes are known
     if node.domain not in ONNX_DOMAINS:
         yield _foreign(node)
     elif node.op_type in _REASON_OF:
@@ -167,7 +167,7 @@ def _problems_of(node: onnx.NodeProto) -> Iterator[Refusal]:
 
 
 def _foreign(node: onnx.NodeProto) -> Refusal:
-    """Return why an operator of another domain is refused."""
+    """Return the refusal of an operator of another domain."""
     operator, reason = f"{node.domain}.{node.op_type}", "not an operator of ONNX"
     advice = "export the model without it, or bring a function for it"
     if node.domain.startswith(_OPTIMIZED):

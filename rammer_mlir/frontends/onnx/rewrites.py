@@ -1,4 +1,4 @@
-"""Nodes whose constant operands say what they do, as nodes that do only that."""
+"""Specialization of nodes with constant operands to simpler nodes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, ShapeTable, 
 
 
 def rewrite_nodes(model: Model) -> bool:
-    """Rewrite nodes in place; constants must have been folded, shapes inferred.
+    """Rewrite nodes in place; requires folded constants and inferred shapes.
 
-    Return whether there were any, so that the shapes of what replaces them have to be inferred.
+    Return whether there were any; the shapes of their replacements must then be inferred.
     """
     if not any(_is_rewritten(node) for node in model.graph.node):
         return False
@@ -48,7 +48,7 @@ def _is_rewritten(node: onnx.NodeProto) -> bool:
 
 @dataclass(frozen=True)
 class _Site:
-    """A node, what is known about its operands, and the writer of the nodes that replace it."""
+    """A node, facts about its operands, and the writer of its replacement."""
 
     node: onnx.NodeProto
     values: Mapping[str, Array]
@@ -56,13 +56,13 @@ class _Site:
     write: NodeWriter
 
     def finish(self, operator: str, *inputs: str, **attributes: object) -> list[onnx.NodeProto]:
-        """Write the node that gives the result; return all new nodes."""
+        """Write the node that computes the result; return all new nodes."""
         self.write.named(operator, inputs, list(self.node.output), **attributes)
         return self.write.nodes
 
 
 def _compress(site: _Site) -> Iterable[onnx.NodeProto] | None:
-    """Which elements are kept is known, so they can be named by their indices."""
+    """Rewrite a Compress with a constant condition as a Gather of indices."""
     node, write = site.node, site.write
     if node.input[1] not in site.values:
         return None
@@ -75,7 +75,7 @@ def _compress(site: _Site) -> Iterable[onnx.NodeProto] | None:
 
 
 def _cast_like(site: _Site) -> Iterable[onnx.NodeProto] | None:
-    """The simplification would do the same, but forget the attributes."""
+    """Rewrite as a Cast; the general simplification would lose the attributes."""
     kind = site.table.elem_type(site.node.input[1])
     if not kind:
         return None
@@ -84,9 +84,9 @@ def _cast_like(site: _Site) -> Iterable[onnx.NodeProto] | None:
 
 
 def _scatter_nd(site: _Site) -> Iterable[onnx.NodeProto] | None:
-    """Many known places become a selection, in which no element waits for another one.
+    """Rewrite many constant places as a selection, in which elements are independent.
 
-    Few of them the builder of ScatterND takes as they are.
+    ScatterND's builder handles few places directly.
     """
     node, write = site.node, site.write
     indices, shape = site.values.get(node.input[1]), site.table.find_shape(node.input[0])
@@ -132,7 +132,7 @@ def _count_ngrams(site: _Site) -> Iterable[onnx.NodeProto] | None:
 
 
 def _batch_normalization(site: _Site) -> Iterable[onnx.NodeProto] | None:
-    """Normalize by the statistics of the input itself, where they are to be computed."""
+    """Expand a normalization by the statistics of its own input."""
     node = site.node
     shape = site.table.find_shape(node.input[0])
     kinds = {site.table.elem_type(name) for name in node.input}

@@ -1,4 +1,4 @@
-"""Scan of opset 8, which runs once for each sequence of a batch: a Scan over Scans of today."""
+"""Scan of opset 8, which runs once per sequence of a batch, rewritten as nested Scans."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, opset
 from rammer_mlir.frontends.onnx.traversal import subgraphs
 
 _WITHOUT_BATCH = 9
-"""The opset from which a Scan has no dimension of a batch."""
+"""The first opset in which Scan has no batch dimension."""
 
 
 def set_batches_aside(model: Model) -> None:
-    """Rewrite the Scans of a model of opset 8 in place, and set them aside.
+    """Rewrite the Scans of a model of opset 8 in place, and hide them from the converter.
 
-    ONNX's converter would drop the dimension of the batch from the inputs, and change nothing else.
+    ONNX's converter would only remove the batch dimension from the inputs, which is wrong.
 
     Raises:
-        UnsupportedError: if sequences have lengths of their own.
+        UnsupportedError: if sequences have individual lengths.
     """
     if opset(model.proto) < _WITHOUT_BATCH and _rewrite(model.graph):
         import_aside(model.proto)
@@ -81,7 +81,7 @@ def _over_batch(node: onnx.NodeProto) -> onnx.NodeProto:
 def _typed(
     names: Iterable[str], values: Iterable[onnx.ValueInfoProto]
 ) -> list[onnx.ValueInfoProto]:
-    """Return declarations of values with other values' element types."""
+    """Return declarations of values with the element types of other values."""
     return [
         helper.make_tensor_value_info(name, value.type.tensor_type.elem_type, None)
         for name, value in zip(names, values, strict=True)

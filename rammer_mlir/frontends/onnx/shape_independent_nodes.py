@@ -1,4 +1,4 @@
-"""Nodes that a model keeps whatever the sizes of its open dimensions are."""
+"""Nodes that remain in a model for all sizes of its open dimensions."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from rammer_mlir.frontends.onnx.model import Model, used_names
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS
 
 _OF_SHAPES = ("Shape", "Size")
-"""Operators whose results are constant once their operand's shape is."""
+"""Operators whose results are constant if their operand's shape is."""
 
 
 def lasting_nodes(model: Model) -> list[onnx.NodeProto]:
-    """Return nodes that can neither be folded nor removed, without those of subgraphs.
+    """Return nodes that can neither be folded nor removed, except those in subgraphs.
 
-    Such a node computes with values of inputs, or is no operator of ONNX or random; and an output
-    needs its results, not only a choice whose condition sizes may decide.
+    Such a node reads values of inputs, is random or not an ONNX operator; and an output needs its
+    results independent of conditionals that sizes decide.
     """
     varying = _varying_names(model)
     needed = {value.name for value in model.graph.output}
@@ -30,7 +30,7 @@ def lasting_nodes(model: Model) -> list[onnx.NodeProto]:
 
 
 def _varying_names(model: Model) -> set[str]:
-    """Return the values that sizes alone do not decide."""
+    """Return the values that do not depend on sizes only."""
     varying = {value.name for value in model.inputs}
     for node in model.graph.node:
         if node.domain in ONNX_DOMAINS and node.op_type in _OF_SHAPES:
@@ -42,7 +42,7 @@ def _varying_names(model: Model) -> set[str]:
 
 
 def _operands(node: onnx.NodeProto) -> set[str]:
-    """Return all values that a node or its subgraphs name."""
+    """Return all values that a node or its subgraphs reference."""
     names = set(node.input) - {""}
     for attribute in node.attribute:
         for subgraph in (attribute.g, *attribute.graphs):
@@ -51,9 +51,9 @@ def _operands(node: onnx.NodeProto) -> set[str]:
 
 
 def _needed_by(node: onnx.NodeProto, varying: set[str]) -> set[str]:
-    """Return the values that a node needs whatever the sizes are.
+    """Return the values that a node needs for all sizes.
 
-    A subgraph's values are not among them unless a varying value decides whether it runs.
+    Values of subgraphs are included only if the subgraph's execution depends on a varying value.
     """
     is_decided = any(attribute.HasField("g") for attribute in node.attribute) and (
         varying.isdisjoint(node.input)

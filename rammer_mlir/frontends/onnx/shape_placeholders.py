@@ -1,6 +1,6 @@
-"""Nodes whose shapes ONNX's inference does not know, or gets wrong, as nodes of the same shapes.
+"""Replacements for nodes whose shapes ONNX's inference cannot infer, or infers wrongly.
 
-They take the nodes' places during inference only.
+They replace the nodes only during inference.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, opset
 
 _DOMAIN = "rammer.stand_ins"
 _RIGHT_POOLS = 22
-"""The opset whose inference leaves out windows that would begin behind the data, as all should."""
+"""The first opset whose inference correctly skips windows that would begin after the data."""
 
 
 @contextmanager
 def stand_ins(model: onnx.ModelProto) -> Generator[Callable[[onnx.ModelProto], None]]:
-    """Put stand-ins into a model and take them out again.
+    """Replace nodes in a model, and restore them at the end of the block.
 
-    Yields a function that takes them out of a copy of the model too.
+    Yields a function that restores the nodes in a copy of the model too.
     """
     originals: dict[int, onnx.NodeProto] = {}
     version, own_functions = opset(model), len(model.functions)
@@ -73,7 +73,7 @@ def _call(
 
 
 def _function(node: onnx.NodeProto, body: list[onnx.NodeProto], version: int) -> onnx.FunctionProto:
-    """Return a function that takes and gives what a node does, in another opset if need be."""
+    """Return a function with the node's inputs and outputs, in another opset if needed."""
     imports = [helper.make_opsetid("", version)]
     return helper.make_function(_DOMAIN, node.op_type, node.input, node.output, body, imports)
 
@@ -83,7 +83,7 @@ def _like_input(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
 
 
 def _gather_nd(node: onnx.NodeProto, version: int) -> onnx.FunctionProto:
-    """Inference gives a scalar no shape; with one dimension more there is none."""
+    """Gather with an additional dimension: inference gives a scalar result no shape."""
     wide, found = f"{node.output[0]}:wide", f"{node.output[0]}:found"
     body = [
         helper.make_node("Constant", [], ["last"], value_ints=[-1]),
@@ -96,7 +96,7 @@ def _gather_nd(node: onnx.NodeProto, version: int) -> onnx.FunctionProto:
 
 
 def _max_unpool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
-    """The size of the result may be an input; inference does not look at it."""
+    """Replace by a Resize to the same size: inference ignores an ``output_shape`` input."""
     if len(node.input) < 3 or not node.input[2]:
         return node
     return helper.make_node(
@@ -107,7 +107,7 @@ def _max_unpool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
 def _sizes_with_zeros(
     node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto]
 ) -> list[int] | None:
-    """Return the constant sizes of a Resize's result, if one of them is zero."""
+    """Return the constant sizes of a Resize's result, if a size is zero."""
     if node.op_type != "Resize" or len(node.input) < 4 or node.input[3] not in constants:
         return None
     sizes = numpy_helper.to_array(constants[node.input[3]]).reshape(-1).tolist()
@@ -115,7 +115,7 @@ def _sizes_with_zeros(
 
 
 def _empty_resize(node: onnx.NodeProto, sizes: list[int], version: int) -> onnx.FunctionProto:
-    """Inference gives a Resize to no elements no shape; a slice of one to an element has it."""
+    """Resize to one element and slice: inference cannot infer a Resize to no elements."""
     axes = next((list(a.ints) for a in node.attribute if a.name == "axes"), range(len(sizes)))
     empty = [axis for axis, size in zip(axes, sizes, strict=False) if size == 0]
     some = f"{node.output[0]}:some"
@@ -132,7 +132,7 @@ def _empty_resize(node: onnx.NodeProto, sizes: list[int], version: int) -> onnx.
 
 
 def _eye_like(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
-    """Inference reads the type of its input also where that is not known, and ends the process."""
+    """Replace by a Cast or Identity: inference crashes if the input's type is unknown."""
     for attribute in node.attribute:
         if attribute.name == "dtype":
             return helper.make_node("Cast", node.input[:1], node.output, node.name, to=attribute.i)
@@ -140,7 +140,7 @@ def _eye_like(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
 
 
 def _pool(node: onnx.NodeProto, version: int) -> onnx.NodeProto | onnx.FunctionProto:
-    """Inference of older opsets counts windows that begin after the data."""
+    """Infer by a newer opset: older ones count windows that begin after the data."""
     is_rounded_up = any(a.name == "ceil_mode" and a.i for a in node.attribute)
     if version >= _RIGHT_POOLS or not is_rounded_up:
         return node
@@ -148,7 +148,7 @@ def _pool(node: onnx.NodeProto, version: int) -> onnx.NodeProto | onnx.FunctionP
 
 
 def _stft(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
-    """Half of a symmetric spectrum is left out by default; inference knows another default."""
+    """Set ``onesided`` to the operator's default, from which inference's default differs."""
     if any(attribute.name == "onesided" for attribute in node.attribute):
         return node
     copy = onnx.NodeProto.FromString(node.SerializeToString())

@@ -1,4 +1,4 @@
-"""Making every shape static: what the user gives, and what follows from it."""
+"""Static shapes: given by the user, or inferred."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, static_shape
 
 
 def give_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
-    """Write the user's shapes into the model's inputs.
+    """Set the user's shapes in the model's inputs.
 
     Raises:
         ShapeError: if a name is unknown, or a shape contradicts the model.
@@ -59,9 +59,9 @@ def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
 
 
 def _forget_open_shapes(graph: onnx.GraphProto) -> None:
-    """Drop shapes that are not static: inference takes them for more than they are.
+    """Remove non-static shapes, which inference would trust.
 
-    A value that has become constant since would keep them.
+    Otherwise a value that has become constant since would keep its old shape.
     """
     kept = [value for value in graph.value_info if static_shape(value) is not None]
     if len(kept) < len(graph.value_info):
@@ -71,27 +71,26 @@ def _forget_open_shapes(graph: onnx.GraphProto) -> None:
 
 
 def _is_lenient(node: onnx.NodeProto) -> bool:
-    """Whether a contradiction is not the last word for a node's sake.
+    """Whether a contradiction at this node is tolerated.
 
-    What reads the result of a node of another domain, whose type is not known yet, may seem invalid
-    too.
+    A consumer of a result of another domain, whose type is still unknown, may look invalid too.
     """
     return node.op_type in _LENIENT or node.domain not in ONNX_DOMAINS
 
 
 _LENIENT = ("If", "Loop", "Range")
-"""Operators for whose sake a contradiction is not the last word.
+"""Operators for which contradictions are tolerated.
 
-A branch that is not taken, or a loop without a step, may contradict the shapes at hand; and Range
-takes a vector of one element for a scalar. What is compiled in the end is inferred without them.
+A branch that is never taken, or a loop without iterations, may contradict the given shapes; and
+Range accepts a vector of one element as a scalar. The final inference runs without these operators.
 """
 
 
 def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model with the shapes and types that can be inferred from types alone.
 
-    ONNX's propagation of values takes no part: it refuses valid sums of matrices, and folding
-    knows more.
+    ONNX's value propagation is not used: it refuses valid sums of matrices, and constant folding is
+    more precise.
 
     Raises:
         ModelError: if the model contradicts itself.
@@ -110,7 +109,7 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _type_constant_outputs(graph: onnx.GraphProto) -> None:
-    """Give outputs that are constants or inputs their types: no node computes them."""
+    """Set the types of outputs that are constants or inputs, which no node computes."""
     types = {value.name: value.type for value in graph.input}
     for tensor in graph.initializer:
         types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
@@ -120,18 +119,17 @@ def _type_constant_outputs(graph: onnx.GraphProto) -> None:
 
 
 def open_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    """Return the nodes with a result whose shape is not known."""
+    """Return the nodes with a result of unknown shape."""
     values = value_infos(graph)
     static = {name for name, value in values.items() if static_shape(value) is not None}
     return [node for node in graph.node if not static.issuperset(filter(None, node.output))]
 
 
 def require_static_values(graph: onnx.GraphProto) -> None:
-    """Refuse values whose shape depends on data.
+    """Refuse values of data-dependent shape.
 
     Raises:
-        ShapeError: naming the inputs that decide about the first, or the first nodes with such
-            results.
+        ShapeError: with the inputs that determine the first such shape, or the first such nodes.
     """
     nodes = open_nodes(graph)
     if not nodes:
@@ -161,10 +159,10 @@ def require_static_values(graph: onnx.GraphProto) -> None:
 
 
 def require_sizes(graph: onnx.GraphProto) -> None:
-    """Refuse tensors that are too large to be indexed; shapes must be static.
+    """Refuse tensors that are too large to index; requires static shapes.
 
     Raises:
-        ShapeError: naming the first such value.
+        ShapeError: for the first such value.
     """
     for value in (*graph.input, *graph.value_info, *graph.output):
         shape = static_shape(value)

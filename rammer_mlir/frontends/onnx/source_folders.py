@@ -1,4 +1,4 @@
-"""What a model may be given as, and where the files of its external data are."""
+"""Forms of models that users give, and folders of their external data."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from rammer_mlir.frontends.onnx.external_data import Folders
 
 @dataclass(frozen=True)
 class ModelWithData:
-    """A model whose large initializers are in memory that another library owns.
+    """A model whose large initializers are in another library's memory.
 
     Attributes:
-        proto: says of these initializers that their data is external, and not where.
-        data: their bytes by name, in ONNX's raw form: row-major, little endian. Nobody changes
-            them.
+        proto: marks these initializers as external data without a location.
+        data: their bytes by name, in ONNX's raw form: row-major, little endian. The memory must not
+            change.
     """
 
     proto: onnx.ModelProto
     data: Mapping[str, memoryview]
 
     def whole(self) -> onnx.ModelProto:
-        """Return a model that holds all data itself, as a copy."""
+        """Return a copy of the model that includes all data."""
         copy = onnx.ModelProto()
         copy.CopyFrom(self.proto)
         for tensor in copy.graph.initializer:
@@ -43,7 +43,7 @@ PlainSource = str | os.PathLike[str] | bytes | onnx.ModelProto | ModelWithData
 
 @dataclass(frozen=True)
 class SourceWithFolder:
-    """A model, and a folder with files of its external data; those beside it are found as well."""
+    """A model, and a folder with its external data; files next to the model are found as well."""
 
     model: PlainSource
     folder: Path
@@ -53,15 +53,15 @@ Source = PlainSource | SourceWithFolder
 
 
 def with_folder(model: PlainSource, folder: str | os.PathLike[str] | None, name: str) -> Source:
-    """Return a model whose external data is in a folder, or the model itself if that is None.
+    """Return a model with a folder of external data, or the model itself if the folder is None.
 
     Args:
         model: the model.
-        folder: has files of data.
-        name: what messages call the option that gives the folder.
+        folder: folder of data files.
+        name: name of the option in messages.
 
     Raises:
-        OptionError: if there is no such folder.
+        OptionError: if the folder does not exist.
     """
     if folder is None:
         return model
@@ -76,7 +76,7 @@ def with_folder(model: PlainSource, folder: str | os.PathLike[str] | None, name:
 
 
 def without_folder(source: Source) -> tuple[PlainSource, Folders]:
-    """Return the model itself, and the folders that its user names."""
+    """Return the model itself, and the folders that the user gave."""
     if isinstance(source, SourceWithFolder):
         return source.model, (source.folder,)
     return source, ()

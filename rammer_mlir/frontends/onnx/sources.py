@@ -1,4 +1,4 @@
-"""Models as other libraries hold them, as what ``load`` takes."""
+"""Conversion of models of other libraries to the forms that ``load`` accepts."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 _SHARED_BYTES = 4096
-"""Bytes from which on a weight stays in the memory of its owner; shorter ones are serialized."""
+"""Size in bytes from which a weight is shared with its owner; smaller weights are serialized."""
 
 
 class BinaryFile(Protocol):
-    """A file that is open in binary mode."""
+    """A file opened in binary mode."""
 
     def read(self) -> bytes:
         """Return the rest of the file."""
@@ -34,7 +34,7 @@ class BinaryFile(Protocol):
 
 
 class OnnxProgram(Protocol):
-    """What ``torch.onnx.export(..., dynamo=True)`` returns."""
+    """The result of ``torch.onnx.export(..., dynamo=True)``."""
 
     @property
     def model_proto(self) -> onnx.ModelProto:
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 
 
 def source_of(given: object) -> PlainSource:
-    """Return a path, the bytes of a model, or a model for what a user gives.
+    """Return a path, the bytes of a model, or a model for a user's model.
 
-    A file is read from its position to its end. Nothing that is given is changed. Weights that a
-    model of ``onnx_ir`` or torch holds in memory stay there.
+    A file is read from its position to its end. The given objects are not modified. Weights that a
+    model of ``onnx_ir`` or torch holds in memory are shared.
 
     Raises:
-        ModelError: if it is none of the kinds of models, or cannot be read.
+        ModelError: if it is not a kind of model, or cannot be read.
     """
     if isinstance(given, str | os.PathLike | bytes | onnx.ModelProto | ModelWithData):
         return given
@@ -61,9 +61,9 @@ def source_of(given: object) -> PlainSource:
         return bytes(given)
     if hasattr(given, "read"):
         return _content(given)
-    ir = sys.modules.get("onnx_ir")  # there is none of its models before somebody imports it
+    ir = sys.modules.get("onnx_ir")  # no models exist before its import
     try:
-        inner = getattr(given, "model", given)  # that of torch's ONNXProgram
+        inner = getattr(given, "model", given)  # unwraps torch's ONNXProgram
         if ir is not None and isinstance(inner, ir.Model):
             return with_data(cast("onnx_ir.Model", inner))
         proto = getattr(given, "model_proto", None)
@@ -82,14 +82,14 @@ def _content(file: object) -> bytes:
     """Return the rest of a file.
 
     Raises:
-        ModelError: if the system refuses that, or the file holds text.
+        ModelError: if the system refuses it, or the file is in text mode.
     """
     shown = reprlib.repr(file)
     if isinstance(file, io.TextIOBase):
         raise ModelError(f"expected a binary file, found {shown}; open it with mode 'rb'")
     try:
         found: object = file.read()  # type: ignore[attr-defined]
-    except (OSError, ValueError) as error:  # the latter where it is closed
+    except (OSError, ValueError) as error:  # a ValueError if it is closed
         raise ModelError(f"cannot read {shown}: {first_line(error)}") from error
     if not isinstance(found, bytes | bytearray | memoryview):
         kind = type(found).__name__
@@ -98,7 +98,7 @@ def _content(file: object) -> bytes:
 
 
 def with_data(model: onnx_ir.Model) -> ModelWithData:
-    """Return a model of onnx_ir, whose large weights stay in the memory that holds them.
+    """Convert a model of onnx_ir, sharing its large weights in memory.
 
     Weights in files are read.
     """
@@ -126,11 +126,11 @@ def with_data(model: onnx_ir.Model) -> ModelWithData:
 
 
 def _is_large(tensor: onnx_ir.TensorProtocol) -> bool:
-    """Whether a tensor is worth sharing, and has ONNX's raw form in memory."""
+    """Whether a tensor is worth sharing, and is in ONNX's raw form in memory."""
     kind = onnx.TensorProto.DataType.Name(int(tensor.dtype))
     return tensor.nbytes >= _SHARED_BYTES and kind not in BITS and kind != "STRING"
 
 
 def _bytes_of(array: NDArray[np.generic]) -> memoryview:
-    """Return the bytes of an array, without a copy if they are dense in row-major order."""
+    """Return the bytes of an array, without a copy if it is dense and row-major."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data.toreadonly()

@@ -1,4 +1,4 @@
-"""The data of tensors: in files of its own, or left in the model's file when that was parsed."""
+"""The data of tensors: in external files, or in the model's file."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from rammer_mlir.frontends.onnx.large_data import (
 
 @dataclass(frozen=True)
 class TensorData:
-    """What tensors of a model do not hold themselves.
+    """Data that is outside of a parsed model's tensors.
 
     Attributes:
-        name: what messages call the model.
-        folders: where files of external data may be.
+        name: name of the model in messages.
+        folders: folders of external data files.
         file: the serialized model.
-        places: where in it data is that the parsed model lacks.
+        places: byte ranges in the file of data that the parsed model lacks.
         memory: bytes of initializers that another library owns, by name.
     """
 
@@ -43,7 +43,7 @@ class TensorData:
     memory: Mapping[str, memoryview] = field(default_factory=dict[str, memoryview])
 
     def of_initializer(self, number: int, tensor: onnx.TensorProto) -> bytes | memoryview | None:
-        """Return the data of an initializer; None if the tensor holds it itself.
+        """Return the data of an initializer; None if the tensor contains it.
 
         Raises:
             ModelError: if it cannot be read.
@@ -58,7 +58,7 @@ class TensorData:
         return self.file.read(self.places[number].end - self.places[number].begin)
 
     def take(self, tensor: onnx.TensorProto) -> None:
-        """Put a tensor's external data into the tensor itself, in place.
+        """Move a tensor's external data into the tensor, in place.
 
         Raises:
             ModelError: if it cannot be read.
@@ -68,7 +68,7 @@ class TensorData:
 
 
 def content_and_places(file: IO[bytes]) -> tuple[bytes, DataPlaces]:
-    """Return a serialized model, of a large one without the data of its large initializers.
+    """Return a serialized model; data of large initializers of a large model is left in the file.
 
     Raises:
         OSError: if the file cannot be read.
@@ -76,7 +76,7 @@ def content_and_places(file: IO[bytes]) -> tuple[bytes, DataPlaces]:
     try:
         if file.seek(0, os.SEEK_END) >= WORTH_SPLITTING:
             return split(file)
-    except (NotPlainError, OSError):  # the latter where it is a pipe
+    except (NotPlainError, OSError):  # an OSError if it is a pipe
         pass
     places: Mapping[int, Place] = {}
     if file.seekable():

@@ -16,30 +16,30 @@ Array = NDArray[np.generic]
 _WITHOUT_BYTES = (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING)
 
 ONNX_DOMAINS = ("", "ai.onnx")
-"""The two spellings of the domain of ONNX's own operators."""
+"""The two spellings of the standard ONNX domain."""
 
 
 def opset(proto: onnx.ModelProto) -> int:
-    """Return the version of ONNX's own operators that the model uses."""
+    """Return the version of the standard operators that the model uses."""
     return next((o.version for o in proto.opset_import if o.domain in ONNX_DOMAINS), 1)
 
 
 def value_infos(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
-    """Return every typed value of a graph by name, initializers excepted."""
+    """Return every typed value of a graph by name, except initializers."""
     return {value.name: value for value in (*graph.value_info, *graph.output, *graph.input)}
 
 
 def static_shape(value: onnx.ValueInfoProto) -> list[int] | None:
-    """Return a value's shape, or None where a dimension or the shape itself is unknown."""
+    """Return a value's shape, or None if a dimension or the rank is unknown."""
     return static_dims(value.type.tensor_type)
 
 
 def static_dims(tensor: onnx.TypeProto.Tensor) -> list[int] | None:
-    """Return the shape of a tensor type, or None where it is not known whole."""
+    """Return the shape of a tensor type, or None if it is not fully known."""
     if not tensor.HasField("shape"):
         return None
     sizes: list[int] = []
-    for dim in tensor.shape.dim:  # called for each value many times
+    for dim in tensor.shape.dim:  # a hot loop
         size = dim.dim_value
         if not size and not dim.HasField("dim_value"):
             return None
@@ -48,7 +48,7 @@ def static_dims(tensor: onnx.TypeProto.Tensor) -> list[int] | None:
 
 
 def type_text(tensor: onnx.TypeProto.Tensor) -> str:
-    """Return how messages write an element type and shape, such as ``float[2,N]``."""
+    """Format an element type and shape for messages, such as ``float[2,N]``."""
     known = tensor.elem_type in onnx.TensorProto.DataType.values()
     kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower() if known else "unknown"
     if not tensor.HasField("shape"):
@@ -61,17 +61,17 @@ def type_text(tensor: onnx.TypeProto.Tensor) -> str:
 
 
 def dtype_of(elem_type: int) -> np.dtype[np.generic]:
-    """Return the NumPy type of an ONNX element type."""
+    """Return the NumPy dtype of an ONNX element type."""
     return np.dtype(helper.tensor_dtype_to_np_dtype(elem_type))
 
 
 def label(node: onnx.NodeProto) -> str:
-    """Return how messages name a node."""
+    """Return the name of a node for messages."""
     return f"'{node.name or ''.join(node.output[:1])}' ({node.op_type})"
 
 
 def num_elements(tensor: onnx.TensorProto) -> int:
-    """Return how many elements a tensor has."""
+    """Return the number of elements of a tensor."""
     return prod(tensor.dims)
 
 
@@ -80,14 +80,14 @@ BITS = {
     **dict.fromkeys(("INT4", "UINT4", "FLOAT4E2M1"), 4),
     **dict.fromkeys(("FLOAT6E2M3", "FLOAT6E3M2"), 6),
 }
-"""Bits of an element whose neighbours share its byte."""
+"""Bits of element types that are packed into bytes."""
 
 
 def num_bytes(tensor: onnx.TensorProto) -> int:
-    """Return how many bytes a tensor's raw data has.
+    """Return the number of bytes of a tensor's raw data.
 
     Raises:
-        ValueError: if its element type has no such form, or a dimension is negative.
+        ValueError: if its element type has no raw form, or a dimension is negative.
     """
     kind = tensor.data_type
     if kind not in onnx.TensorProto.DataType.values() or kind in _WITHOUT_BYTES:
@@ -99,10 +99,10 @@ def num_bytes(tensor: onnx.TensorProto) -> int:
 
 
 def array_of(tensor: onnx.TensorProto, data: bytes | memoryview) -> Array:
-    """Return the array that a tensor's raw data is, in the same memory if each element has bytes.
+    """Return the array of a tensor's raw data, sharing the memory unless elements are packed.
 
     Raises:
-        ValueError: if the data does not fit the tensor's shape.
+        ValueError: if the data does not match the tensor's shape.
     """
     if onnx.TensorProto.DataType.Name(tensor.data_type) not in BITS:
         return np.frombuffer(data, dtype_of(tensor.data_type)).reshape(tuple(tensor.dims))
@@ -116,9 +116,9 @@ def small_constants(graph: onnx.GraphProto) -> dict[str, Array]:
 
 
 def divides_by_zero(operator: str, divisor: Array | None) -> bool:
-    """Whether an operator divides integers by a constant, None for others, that holds a zero.
+    """Whether an operator divides integers by a constant with a zero; None is no constant.
 
-    Such a quotient is nothing to be folded: NumPy's zero is not ONNX's, which defines none.
+    Such a quotient must not be folded: ONNX leaves it undefined, and NumPy returns zero.
     """
     if operator not in ("Div", "Mod") or divisor is None:
         return False
@@ -145,13 +145,13 @@ class ShapeTable:
         return shape
 
     def find_shape(self, name: str) -> list[int] | None:
-        """Return the static shape of a value, None if it is unknown."""
+        """Return the static shape of a value, or None if unknown."""
         if name in self._initializers:
             return self._initializers[name][1]
         return static_shape(self._values[name]) if name in self._values else None
 
     def elem_type(self, name: str) -> int:
-        """Return the ONNX element type of a value, 0 where unknown."""
+        """Return the ONNX element type of a value, 0 if unknown."""
         if name in self._initializers:
             return self._initializers[name][0]
         return self._values[name].type.tensor_type.elem_type if name in self._values else 0

@@ -1,4 +1,4 @@
-"""Nodes without a builder: imported by torch-mlir, each distinct one once, cloned into place."""
+"""Fallback import of nodes without a builder: each distinct node is imported once and cloned."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Leftover:
 
     Attributes:
         node: the node.
-        model: the node alone, as a model; equal for nodes that differ only in names and sources.
-        operands: names of the values that the model takes, in order.
-        results: names of the values that it returns, in order.
+        model: a model of only this node; equal for nodes that differ only in names and sources.
+        operands: names of the model's inputs, in order.
+        results: names of the model's outputs, in order.
     """
 
     node: onnx.NodeProto
@@ -34,10 +34,10 @@ class Leftover:
 
 
 class Importer:
-    """Imports leftovers and keeps what came back, for the nodes that are equal."""
+    """Imports nodes without a builder, memoizing results for equal nodes."""
 
     def __init__(self, model: Model) -> None:
-        """Take the model that the nodes are of; shapes must have been inferred."""
+        """Take the model of the nodes, with inferred shapes."""
         self._opsets = list(model.proto.opset_import)
         self._values = value_infos(model.graph)
         self._initializers = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -96,7 +96,7 @@ class Importer:
 
 
 def _clone(module: ir.Module, operands: Sequence[ir.Value]) -> list[ir.Value]:
-    """Clone the body of a module's one function to the current insertion point."""
+    """Clone the body of a module's only function to the current insertion point."""
     (function,) = [op for op in module.body.operations if op.operation.name == "func.func"]
     (block,) = function.operation.regions[0].blocks
     mapping: ValueMap = dict(zip(block.arguments, operands, strict=True))

@@ -1,8 +1,8 @@
-"""ConvTranspose as plain convolutions, one for each phase of its strides.
+"""Decomposition of ConvTranspose into plain convolutions, one for each phase of its strides.
 
-Outputs whose positions agree modulo the strides depend on the same taps of the kernel: the phases
-are convolutions of stride one with part of the kernel each, and their results are interleaved. So
-nothing is multiplied by zeros between the inputs, and constant kernels are cut up at compile time.
+Outputs whose positions are equal modulo the strides depend on the same taps of the kernel: each
+phase is a convolution of stride 1 with part of the kernel, and the results are interleaved. This
+avoids multiplications with zeros between the inputs, and slices constant kernels at compile time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rammer_mlir.frontends.onnx.well_formed import naming
 
 
 def decompose_transposed(model: Model) -> bool:
-    """Replace every ConvTranspose and return whether there was one; shapes must be static."""
+    """Replace every ConvTranspose; return whether there was any. Requires static shapes."""
     if not any(node.op_type == "ConvTranspose" for node in model.graph.node):
         return False
     table = ShapeTable(model.graph)
@@ -43,7 +43,7 @@ def decompose_transposed(model: Model) -> bool:
 
 @dataclass(frozen=True)
 class _Phase:
-    """One dimension of one phase: the outputs ``stride * q + number``.
+    """A dimension of a phase: the outputs ``stride * q + number``.
 
     Attributes:
         start: first tap in the flipped kernel.
@@ -60,15 +60,15 @@ class _Phase:
     offset: int
 
     def reach(self, count: int) -> int:
-        """Return how many inputs ``count`` outputs read."""
+        """Return the number of inputs that ``count`` outputs read."""
         return (self.taps - 1) * self.spacing + count
 
 
 def phase_of(number: int, kernel: int, stride: int, dilation: int, low: int) -> _Phase | None:
     """Return a phase's taps; None if it has none.
 
-    Output ``o`` adds up inputs ``(o + low - k * dilation) / stride`` over the taps ``k`` for which
-    that is whole.
+    Output ``o`` sums inputs ``(o + low - k * dilation) / stride`` over the taps ``k`` for which
+    this is an integer.
     """
     used = [k for k in range(kernel) if (number + low - k * dilation) % stride == 0]
     if not used:
@@ -103,12 +103,12 @@ class _Transposed:
 
     @property
     def num_phases(self) -> int:
-        """How many convolutions it becomes."""
+        """Number of convolutions in the decomposition."""
         return prod(self._strides)
 
     def decompose(self) -> list[onnx.NodeProto]:
         if not self._w[0]:
-            self._finish(self._without_taps(self._out[2:]))  # nothing is added up
+            self._finish(self._without_taps(self._out[2:]))  # no taps: only the bias is left
             return self._write.nodes
         phases = [
             [
@@ -138,10 +138,10 @@ class _Transposed:
         return list(self._attributes.get(name) or [default] * self._rank)
 
     def _padding(self) -> list[int]:
-        """Return how many outputs are cut off at the low end of each dimension.
+        """Return the number of outputs to cut off at the low end of each dimension.
 
-        Where more outputs are asked for than there are, they follow at the high end, as in ONNX
-        Runtime.
+        If more outputs are requested than computed, the rest is appended at the high end, as in
+        ONNX Runtime.
         """
         mode = self._attributes.get("auto_pad", b"NOTSET").decode()
         if "output_shape" not in self._attributes and mode in ("NOTSET", "VALID"):
@@ -162,7 +162,7 @@ class _Transposed:
         return self._write.node("Pad", [value, self._write.integers(0, 0, *low, 0, 0, *high)])
 
     def _flipped(self) -> str:
-        """Turn filters ``[C, M / G, *kernel]`` into ``[M, C / G, *kernel]``, last tap first."""
+        """Reorder filters ``[C, M / G, *kernel]`` to ``[M, C / G, *kernel]``, last tap first."""
         write, groups = self._write, self._groups
         channels, features, *kernel = self._w
         split = write.integers(groups, channels // groups, features, *kernel)
@@ -172,6 +172,7 @@ class _Transposed:
         )
         shape = write.integers(groups * features, channels // groups, *kernel)
         joined = write.node("Reshape", [turned, shape])
+        # With a negative step, such an end lies before the first element.
         return self._slice(joined, [-1] * self._rank, [-(1 << 31)] * self._rank, [-1] * self._rank)
 
     def _slice(
@@ -187,7 +188,7 @@ class _Transposed:
     def _convolve(
         self, padded: str, kernel: str, low: Sequence[int], phases: Sequence[_Phase | None]
     ) -> str:
-        """Return one phase's outputs ``[N, M, *counts]``, bias included."""
+        """Return a phase's outputs ``[N, M, *counts]`` including the bias."""
         used = [phase for phase in phases if phase is not None]
         if len(used) < len(phases):
             return self._without_taps(self._counts)
@@ -206,7 +207,7 @@ class _Transposed:
         )
 
     def _without_taps(self, space: Sequence[int]) -> str:
-        """Return what is the bias everywhere."""
+        """Return outputs without taps, which equal the bias."""
         write = self._write
         ones = [1] * self._rank
         bias = self._node.input[2] if len(self._node.input) > 2 else ""
@@ -217,7 +218,7 @@ class _Transposed:
         return write.node("Expand", [column, shape])
 
     def _interleave(self, results: dict[tuple[int, ...], str]) -> str:
-        """Join phases along new dimensions after the spatial ones."""
+        """Interleave phases by stacking along new dimensions after the spatial ones."""
         write = self._write
         if len(results) == 1:
             return next(iter(results.values()))
@@ -237,7 +238,7 @@ class _Transposed:
         return values[0] if len(values) == 1 else self._write.node("Concat", values, axis=axis)
 
     def _finish(self, result: str) -> None:
-        """Cut off what the last phases computed beyond the end, and give the result its name."""
+        """Cut off excess outputs of the last phases, and bind the result's name."""
         integers = self._write.integers
         bounds = [integers(*[0] * self._rank), integers(*self._out[2:])]
         axes = integers(*range(2, 2 + self._rank))

@@ -1,4 +1,4 @@
-"""The nodes and tensors of a model, wherever it holds them: also in subgraphs and functions."""
+"""Traversal of a model's nodes and tensors, including subgraphs and functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import onnx
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """Yield the graphs that a node has as attributes."""
+    """Yield the graph attributes of a node."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g
@@ -16,7 +16,7 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def nodes_within(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Yield nodes, and those of their subgraphs."""
+    """Yield nodes, and the nodes of their subgraphs."""
     for node in nodes:
         yield node
         for graph in subgraphs(node):
@@ -39,7 +39,7 @@ def tensors_of_graph(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 
 def tensors_of_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
-    """Yield the tensors that nodes have as attributes, also inside of their subgraphs."""
+    """Yield the tensor attributes of nodes, and the tensors of their subgraphs."""
     for node in nodes:
         for attribute in node.attribute:
             yield from _tensors_of_attribute(attribute)

@@ -1,7 +1,7 @@
-"""Numbers of steps of loops whose condition counts: a ``while`` over the frames of a sequence.
+"""Trip counts of loops with a counting condition: a ``while`` over the frames of a sequence.
 
-TensorFlow writes its recurrent layers so: the body adds one to a counter of its own and compares
-it with a length. Neither depends on data once the shapes are known.
+TensorFlow's recurrent layers have this form: the body increments a counter and compares it with a
+length. Neither depends on data once the shapes are known.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, label
 
 
 def largest_count(loop: onnx.NodeProto, values: Mapping[str, Array]) -> int | None:
-    """Return the trip count that a loop is given, None if it has none or that is not known.
+    """Return the loop's trip count operand; None if it is omitted or not constant.
 
-    ``values`` are the constants around the loop.
+    ``values`` are the constants of the enclosing graph.
 
     Raises:
-        ModelError: if it is not one number.
+        ModelError: if it is not a single number.
     """
     limit = values.get(loop.input[0]) if loop.input and loop.input[0] else None
     if limit is None:
@@ -39,7 +39,7 @@ def largest_count(loop: onnx.NodeProto, values: Mapping[str, Array]) -> int | No
 
 
 def condition_of(body: onnx.GraphProto) -> str:
-    """Return the name of the value that a body's condition is, after nodes that pass it on."""
+    """Return the name of a body's condition, skipping Identity nodes."""
     producers = {name: node for node in body.node for name in node.output}
     name = body.output[0].name
     while name in producers and producers[name].op_type == "Identity":
@@ -50,10 +50,10 @@ def condition_of(body: onnx.GraphProto) -> str:
 def count_steps(
     loop: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, Array], enough: int
 ) -> int | None:
-    """Return the number of steps by evaluating the condition, None if it depends on data.
+    """Count iterations by evaluating the condition; None if it depends on data.
 
-    ``values`` are the constants around the loop. Counting ends with the trip count, or after
-    ``enough`` steps.
+    ``values`` are the constants of the enclosing graph. Counting ends at the trip count, or after
+    ``enough`` iterations.
     """
     states = dict(zip([value.name for value in body.input[2:]], loop.input[2:], strict=True))
     nodes, leaves = _slice(body, set(states))
@@ -78,7 +78,7 @@ def _most_steps(loop: onnx.NodeProto, values: Mapping[str, Array], enough: int) 
 
 
 def _slice(body: onnx.GraphProto, states: set[str]) -> tuple[list[onnx.NodeProto], set[str]]:
-    """Return the nodes that the condition depends on, over all steps, and the values they read."""
+    """Return the nodes that the condition depends on in any iteration, and the values they read."""
     producers = {name: node for node in body.node for name in node.output}
     updates = {value.name: body.output[1 + i].name for i, value in enumerate(body.input[2:])}
     found: set[int] = set()

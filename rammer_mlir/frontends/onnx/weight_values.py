@@ -1,4 +1,4 @@
-"""Values of weights that code does not depend on: they are taken out of a prepared graph."""
+"""Separation of weight values that code does not depend on from a prepared graph."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.tensors import Array, small_constants
 
 _MOST_LITERALS = 16
-"""Elements up to which a constant stays in the graph, where the compiler may compute with it."""
+"""Most elements of a constant that stays in the graph, where the compiler may use its value."""
 
 _FLOATS = (np.float16, np.float32, np.float64)
 
 
 def set_weights_aside(model: Model) -> None:
-    """Make weights, arguments of the program, of the floating-point constants of a model in place.
+    """Turn the floating-point constants of a model into weight arguments of the program, in place.
 
-    From here on the compiler cannot see their values, so that programs of models that differ in
-    them alone are equal. Integers, short constants and those of one value repeated stay: builders
-    and canonicalisation compute with them.
+    After this step the compiler cannot see their values, so models that differ only in these values
+    have equal programs. Integers, short constants and splats stay: builders and canonicalization
+    use their values.
     """
     values = {n: v for n, v in small_constants(model.graph).items() if _is_weight(v)}
     if not values:

@@ -1,4 +1,4 @@
-"""Faults of a model which ONNX's checker lets pass: texts that are none, nodes that fit nothing."""
+"""Checks that ONNX's checker does not perform: encoding of texts, unknown operators, subgraphs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rammer_mlir.frontends.onnx.traversal import nodes_within, subgraphs
 _FAULTS = (
     ArithmeticError, AssertionError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
 )  # fmt: skip
-"""What working on a node that contradicts itself can raise, where no rule has found it before."""
+"""Exceptions from processing a contradictory node that no rule has refused before."""
 
 
 @contextmanager
 def naming(node: onnx.NodeProto) -> Generator[None]:
-    """Name the node in the error for what its replacement meets.
+    """Name the node in errors during its replacement.
 
     Raises:
-        ModelError: instead of what is no message for a user.
+        ModelError: instead of an internal exception.
     """
     try:
         yield
@@ -34,18 +34,18 @@ def naming(node: onnx.NodeProto) -> Generator[None]:
 
 
 def check_texts(proto: onnx.ModelProto, name: str) -> None:
-    """Refuse names and attributes that are not UTF-8, as ONNX wants them to be.
+    """Refuse names and attributes that are not UTF-8, as ONNX requires.
 
     Raises:
-        ModelError: naming the first one.
+        ModelError: for the first such text.
     """
     for text in _names_of_model(proto):
-        # What is not UTF-8 comes as bytes.
+        # protobuf returns invalid UTF-8 as bytes.
         if isinstance(text, bytes):
             raise ModelError(f"{name}: expected names in UTF-8, found {text[:40]!r}; rename it")
     bodies = (proto.graph.node, *(function.node for function in proto.functions))
     for node in (node for body in bodies for node in nodes_within(body)):
-        # Another framework's operators, which are refused by their names, may hold bytes.
+        # Attributes of other frameworks' operators, which are refused later, may be bytes.
         for attribute in () if is_unknown(node) else node.attribute:
             for content in (attribute.s, *attribute.strings):
                 _require_utf8(content, node, attribute)
@@ -72,15 +72,15 @@ def check_element_types(proto: onnx.ModelProto, name: str) -> None:
 
 
 def is_unknown(node: onnx.NodeProto) -> bool:
-    """Whether a node names an operator of ONNX's own that no version of ONNX has."""
+    """Whether a node names an operator of the standard domain that no ONNX version has."""
     return node.domain in ONNX_DOMAINS and not onnx.defs.has(node.op_type)
 
 
 def check_operators(proto: onnx.ModelProto) -> None:
-    """Refuse operators that ONNX does not have; those of ONNX Runtime must have been claimed.
+    """Refuse unknown standard operators; those of ONNX Runtime must have been claimed.
 
     Raises:
-        ModelError: naming the first such node, and the number of the others.
+        ModelError: for the first such node, with the number of the others.
     """
     functions = {function.name for function in proto.functions if function.domain in ONNX_DOMAINS}
     bodies = (proto.graph.node, *(function.node for function in proto.functions))
@@ -96,10 +96,10 @@ def check_operators(proto: onnx.ModelProto) -> None:
 
 
 def check_subgraphs(proto: onnx.ModelProto) -> None:
-    """Refuse branches and bodies that have not the inputs and outputs which their node gives them.
+    """Refuse branches and bodies whose inputs and outputs do not match their node.
 
     Raises:
-        ModelError: naming the first such node.
+        ModelError: for the first such node.
     """
     bodies = (proto.graph.node, *(function.node for function in proto.functions))
     for node in (node for body in bodies for node in nodes_within(body)):
@@ -116,10 +116,10 @@ def check_subgraphs(proto: onnx.ModelProto) -> None:
 
 
 def _interface(node: onnx.NodeProto) -> tuple[int, int]:
-    """Return how many inputs the graphs of a node have, and how many outputs at least."""
+    """Return the number of inputs of a node's graphs, and their least number of outputs."""
     if node.op_type == "If":
         return 0, len(node.output)
-    # The number of the step and the condition are inputs, the condition is an output.
+    # The iteration number and the condition are inputs; the condition is an output.
     states = max(0, len(node.input) - 2)
     return 2 + states, 1 + max(states, len(node.output))
 

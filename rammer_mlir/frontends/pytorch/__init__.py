@@ -1,6 +1,6 @@
-"""PyTorch's front end: modules and exported programs become ONNX in memory, which shares weights.
+"""The PyTorch front end: modules and exported programs are converted to ONNX with shared weights.
 
-``torch.onnx`` has a lowering to ONNX for the core operators of ATen and for what modules are made
-of (attention, recurrent layers, normalisation), and the ONNX front end has fusions, layouts and
-the cache for them. So a model is equally fast whichever way it comes in.
+``torch.onnx`` lowers the core operators of ATen and common module parts (attention, recurrent
+layers, normalization) to ONNX, and the ONNX front end has fusions, layouts and the cache for them.
+Models of both formats are therefore equally fast.
 """

@@ -1,4 +1,4 @@
-"""Exported programs as ONNX models that share torch's memory."""
+"""Conversion of exported programs to ONNX models that share torch's memory."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _RANDOM = frozenset(
         "RandomUniformLike",
     )
 )  # fmt: skip
-"""ONNX's operators that draw numbers: nobody could compare them with torch's."""
+"""ONNX operators that draw random numbers, which could not match torch's."""
 
 
 _COLORS = re.compile("\x1b" + r"\[[0-9;]*m")
-"""Colours of a terminal, which the exporter's messages have."""
+"""Terminal color codes in the exporter's messages."""
 
 
 @dataclass(frozen=True)
 class ConvertedProgram:
-    """A program of PyTorch, for the ONNX front end.
+    """A PyTorch program for the ONNX front end.
 
     Attributes:
         source: the model; its weights are in torch's memory.
-        interface: the structure around its tensors.
+        interface: the structure of its arguments and results.
     """
 
     source: ModelWithData
@@ -56,16 +56,16 @@ def convert(
     """Convert a ``torch.nn.Module`` or ``torch.export.ExportedProgram``.
 
     Args:
-        model: stays as it is; a module is in evaluation mode.
-        inputs: of a module, example inputs: a tensor, a sequence of positional arguments, or a
+        model: not modified; a module must be in evaluation mode.
+        inputs: example inputs of a module: a tensor, a sequence of positional arguments, or a
             mapping of arguments by name.
-        dynamic_shapes: as ``torch.export.export`` takes them: which dimensions stay open.
+        dynamic_shapes: open dimensions, as in ``torch.export.export``.
 
     Raises:
         MissingPackageError: if torch is not installed, or too old.
         ModelError: if torch cannot export the module.
         OptionError: if example inputs are missing or superfluous.
-        UnsupportedError: if ONNX has no form of the program.
+        UnsupportedError: if the program cannot be expressed in ONNX.
     """
     program = exported_program(model, inputs, dynamic_shapes)
     interface, symbols = interface_of(program, dynamic_shapes)
@@ -79,9 +79,10 @@ def convert(
 
 
 def _with_tensors_alone(program: Any) -> Any:
-    """Return a program with a tensor in place of each result that is a constant.
+    """Return a program in which constant results are replaced by tensors.
 
-    ``torch.onnx`` cannot convert such results, and torch's own passes count results.
+    ``torch.onnx`` cannot convert such results, and removing them breaks torch's passes, which count
+    results.
     """
     signature = program.graph_signature
     is_constant = [type(s.arg).__name__ == "ConstantArgument" for s in signature.output_specs]
@@ -122,7 +123,7 @@ def _onnx_model(program: Any) -> onnx_ir.Model:
 
 @contextmanager
 def _quiet_exporter() -> Generator[None]:
-    """Keep the exporter's remarks on packages that are not installed off the user's terminal."""
+    """Suppress the exporter's remarks about missing packages."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -133,7 +134,7 @@ def _quiet_exporter() -> Generator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """Return the innermost reason that the exporter gives: the operator and its node."""
+    """Return the innermost cause of the exporter's error: the operator and its node."""
     causes: list[BaseException] = [error]
     while causes[-1].__cause__ is not None:
         causes.append(causes[-1].__cause__)
@@ -152,7 +153,7 @@ def _refuse_random_numbers(model: onnx_ir.Model) -> None:
 
 
 def _name_inputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
-    """Name the inputs as the program does: the exporter renames those that are returned as well."""
+    """Give the inputs the program's names; the exporter renames inputs that are also outputs."""
     inputs = model.graph.inputs
     names = [leaf for leaf in leaves if isinstance(leaf, str)]
     if len(inputs) != len(names):
@@ -164,7 +165,7 @@ def _name_inputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
 
 
 def _name_outputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
-    """Keep the outputs that are tensors, and name them; inputs, weights and others are copied."""
+    """Keep and name the outputs that are tensors; copy inputs, weights and repeated values."""
     import onnx_ir
 
     outputs = model.graph.outputs
@@ -190,7 +191,7 @@ def _name_outputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
 
 
 def _name_symbols(proto: onnx.ModelProto, names: Mapping[str, str]) -> None:
-    """Replace torch's names of symbols, also within expressions."""
+    """Replace torch's symbol names, also within expressions."""
     if not names:
         return
     pattern = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")

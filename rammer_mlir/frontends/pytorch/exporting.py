@@ -1,4 +1,4 @@
-"""From a module to a program of ``torch.export``, and which programs are refused."""
+"""Export of modules by ``torch.export``, and refusal of unsupported programs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rammer_mlir.frontends.pytorch.package import pytorch
 
 
 def exported_program(model: object, inputs: object, dynamic_shapes: object) -> Any:
-    """Return the ``torch.export.ExportedProgram`` of a module, or the one that is given.
+    """Return the ``torch.export.ExportedProgram`` of a module, or the given program.
 
     Args:
         model: a ``torch.nn.Module`` in evaluation mode, or an exported program.
-        inputs: of a module, example inputs: a tensor, a sequence of positional arguments, or a
+        inputs: example inputs of a module: a tensor, a sequence of positional arguments, or a
             mapping of arguments by name.
-        dynamic_shapes: as ``torch.export.export`` takes them; of a program, names of its symbols.
+        dynamic_shapes: as in ``torch.export.export``; for a program, only the names of its symbols.
 
     Raises:
         ModelError: if torch cannot export the module.
         OptionError: if example inputs are missing or superfluous.
-        UnsupportedError: if the program changes state, or the module is made for training.
+        UnsupportedError: if the program mutates state, or the module is in training mode.
     """
     torch = pytorch()
     if isinstance(model, torch.export.ExportedProgram):
@@ -33,13 +33,13 @@ def exported_program(model: object, inputs: object, dynamic_shapes: object) -> A
         args, kwargs = example_arguments(inputs)
         program = _exported(cast("Any", model), args, kwargs, dynamic_shapes)
     if _mutates(program):
-        program = program.run_decompositions({})  # functional: what is left shows in the signature
+        program = program.run_decompositions({})  # after this, the signature lists all mutations
         _refuse_mutation(program)
     return program
 
 
 def example_arguments(inputs: object) -> tuple[tuple[object, ...], dict[str, object]]:
-    """Return positional and named arguments for what a user gives as example inputs.
+    """Return positional and keyword arguments for a user's example inputs.
 
     Raises:
         OptionError: if there are none.
@@ -82,7 +82,7 @@ def _exported(
 
 
 def _without_aliases(arguments: Any) -> Any:
-    """Copy tensors that are given several times: torch.export would take them for one input."""
+    """Copy tensors that occur several times; torch.export would merge them into one input."""
     torch = pytorch()
     seen: set[int] = set()
 
@@ -96,7 +96,7 @@ def _without_aliases(arguments: Any) -> Any:
 
 
 def _mutates(program: Any) -> bool:
-    """Whether operations change their operands, or the signature says of changed state."""
+    """Whether operations mutate their operands, or the signature lists mutated state."""
     kinds = pytorch().export.graph_signature.OutputKind
     if any(s.kind is not kinds.USER_OUTPUT for s in program.graph_signature.output_specs):
         return True
@@ -106,10 +106,10 @@ def _mutates(program: Any) -> bool:
 
 
 def _refuse_mutation(program: Any) -> None:
-    """Refuse programs that change buffers, parameters or inputs.
+    """Refuse programs that mutate buffers, parameters or inputs.
 
     Raises:
-        UnsupportedError: naming what is changed.
+        UnsupportedError: with the mutated value.
     """
     kinds = pytorch().export.graph_signature.OutputKind
     for spec in program.graph_signature.output_specs:

@@ -1,4 +1,4 @@
-"""What an exported program takes and returns: tensors by name, in Python's nested structures."""
+"""Arguments and results of an exported program: named tensors in nested Python structures."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from rammer_mlir.frontends.pytorch.package import pytorch
 
 @dataclass(frozen=True)
 class Constant:
-    """A leaf that is no tensor: exporting made it part of the program."""
+    """A leaf that is not a tensor; the export made it part of the program."""
 
     value: object
 
 
 Leaf = str | Constant
-"""A tensor by its name, or a constant."""
+"""A tensor by name, or a constant."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """The sizes of an open dimension that a program is right for, both included."""
+    """The inclusive range of sizes of an open dimension for which a program is valid."""
 
     least: int
     most: int | None
 
     def __str__(self) -> str:
-        """Return how messages describe it."""
+        """Return the description for messages."""
         return f"{self.least} or more" if self.most is None else f"{self.least} to {self.most}"
 
 
 @dataclass(frozen=True)
 class Interface:
-    """The structure around a program's tensors.
+    """The structure of a program's arguments and results.
 
     Attributes:
         inputs: leaves of the arguments.
         outputs: leaves of the result.
-        in_spec: torch's structure of positional and named arguments.
+        in_spec: torch's structure of positional and keyword arguments.
         out_spec: torch's structure of the result.
         symbols: for each tensor input, symbols of its open dimensions by position.
-        ranges: sizes of symbols.
+        ranges: valid sizes of symbols.
     """
 
     inputs: tuple[Leaf, ...]
@@ -55,10 +55,9 @@ class Interface:
 
 
 def interface_of(program: Any, dynamic_shapes: object) -> tuple[Interface, dict[str, str]]:
-    """Return the interface of a program, and names of its symbols by what torch calls them.
+    """Return a program's interface, and the names of its symbols by torch's names.
 
-    A dimension has the name of its ``torch.export.Dim``, or else that of its first place,
-    ``x[0]``.
+    A dimension has the name of its ``torch.export.Dim``, or else of its first occurrence, ``x[0]``.
     """
     torch = pytorch()
     signature = program.graph_signature
@@ -91,13 +90,13 @@ def _is_constant(argument: object) -> bool:
 
 
 def _range(found: Any) -> Range:
-    """Return torch's range of values; sizes are never negative."""
+    """Convert torch's range of values; sizes are never negative."""
     least = int(found.lower) if found.lower.is_Integer else 0
     return Range(max(least, 0), int(found.upper) if found.upper.is_Integer else None)
 
 
 def _open_shapes(program: Any, names: set[str]) -> Iterator[tuple[str, dict[int, str]]]:
-    """Yield the dimensions of inputs that are symbols, in torch's words."""
+    """Yield the symbolic dimensions of inputs, with torch's symbol names."""
     torch = pytorch()
     for node in program.graph.nodes:
         value = node.meta.get("val")
@@ -124,13 +123,13 @@ def _symbol_names(
 
 
 def _named_dimensions(program: Any, dynamic_shapes: object) -> list[dict[int, str]]:
-    """Return names of dimensions of the leaves of a program's arguments, where a user gives any."""
+    """Return the user's names of dimensions for the leaves of a program's arguments, if any."""
     if not dynamic_shapes or program.example_inputs is None:
         return []
     args, kwargs = program.example_inputs
     values = [*args, *kwargs.values()]
     if isinstance(dynamic_shapes, Mapping):
-        # Positional arguments are given by the names of parameters, in the same order.
+        # ``dynamic_shapes`` names positional arguments by parameter, in the same order.
         shapes = list(cast("Mapping[str, object]", dynamic_shapes).values())
     else:
         shapes = list(cast("Sequence[object]", dynamic_shapes))

@@ -1,4 +1,4 @@
-"""PyTorch itself, which only those install who use it."""
+"""Access to the optional package torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rammer_mlir.support.packages import optional_package
 
 
 class _Module(Protocol):
-    """A ``torch.nn.Module``, for type checkers that do not have torch."""
+    """A ``torch.nn.Module``, for type checkers without torch."""
 
     training: bool
 
@@ -27,12 +27,12 @@ class _Program(Protocol):
 
     @property
     def graph_signature(self) -> Any:
-        """Its inputs and outputs."""
+        """Inputs and outputs of the program."""
         ...
 
 
 TorchModule = _Module | _Program
-"""A model of PyTorch."""
+"""A PyTorch model."""
 
 _OLDEST = (2, 13)
 
@@ -59,7 +59,7 @@ def pytorch() -> ModuleType:
 
 
 def is_pytorch_model(given: object) -> bool:
-    """Whether something is a module or an exported program; torch is not imported for that."""
+    """Whether a value is a module or an exported program; does not import torch."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "export"):
         return False

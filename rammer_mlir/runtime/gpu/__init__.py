@@ -1,1 +1,1 @@
-"""Running compiled programs on GPUs: drivers, device memory, launches."""
+"""Execution of compiled programs on GPUs: drivers, device memory, launches."""

@@ -1,4 +1,4 @@
-"""Tensors on a device: what a run takes without a copy, and what it returns."""
+"""Tensors in device memory: inputs that need no copy, and outputs."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from rammer_mlir.runtime.gpu.driver import Driver
 from rammer_mlir.runtime.gpu.memory import DeviceMemory
 
 _DEFAULT_STREAMS = (None, 0, 1, 2)
-"""Streams of ``__cuda_array_interface__`` that order themselves with ours."""
+"""Streams of ``__cuda_array_interface__`` that synchronize with our streams implicitly."""
 
 
 class DeviceArray:
-    """A dense tensor in row-major order on a device.
+    """A dense row-major tensor in device memory.
 
-    Other packages take it without a copy: by ``__dlpack__``, and on NVIDIA GPUs by
+    Other packages use it without a copy: by ``__dlpack__``, and on NVIDIA GPUs by
     ``__cuda_array_interface__``. ``numpy`` copies it to the host.
     """
 
     def __init__(self, driver: Driver, spec: TensorSpec, stream: object) -> None:
-        """Allocate; the content is undefined."""
+        """Allocate the tensor, uninitialized."""
         self.spec, self.stream = spec, stream
         self._driver = driver
         self.memory = DeviceMemory(driver, spec.num_bytes)
 
     @property
     def address(self) -> int:
-        """Where it begins on the device."""
+        """Device address of the first element."""
         return self.memory.address
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its sizes."""
+        """Shape of the tensor."""
         return self.spec.shape
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """Its element type."""
+        """Element type of the tensor."""
         return self.spec.dtype
 
     def numpy(self) -> NDArray[np.generic]:
-        """Return a copy on the host, once the work that writes it is done."""
+        """Return a copy on the host, after waiting for the work that writes the tensor."""
         array: NDArray[np.generic] = np.empty(self.spec.shape, self.spec.dtype)
         self._driver.activate()
         self._driver.download(array, self.address, self.stream)
@@ -55,18 +55,19 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Numba's interface, version 3."""
+        """Numba's CUDA array interface, version 3."""
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
             "data": (self.address, False),
             "strides": None,
             "version": 3,
+            # 0 is not allowed by the interface; 1 is the legacy default stream.
             "stream": self._driver.stream_handle(self.stream) or 1,
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """DLPack's type and number of the device."""
+        """DLPack's device type and device number."""
         return self._driver.dlpack_device
 
     def __dlpack__(
@@ -77,10 +78,10 @@ class DeviceArray:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
-        """Return a capsule, once the work that writes the array is done.
+        """Return a DLPack capsule, after waiting for the work that writes the tensor.
 
         Raises:
-            BufferError: if a copy or another device is asked for.
+            BufferError: if a copy or another device is requested.
         """
         del stream, max_version
         if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
@@ -91,9 +92,9 @@ class DeviceArray:
 
 
 def find_on_device(driver: Driver, value: Any, spec: TensorSpec, stream: object) -> Borrowed | None:
-    """Return a tensor on the device as it is; None for what is on the host.
+    """Return a tensor in device memory; None for a value in host memory.
 
-    Later work of ``stream`` waits for what writes the tensor.
+    Later work of ``stream`` waits for the work that writes the tensor.
 
     Raises:
         InputError: if it is on another device, or is not dense and of the specified type.
@@ -147,6 +148,7 @@ def _check(found: Borrowed, spec: TensorSpec) -> None:
         ("dtype", spec.dtype, found.dtype, "convert it"),
         ("shape", spec.shape, found.shape, "the model was compiled for this shape alone"),
         ("dense", True, found.is_dense, "copy it into row-major order"),
+        # Vectorized accesses of 16 bytes need this alignment.
         ("address in bytes modulo 16", 0, found.address % 16, "copy it"),
     ]
     for what, expected, actual, advice in rules:

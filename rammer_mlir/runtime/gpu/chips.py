@@ -1,4 +1,4 @@
-"""Which devices run code that was compiled for a chip."""
+"""Compatibility of compiled code with chips."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from rammer_mlir.programs.gpu_image import GpuImage
 
 
 def check_chip(image: GpuImage, chip: str, device: str) -> None:
-    """Refuse a program that was compiled for another chip than the device has.
+    """Refuse a program that the device's chip cannot run.
 
-    A cubin runs on its compute capability and later minor versions of the same major one; PTX on
-    all later ones (CUDA programming guide, application compatibility); an hsaco on its chip alone.
+    A cubin runs on its compute capability and later minor versions of the same major version; PTX
+    on all later capabilities (CUDA programming guide, application compatibility); an hsaco only on
+    its chip.
 
     Raises:
-        TargetError: naming both.
+        TargetError: with both chips.
     """
     if not _runs(image, chip):
         raise TargetError(

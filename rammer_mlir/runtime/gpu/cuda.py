@@ -1,4 +1,4 @@
-"""NVIDIA GPUs, through the bindings of CUDA's driver interface (``cuda-bindings``)."""
+"""NVIDIA GPUs through the bindings of CUDA's driver API (``cuda-bindings``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rammer_mlir.runtime.gpu.driver import Peaks
 from rammer_mlir.runtime.gpu.vendor_driver import Device, Functions, Vendor, VendorDriver
 
 _LANES, _MOST_LANES = {"sm_70": 64, "sm_72": 64, "sm_75": 64, "sm_80": 64}, 128
-"""f32 lanes of a multiprocessor (CUDA programming guide, arithmetic instructions)."""
+"""f32 lanes per multiprocessor (CUDA programming guide, arithmetic instructions)."""
 
 _OLD_DRIVER = "install ptxas when compiling, or a newer driver"
 
@@ -63,9 +63,9 @@ _NVIDIA = Vendor(
 
 
 class CudaDriver(VendorDriver):
-    """One NVIDIA GPU, in its primary context, which other packages share.
+    """An NVIDIA GPU in its primary context, which other packages share.
 
-    Uploads return when pageable memory is staged, so the array may change then.
+    Uploads return once pageable memory is staged, so the array may change afterwards.
     """
 
     vendor = _NVIDIA
@@ -88,28 +88,28 @@ class CudaDriver(VendorDriver):
         )
 
     def attribute(self, name: str) -> int:
-        """Return an attribute of the device, by its name without the prefix."""
+        """Return an attribute of the device, named without its prefix."""
         attribute = getattr(self._api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(self._do("cuDeviceGetAttribute", attribute, self._handle))
 
     @property
     def version(self) -> str:
-        """The newest version of CUDA that the driver runs, ``13.0``."""
+        """The newest CUDA version that the driver supports, for example ``13.0``."""
         number = int(self._do("cuDriverGetVersion"))
         return f"{number // 1000}.{number % 1000 // 10}"
 
     def peaks(self) -> Peaks:
-        """Return what the clocks allow: two operations a cycle and lane, two transfers a cycle."""
+        """Return peaks by clocks: two operations per cycle and lane, two transfers per cycle."""
         lanes = _LANES.get(self.chip, _MOST_LANES) * self._device.multiprocessors
         memory = self.attribute("MEMORY_CLOCK_RATE") * self.attribute("GLOBAL_MEMORY_BUS_WIDTH")
         return Peaks(2e3 * lanes * self.attribute("CLOCK_RATE"), 2e3 * memory / 8)
 
     def activate(self) -> None:
-        """Let the calling thread use the device."""
+        """Make the device current for the calling thread."""
         self._do("cuCtxSetCurrent", self._context)
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
-        """Return a kernel; the driver compiles PTX, which has to end with a zero byte."""
+        """Return a kernel; PTX, which the driver compiles, must end with a zero byte."""
         return super().load(code + b"\0" if kind == "ptx" else code, kind, entry)
 
     def stream_of(self, handle: int) -> object:

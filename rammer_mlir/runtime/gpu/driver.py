@@ -1,4 +1,4 @@
-"""What running a program needs of a GPU's driver; CUDA, HIP and the emulator implement it."""
+"""Interface of GPU drivers; CUDA, HIP and the emulator implement it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from rammer_mlir.programs.residency import BlockNeeds
 Array = NDArray[np.generic]
 
 Use = Literal["read", "written", "kept"]
-"""Of a kernel's argument: it is only read; its content is undefined before the launch; or its
-content goes on from launch to launch."""
+"""Use of a kernel argument: only read; undefined before the launch; or kept between launches."""
 
 
 @dataclass(frozen=True)
 class Argument:
-    """A buffer as a launch takes it: device address, size, what errors call it, and its use."""
+    """A buffer argument of a launch: device address, bytes, name in messages, and use."""
 
     address: int
     num_bytes: int
@@ -31,10 +30,10 @@ class Argument:
 
 
 class KernelPointers:
-    """A kernel's arguments as drivers take them: an array of the arguments' own addresses."""
+    """A kernel's arguments in the form of driver APIs: an array of the arguments' addresses."""
 
     def __init__(self, arguments: Sequence[Argument]) -> None:
-        """Lay out one pointer for each argument; the launch has read them when it returns."""
+        """Store a pointer for each argument; the launch reads them before it returns."""
         self._values = np.array([argument.address for argument in arguments], np.uint64)
         steps = 8 * np.arange(len(arguments), dtype=np.uint64)
         self.places = np.uint64(self._values.ctypes.data) + steps
@@ -42,7 +41,7 @@ class KernelPointers:
 
 @dataclass(frozen=True)
 class Launch:
-    """A grid: blocks, threads of each, and whether all blocks have to be resident at once."""
+    """A grid: blocks, threads per block, and whether all blocks must be resident at once."""
 
     blocks: int
     threads: int
@@ -51,21 +50,22 @@ class Launch:
 
 @dataclass(frozen=True)
 class Peaks:
-    """What a device could do at most, by its clocks: scalar f32 operations and bytes a second."""
+    """Peak rates of a device by its clocks: scalar f32 operations and bytes per second."""
 
     operations: float
     bandwidth: float
 
 
 class Driver(Protocol):
-    """One device. Streams, events, graphs and kernels are handles that only the driver reads.
+    """A device. Streams, events, graphs and kernels are opaque handles of the driver.
 
-    Work on a stream is asynchronous. Every method raises ``TargetError`` when the driver refuses.
+    Work on a stream is asynchronous. Every method raises ``TargetError`` if the driver reports an
+    error.
     """
 
     @property
     def name(self) -> str:
-        """The device in words."""
+        """Description of the device for messages."""
         ...
 
     @property
@@ -75,27 +75,27 @@ class Driver(Protocol):
 
     @property
     def dlpack_device(self) -> tuple[int, int]:
-        """DLPack's type and number of the device."""
+        """DLPack's device type and device number."""
         ...
 
     def peaks(self) -> Peaks | None:
-        """Return what the device could do at most; None where that is unknown."""
+        """Return the peak rates of the device; None if unknown."""
         ...
 
     def activate(self) -> None:
-        """Let the calling thread use the device."""
+        """Make the device current for the calling thread."""
         ...
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
-        """Return a kernel."""
+        """Load code and return its kernel ``entry``."""
         ...
 
     def needs(self, kernel: object, threads: int) -> BlockNeeds:
-        """Return what a block of the kernel takes."""
+        """Return the resources of a block of the kernel."""
         ...
 
     def resident_blocks(self, kernel: object, threads: int) -> int:
-        """Return how many blocks can be resident on the whole device; 0 without such launches."""
+        """Return the number of resident blocks on the device; 0 without cooperative launches."""
         ...
 
     def allocate(self, num_bytes: int) -> int:
@@ -103,65 +103,65 @@ class Driver(Protocol):
         ...
 
     def free(self, address: int) -> None:
-        """Give memory back."""
+        """Free memory."""
         ...
 
     def clear(self, address: int, num_bytes: int, stream: object) -> None:
-        """Zero memory."""
+        """Zero ``num_bytes`` at an address."""
         ...
 
     def upload(self, address: int, array: Array, stream: object) -> None:
-        """Copy a dense array to the device; it may change as soon as this returns."""
+        """Copy a dense array to the device; the array may change as soon as this returns."""
         ...
 
     def download(self, array: Array, address: int, stream: object) -> None:
-        """Copy from the device into a dense array; it is there once the stream is done."""
+        """Copy from the device into a dense array, which is valid after synchronization."""
         ...
 
     def launch(
         self, kernel: object, grid: Launch, arguments: Sequence[Argument], stream: object
     ) -> None:
-        """Start a kernel."""
+        """Launch a kernel."""
         ...
 
     def create_stream(self) -> object:
-        """Return a new stream, which takes part in the order of the default one."""
+        """Return a new stream that synchronizes with the default stream."""
         ...
 
     def stream_of(self, handle: int) -> object:
-        """Return the stream with a handle of the driver's interface, as other packages give it."""
+        """Return the stream of a native handle, as other packages provide it."""
         ...
 
     def stream_handle(self, stream: object) -> int:
-        """Return a stream's handle in the driver's interface."""
+        """Return the native handle of a stream."""
         ...
 
     def order(self, before: object, after: object) -> None:
-        """Let later work of a stream wait for what another stream has been given so far."""
+        """Make later work of stream ``after`` wait for the work queued on ``before``."""
         ...
 
     def synchronize(self, stream: object) -> None:
-        """Wait until a stream is done."""
+        """Wait until all work of a stream is done."""
         ...
 
     def record_event(self, stream: object) -> object:
-        """Return an event that is reached when the stream has done what it was given so far."""
+        """Return an event that completes after the work queued on the stream."""
         ...
 
     def seconds_between(self, begin: object, end: object) -> float:
-        """Return the device's time between two events that are reached."""
+        """Return the device time between two completed events."""
         ...
 
     def begin_capture(self, stream: object) -> None:
-        """Record what a stream is given from now on instead of doing it."""
+        """Start capturing the work of a stream instead of executing it."""
         ...
 
     def end_capture(self, stream: object) -> object:
-        """Return what was recorded as a graph."""
+        """Return the captured work as a graph."""
         ...
 
     def replay(self, graph: object, stream: object) -> None:
-        """Start a graph."""
+        """Launch a graph."""
         ...
 
 

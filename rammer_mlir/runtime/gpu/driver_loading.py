@@ -1,4 +1,4 @@
-"""Opening the driver that a target needs."""
+"""Opening of the driver for a target."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rammer_mlir.runtime.gpu.driver import Driver
 
 
 def check_device(device: object) -> int:
-    """Return the number of a device.
+    """Return the index of a device as a plain integer.
 
     Raises:
-        OptionError: if it is no number of one.
+        OptionError: if it is not a whole number of at least 0.
     """
     if isinstance(device, bool) or not isinstance(device, Integral) or device < 0:
         raise OptionError(f"device: expected a number of a GPU, at least 0, found {device!r}")
@@ -23,8 +23,8 @@ def open_driver(target: str, device: int = 0) -> Driver:
     """Open a device of this machine.
 
     Args:
-        target: what the program is compiled for, ``nvvm:sm_90`` or ``rocdl:gfx90a``.
-        device: the device's number.
+        target: target of the program, for example ``nvvm:sm_90`` or ``rocdl:gfx90a``.
+        device: index of the device.
 
     Raises:
         TargetError: if the driver's bindings are not installed, or there is no driver or device.
@@ -50,4 +50,4 @@ def _open_hip(device: int) -> Driver:
 
 
 _DRIVERS = {"nvvm": _open_cuda, "rocdl": _open_hip}
-"""By the family of GPUs; the vendors' packages are imported when a device is opened."""
+"""Openers by GPU family; a vendor's package is imported when a device is opened."""

@@ -1,4 +1,4 @@
-"""A model compiled for a GPU, ready to run."""
+"""A compiled GPU model, ready to run."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ OpenDriver = Callable[[], Driver]
 
 @dataclass(frozen=True)
 class _Placed:
-    """An input on the device: its address, and what keeps it there."""
+    """An input in device memory: its address, and the object that owns the memory."""
 
     address: int
     owner: object
 
 
 class CapturedRun:
-    """A run recorded as a graph: it repeats on the same memory, with one call of the driver."""
+    """A run captured as a graph: it repeats on the same memory with a single driver call."""
 
     def __init__(
         self, program: DeviceProgram, lock: threading.Lock, graph: object, stream: object,
         inputs: Sequence[_Placed], outputs: Mapping[str, DeviceArray],
     ) -> None:  # fmt: skip
-        """Keep what the graph refers to, and the executable's lock."""
+        """Keep references to the graph's memory, and the executable's lock."""
         self._lock = lock
         self._program, self._graph, self._stream, self._inputs = program, graph, stream, inputs
         self.outputs = dict(outputs)
 
     def replay(self) -> dict[str, DeviceArray]:
-        """Start the run again, after all earlier ones, and return the outputs that it writes."""
+        """Start the run again, after all earlier runs; return the outputs that it writes."""
         with self._lock:
             self._program.driver.activate()
             self._program.continue_on(self._stream)
@@ -67,8 +67,8 @@ class CapturedRun:
 class GpuExecutable(CompiledModel):
     """A model compiled for a GPU.
 
-    The driver is opened, and weights are uploaded, with the first run. Methods may be called from
-    several Python threads; runs of one executable follow each other on the device.
+    The first run opens the driver and uploads the weights. Methods may be called from several
+    Python threads; runs of the same executable are serialized on the device.
     """
 
     def __init__(
@@ -83,8 +83,8 @@ class GpuExecutable(CompiledModel):
         Args:
             image: the program's data.
             code: the kernel, of ``image.code_kind``.
-            open_driver: gives the device; raises ``TargetError`` where there is none.
-            stats: what the compiler measured.
+            open_driver: opens the device; raises ``TargetError`` if there is none.
+            stats: compiler statistics.
         """
         super().__init__(image, stats)
         self._image, self._code, self._open_driver = image, code, open_driver
@@ -106,7 +106,7 @@ class GpuExecutable(CompiledModel):
 
     @property
     def target(self) -> str:
-        """What it is compiled for, ``nvvm:sm_90``."""
+        """Target that the model is compiled for, for example ``nvvm:sm_90``."""
         return self._image.target
 
     @property
@@ -114,7 +114,7 @@ class GpuExecutable(CompiledModel):
         """The program on the device.
 
         Raises:
-            TargetError: if there is no driver or device, the device is another chip, cannot hold
+            TargetError: if there is no driver or device, the device has another chip or cannot hold
                 the program or its blocks, or the executable is closed.
         """
         if self._closed:
@@ -130,16 +130,16 @@ class GpuExecutable(CompiledModel):
         """Run the model and wait for it.
 
         Args:
-            feeds: by input name: arrays of the host, which are copied to the device, or tensors on
-                the device (DLPack, ``__cuda_array_interface__``), which are not.
-            out: arrays of the host to write outputs to, by name; others are allocated.
+            feeds: by input name: host arrays, which are copied to the device, or device tensors
+                (DLPack, ``__cuda_array_interface__``), which are used in place.
+            out: host arrays that receive outputs, by name; other outputs are allocated.
 
         Returns:
-            Arrays of the host by output name, in the signature's order; after them what became of
-            inputs that the program changes in place.
+            Host arrays by output name, in the signature's order, followed by the new values of
+            inputs that the program updates in place.
 
         Raises:
-            InputError: if names, shapes or dtypes do not fit.
+            InputError: if names, shapes or dtypes do not match.
             TargetError: if the device cannot run the program, or the watchdog stopped it.
         """
         with self._lock:
@@ -167,7 +167,7 @@ class GpuExecutable(CompiledModel):
     def _changed(
         self, program: DeviceProgram, inputs: Sequence[_Placed], stream: object
     ) -> dict[str, Array]:
-        """Return what became of the inputs that the program changes in place."""
+        """Return the new values of the inputs that the program updates in place."""
         found: dict[str, Array] = {}
         for number, (spec, placed) in enumerate(zip(self.signature.inputs, inputs, strict=True)):
             if argument_name("input", number) in self._image.inouts:
@@ -176,11 +176,11 @@ class GpuExecutable(CompiledModel):
         return found
 
     def to_device(self, feeds: Mapping[str, Any]) -> dict[str, DeviceArray]:
-        """Copy inputs to the device, for runs that read them there.
+        """Copy inputs to the device, for runs that use them in place.
 
         Raises:
-            InputError: if names, shapes or dtypes do not fit.
-            TargetError: if the device has not enough memory.
+            InputError: if names, shapes or dtypes do not match.
+            TargetError: if the device memory is too small.
         """
         arrays = check_inputs(self.signature, feeds)
         with self._lock:
@@ -199,17 +199,18 @@ class GpuExecutable(CompiledModel):
         out: Mapping[str, DeviceArray] | None = None,
         stream: int | None = None,
     ) -> dict[str, DeviceArray]:
-        """Start a run, and return its outputs on the device without waiting for it.
+        """Start a run; return its outputs on the device without waiting.
 
         Args:
-            feeds: as for ``run``; tensors on the device, and arrays of the host in memory that is
-                locked for the device, have to stay as they are until the run is done.
-            out: arrays of an earlier call to write to, by name; others are allocated.
-            stream: handle of the driver's stream to run on, such as ``torch``'s
-                ``stream.cuda_stream``; the executable's own one if None.
+            feeds: as for ``run``; device tensors, and host arrays in page-locked memory, must not
+                change until the run is done.
+            out: arrays of an earlier call that receive outputs, by name; other outputs are
+                allocated.
+            stream: native handle of the stream to run on, such as ``torch``'s
+                ``stream.cuda_stream``; None for the executable's stream.
 
         Raises:
-            InputError: if names, shapes or dtypes do not fit.
+            InputError: if names, shapes or dtypes do not match.
             TargetError: if the device cannot run the program.
         """
         with self._lock:
@@ -224,18 +225,18 @@ class GpuExecutable(CompiledModel):
         """Wait for all runs.
 
         Raises:
-            TargetError: if the watchdog stopped one.
+            TargetError: if the watchdog stopped a run.
         """
         with self._lock:
             program = self.program
             program.check(program.last_stream)
 
     def capture(self, feeds: Mapping[str, Any]) -> CapturedRun:
-        """Record a run as a graph.
+        """Capture a run as a graph.
 
         Args:
-            feeds: as for ``run``; a graph reads tensors of the device anew each time, and arrays
-                of the host as they are now.
+            feeds: as for ``run``; a graph reads device tensors at each replay, and host arrays only
+                at the capture.
         """
         with self._lock:
             program = self.program
@@ -243,11 +244,13 @@ class GpuExecutable(CompiledModel):
             inputs = self._place(program, feeds, stream, fresh=True)
             outputs = self._device_outputs(program, {}, stream)
             program.continue_on(stream)
+            # Wait for earlier work now, so that the capture does not record it.
             program.driver.synchronize(stream)
             program.driver.begin_capture(stream)
             try:
                 program.launch([i.address for i in inputs], [o.address for o in outputs], stream)
             finally:
+                # End the capture even after an error, or the stream stays unusable.
                 graph = program.driver.end_capture(stream)
         named = zip(self.signature.outputs, outputs, strict=True)
         return CapturedRun(
@@ -262,7 +265,7 @@ class GpuExecutable(CompiledModel):
         *,
         fresh: bool = False,
     ) -> list[_Placed]:
-        """Return the inputs on the device, copying those of the host."""
+        """Return the inputs in device memory, copying host arrays."""
         specs = self.signature.inputs
         check_names(specs, feeds, "input")
         found = {
@@ -290,6 +293,7 @@ class GpuExecutable(CompiledModel):
         self, program: DeviceProgram, number: int, spec: TensorSpec, stream: object, *, fresh: bool
     ) -> DeviceArray:
         if fresh:
+            # A graph keeps the addresses of its inputs, so later runs must not reuse them.
             return DeviceArray(program.driver, spec, stream)
         if number not in self._inputs:
             self._inputs[number] = DeviceArray(program.driver, spec, program.stream)
@@ -316,20 +320,20 @@ class GpuExecutable(CompiledModel):
         return outputs
 
     def artifact(self) -> Artifact:
-        """Return the program, its kernel, and what the compiler measured."""
+        """Return the program, its kernel, and its statistics."""
         return Artifact(self._image, self._code, self.stats)
 
     def use_constants(self, constants: Constants) -> None:
-        """Read weights from other memory with the same content; only before the first run."""
+        """Replace the weights by equal ones in other memory; only before the first run."""
         assert self._program is None, "the weights are on the device"
         self._image = self._description = replace(self._image, constants=constants)
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
-        """Refuse, as ``record`` does."""
+        """Refuse the call, as ``record`` does."""
         self.record(feeds, os.fspath(path))
 
     def record(self, feeds: Mapping[str, Any], title: str = "measured") -> NoReturn:
-        """Refuse: vEUs of a GPU record no times, and emulated times say nothing about one.
+        """Refuse the call: vEUs of a GPU record no times, and emulated times would be meaningless.
 
         Raises:
             OptionError: always.
@@ -340,7 +344,7 @@ class GpuExecutable(CompiledModel):
         )
 
     def close(self) -> None:
-        """Give the device's memory back; the executable cannot run any more."""
+        """Free the device memory; the executable cannot run afterwards."""
         with self._lock:
             self._closed = True
             if self._program is not None:

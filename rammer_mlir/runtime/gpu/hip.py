@@ -12,7 +12,7 @@ from rammer_mlir.runtime.gpu.driver import Array, Peaks
 from rammer_mlir.runtime.gpu.vendor_driver import Device, Functions, Vendor, VendorDriver
 
 _LANES = 64
-"""f32 lanes of a compute unit (AMD's CDNA instruction set documents)."""
+"""f32 lanes per compute unit (AMD's CDNA instruction set documents)."""
 
 _OTHER_CHIP = "compile the model for this chip"
 
@@ -64,7 +64,7 @@ _AMD = Vendor(
 
 
 class HipDriver(VendorDriver):
-    """One AMD GPU."""
+    """An AMD GPU."""
 
     vendor = _AMD
 
@@ -77,7 +77,7 @@ class HipDriver(VendorDriver):
         properties = self._do("hipGetDeviceProperties", self._number)
         units = int(properties.multiProcessorCount)
         clocks = properties.clockRate, properties.memoryClockRate * properties.memoryBusWidth
-        # Two operations a cycle and lane, two transfers a cycle; rates are in kHz.
+        # Two operations per cycle and lane, two transfers per cycle; rates are in kHz.
         self._peaks = Peaks(2e3 * _LANES * units * clocks[0], 2e3 * clocks[1] / 8)
         return Device(
             name=str(properties.name),
@@ -87,15 +87,15 @@ class HipDriver(VendorDriver):
         )
 
     def peaks(self) -> Peaks:
-        """Return what the clocks allow."""
+        """Return peaks by clock rates."""
         return self._peaks
 
     def activate(self) -> None:
-        """Let the calling thread use the device."""
+        """Make the device current for the calling thread."""
         self._do("hipSetDevice", self._number)
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
-        """Return a kernel of a code object."""
+        """Return the kernel of a code object."""
         if kind != "hsaco":
             raise TargetError(
                 f"{self.name}: expected a code object (hsaco), found {kind}; compile the model "
@@ -104,12 +104,12 @@ class HipDriver(VendorDriver):
         return super().load(code, kind, entry)
 
     def upload(self, address: int, array: Array, stream: object) -> None:
-        """Copy a dense array to the device; pageable memory may be read later, so this waits."""
+        """Copy a dense array to the device and wait, since HIP may read pageable memory later."""
         super().upload(address, array, stream)
         self.synchronize(stream)
 
     def stream_of(self, handle: int) -> object:
-        """Return the stream with a handle."""
+        """Return the stream of a native handle."""
         return self._api.ihipStream_t.fromObj(handle)
 
     def _capture_mode(self) -> object:

@@ -1,4 +1,4 @@
-"""Device memory that is given back when nothing refers to it any more."""
+"""Device memory that is freed when nothing refers to it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from rammer_mlir.runtime.gpu.driver import Driver
 
 
 class DeviceMemory:
-    """Memory of a device, aligned for every access; ``address`` is the device's."""
+    """A device allocation, aligned for every access; ``address`` is its device address."""
 
     def __init__(self, driver: Driver, num_bytes: int) -> None:
         """Allocate at least one byte.
 
         Raises:
-            TargetError: if the device has not as much.
+            TargetError: if the device memory is too small.
         """
         self.num_bytes = num_bytes
         self.address = driver.allocate(max(num_bytes, 1))
         self._release = weakref.finalize(self, _free, driver, self.address)
-        self._release.atexit = False  # the driver gives everything back when the process ends
+        self._release.atexit = False  # the driver frees all memory at exit
 
     def free(self) -> None:
-        """Give the memory back now."""
+        """Free the memory now."""
         self._release()
 
 

@@ -33,19 +33,20 @@ _USES: dict[str, Use] = {
 
 
 class DeviceProgram:
-    """A program whose buffers but inputs and outputs are on a device."""
+    """A program with all buffers except inputs and outputs in device memory."""
 
     def __init__(self, driver: Driver, image: GpuImage, code: bytes) -> None:
         """Load the code, and upload weights and schedule.
 
         Raises:
-            TargetError: if the device is another chip, cannot hold all blocks at once, or has not
-                enough memory.
+            TargetError: if the device has another chip, cannot hold all blocks at once, or has too
+                little memory.
         """
         self.driver, self.image = driver, image
         driver.activate()
         check_chip(image, driver.chip, driver.name)
         self._kernel = driver.load(code, image.code_kind, image.entry)
+        # Blocks of a persistent kernel wait for each other, so all must be resident.
         if image.is_persistent:
             most = driver.resident_blocks(self._kernel, image.block_threads)
             needs = driver.needs(self._kernel, image.block_threads)
@@ -67,28 +68,29 @@ class DeviceProgram:
             self.driver.upload(self._memory[name].address + start, values, self.stream)
 
     def _clear_counters(self) -> None:
-        """Zero the step counters: once, and after a run that was stopped half-way."""
+        """Zero the step counters: at the start, and after a run that was stopped midway."""
         for name in (COUNTERS, WATCH):
             if name in self._memory:
                 self.driver.clear(self._memory[name].address, self._sizes[name], self.stream)
 
     @property
     def last_stream(self) -> object:
-        """The stream of the last run, which is done when all are."""
+        """The stream of the last run; all runs are done when this stream is."""
         return self._last_stream
 
     def launch(self, inputs: Sequence[int], outputs: Sequence[int], stream: object) -> None:
-        """Start a run on device addresses, after all earlier runs, and without waiting for it."""
+        """Start a run on device addresses after all earlier runs, without waiting for it."""
         self.continue_on(stream)
         grid = Launch(self.image.num_veus, self.image.block_threads, self.image.is_persistent)
         addresses = self._addresses(inputs, outputs)
         row = self.image.tables.shape[1] * 8
+        # Each launch of a program without barriers reads its own row of the tables.
         for number in range(len(self.image.tables)):
             arguments = self._arguments(addresses, number * row)
             self.driver.launch(self._kernel, grid, arguments, stream)
 
     def continue_on(self, stream: object) -> None:
-        """Let later work of a stream wait for the last run, and be the next one's."""
+        """Make later work of a stream wait for the last run; the next run uses this stream."""
         if stream != self._last_stream:
             self.driver.order(self._last_stream, stream)
             self._last_stream = stream
@@ -113,6 +115,7 @@ class DeviceProgram:
         ]
 
     def _use(self, name: str) -> Use:
+        # Several launches communicate through the arena, so its content must survive between them.
         if name == _ARENA and not self.image.is_persistent:
             return "kept"
         if name.startswith("output"):
@@ -120,7 +123,7 @@ class DeviceProgram:
         return _USES.get(name, "kept" if name in self.image.inouts else "read")
 
     def _names(self) -> dict[str, str]:
-        """Name the buffers in the model's words."""
+        """Name the buffers after the model's tensors."""
         signature = self.image.signature
         specs: dict[Base, tuple[TensorSpec, ...]] = {
             "input": signature.inputs,
@@ -133,9 +136,9 @@ class DeviceProgram:
         }
 
     def check(self, stream: object) -> None:
-        """Wait for a stream, and raise ``TargetError`` if the watchdog stopped the program.
+        """Wait for a stream; raise ``TargetError`` if the watchdog stopped the program.
 
-        After that, the program can be run again.
+        The program can run again afterwards.
         """
         self.driver.synchronize(stream)
         if WATCH not in self._memory:
@@ -143,13 +146,14 @@ class DeviceProgram:
         watch = np.zeros(self._sizes[WATCH] // 8, np.int64)
         self.driver.download(watch, self._memory[WATCH].address, stream)
         self.driver.synchronize(stream)
+        # A stopped run leaves counters in the middle, which would deadlock the next run.
         if watch[WatchWord.CLAIMS]:
             self._clear_counters()
             self.driver.synchronize(self.stream)
         check_watch(self.image, watch)
 
     def close(self) -> None:
-        """Give the device's memory back."""
+        """Free the device memory."""
         self.driver.activate()
         self.driver.synchronize(self._last_stream)
         for memory in self._memory.values():

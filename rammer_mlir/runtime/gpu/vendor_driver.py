@@ -1,7 +1,7 @@
-"""A GPU through its vendor's Python bindings: everything that CUDA and HIP have in common.
+"""A GPU through its vendor's Python bindings: the common part of CUDA and HIP.
 
-HIP's interface follows CUDA's function by function. What differs is a table of names and texts for
-each vendor, and a few methods that the subclasses define.
+HIP's API mirrors CUDA's function by function. The differences are a table of names and texts for
+each vendor, and a few methods of the subclasses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rammer_mlir.runtime.gpu.driver import (
 
 @dataclass(frozen=True)
 class Functions:
-    """Names of the bindings' functions that all vendors call with the same arguments."""
+    """Names of the bindings' functions that take the same arguments for all vendors."""
 
     initialize: str
     count_devices: str
@@ -58,19 +58,19 @@ class Functions:
 
 @dataclass(frozen=True)
 class Vendor:
-    """A vendor's interface: the names in its bindings, and its words in messages.
+    """A vendor's API: the names in its bindings, and its terms in messages.
 
     Attributes:
         name: the vendor.
-        interface: the interface, as its own documentation calls it.
+        interface: the API's name in its documentation.
         reference: the documentation that explains a status.
         package: the Python package of the bindings.
         extra: this project's extra that installs the package.
         library: the shared library that the bindings load.
-        success: status of a call that succeeded, as enumeration and member.
-        out_of_memory: name of the status of an allocation that the device has no memory for.
-        advice: what to do about a status, by its name.
-        null: a null pointer, as the bindings take it.
+        success: status of a successful call, as (enumeration, member).
+        out_of_memory: name of the status of an allocation that exceeds the device memory.
+        advice: remedy for a status, by its name.
+        null: a null pointer in the bindings.
         device_id: DLPack's number of the device type.
         function_attributes: enumeration of a kernel's attributes, and its members' prefix.
         functions: names of the functions.
@@ -93,13 +93,13 @@ class Vendor:
 
 @dataclass(frozen=True)
 class Device:
-    """A device that a driver has opened.
+    """An opened device.
 
     Attributes:
-        name: the device in words, without its number.
+        name: description of the device, without its number.
         chip: LLVM's name of the processor.
-        multiprocessors: how many it has (compute units).
-        is_cooperative: whether it launches kernels whose blocks are all resident at once.
+        multiprocessors: number of multiprocessors (compute units).
+        is_cooperative: whether it supports cooperative launches, with all blocks resident at once.
     """
 
     name: str
@@ -109,12 +109,12 @@ class Device:
 
 
 class VendorDriver(ABC):
-    """One GPU of a vendor; subclasses say which names its bindings have, and where they differ."""
+    """A GPU of a vendor; subclasses define the names in the bindings, and the differences."""
 
     vendor: ClassVar[Vendor]
 
     def __init__(self, device: int = 0) -> None:
-        """Open a device by its number.
+        """Open a device by its index.
 
         Raises:
             TargetError: if the bindings are not installed, or there is no driver or device.
@@ -146,26 +146,26 @@ class VendorDriver(ABC):
 
     @abstractmethod
     def peaks(self) -> Peaks:
-        """Return what the clocks allow: two operations a cycle and lane, two transfers a cycle."""
+        """Return peaks by clocks: two operations per cycle and lane, two transfers per cycle."""
 
     @abstractmethod
     def activate(self) -> None:
-        """Let the calling thread use the device."""
+        """Make the device current for the calling thread."""
 
     @abstractmethod
     def stream_of(self, handle: int) -> object:
-        """Return the stream with a handle."""
+        """Return the stream of a native handle."""
 
     @abstractmethod
     def _capture_mode(self) -> object:
-        """Return the mode in which only the calling thread's unsafe calls end a capture."""
+        """Return the mode in which only unsafe calls of the same thread invalidate a capture."""
 
     def _stream_flags(self) -> tuple[int, ...]:
-        """Return the arguments of a new stream."""
+        """Return the arguments for creating a stream."""
         return ()
 
     def _event_flags(self, *, timed: bool) -> tuple[int, ...]:
-        """Return the arguments of a new event."""
+        """Return the arguments for creating an event."""
         del timed
         return ()
 
@@ -190,10 +190,10 @@ class VendorDriver(ABC):
         )
 
     def _do(self, function: str, *arguments: object) -> Any:
-        """Call a function of the bindings; return its result, or several as a tuple.
+        """Call a function of the bindings; return its result, or several results as a tuple.
 
         Raises:
-            TargetError: if it fails.
+            TargetError: if the call fails.
         """
         status, *results = getattr(self._api, function)(*arguments)
         enumeration, member = self.vendor.success
@@ -206,7 +206,7 @@ class VendorDriver(ABC):
 
     @property
     def name(self) -> str:
-        """The device in words."""
+        """Description of the device for messages."""
         return f"{self._device.name} (device {self._number})"
 
     @property
@@ -216,11 +216,11 @@ class VendorDriver(ABC):
 
     @property
     def dlpack_device(self) -> tuple[int, int]:
-        """DLPack's type and number of the device."""
+        """DLPack's device type and device number."""
         return (self.vendor.device_id, self._number)
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
-        """Return a kernel."""
+        """Load code and return its kernel ``entry``."""
         del kind
         module = self._do(self._names.load_module, code)
         return self._do(self._names.get_function, module, entry.encode())
@@ -231,13 +231,13 @@ class VendorDriver(ABC):
         return int(self._do(self._names.function_attribute, attribute, kernel))
 
     def needs(self, kernel: object, threads: int) -> BlockNeeds:
-        """Return what a block of the kernel takes."""
+        """Return the resources of a block of the kernel."""
         registers = self._function_attribute(kernel, "NUM_REGS")
         shared = self._function_attribute(kernel, "SHARED_SIZE_BYTES")
         return BlockNeeds(threads, registers, shared)
 
     def resident_blocks(self, kernel: object, threads: int) -> int:
-        """Return how many blocks can be resident on the whole device."""
+        """Return the number of resident blocks on the device; 0 without cooperative launches."""
         if not self._device.is_cooperative:
             return 0
         each = self._do(self._names.occupancy, kernel, threads, 0)
@@ -254,11 +254,11 @@ class VendorDriver(ABC):
             raise out_of_memory(self.name, num_bytes, int(free)) from error
 
     def free(self, address: int) -> None:
-        """Give memory back."""
+        """Free memory."""
         self._do(self._names.free, address)
 
     def clear(self, address: int, num_bytes: int, stream: object) -> None:
-        """Zero memory."""
+        """Zero ``num_bytes`` at an address."""
         self._do(self._names.clear, address, 0, num_bytes, stream)
 
     def upload(self, address: int, array: Array, stream: object) -> None:
@@ -273,7 +273,7 @@ class VendorDriver(ABC):
     def launch(
         self, kernel: object, grid: Launch, arguments: Sequence[Argument], stream: object
     ) -> None:
-        """Start a kernel."""
+        """Launch a kernel."""
         pointers = KernelPointers(arguments)
         shape = (grid.blocks, 1, 1, grid.threads, 1, 1, 0, stream, pointers.places.ctypes.data)
         if grid.is_cooperative:
@@ -282,46 +282,46 @@ class VendorDriver(ABC):
             self._do(self._names.launch, kernel, *shape, self.vendor.null)
 
     def create_stream(self) -> object:
-        """Return a new stream, which takes part in the order of the default one."""
+        """Return a new stream that synchronizes with the default stream."""
         return self._do(self._names.create_stream, *self._stream_flags())
 
     def stream_handle(self, stream: object) -> int:
-        """Return a stream's handle."""
+        """Return the native handle of a stream."""
         return int(stream)  # type: ignore[call-overload]
 
     def order(self, before: object, after: object) -> None:
-        """Let later work of a stream wait for what another stream has been given so far."""
+        """Make later work of stream ``after`` wait for the work queued on ``before``."""
         event = self._do(self._names.create_event, *self._event_flags(timed=False))
         self._do(self._names.record_event, event, before)
         self._do(self._names.await_event, after, event, 0)
-        self._do(self._names.destroy_event, event)  # the driver keeps it until the wait is done
+        self._do(self._names.destroy_event, event)  # the driver defers this until the wait is done
 
     def synchronize(self, stream: object) -> None:
-        """Wait until a stream is done."""
+        """Wait until all work of a stream is done."""
         self._do(self._names.synchronize, stream)
 
     def record_event(self, stream: object) -> object:
-        """Return an event that is reached when the stream has done what it was given so far."""
+        """Return an event that completes after the work queued on the stream."""
         event = self._do(self._names.create_event, *self._event_flags(timed=True))
         self._do(self._names.record_event, event, stream)
         return event
 
     def seconds_between(self, begin: object, end: object) -> float:
-        """Return the device's time between two events that are reached, and destroy both."""
+        """Return the device time in seconds between two completed events, and destroy both."""
         milliseconds = float(self._do(self._names.elapsed, begin, end))
         for event in (begin, end):
             self._do(self._names.destroy_event, event)
         return milliseconds * 1e-3
 
     def begin_capture(self, stream: object) -> None:
-        """Record what a stream is given from now on instead of doing it."""
+        """Start capturing the work of a stream instead of executing it."""
         self._do(self._names.begin_capture, stream, self._capture_mode())
 
     def end_capture(self, stream: object) -> object:
-        """Return what was recorded as an executable graph."""
+        """Return the captured work as an executable graph."""
         graph = self._do(self._names.end_capture, stream)
         return self._do(self._names.instantiate, graph, 0)
 
     def replay(self, graph: object, stream: object) -> None:
-        """Start a graph."""
+        """Launch a graph."""
         self._do(self._names.replay, graph, stream)

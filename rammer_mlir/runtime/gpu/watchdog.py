@@ -1,4 +1,4 @@
-"""What a watchdog's buffer says, in words."""
+"""Interpretation of the watchdog's buffer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rammer_mlir.programs.records import Program, RunRecord
 
 
 def check_watch(image: GpuImage, watch: NDArray[np.int64]) -> None:
-    """Raise ``TargetError`` if a waiting vEU has lost patience.
+    """Raise ``TargetError`` if the wait of a vEU has timed out.
 
     Args:
         image: the program.
@@ -39,7 +39,7 @@ def check_watch(image: GpuImage, watch: NDArray[np.int64]) -> None:
 
 
 def _step(program: Program, veu: int, step: int) -> str:
-    """Name the rOperator whose rTask is a vEU's step of this number, from 1."""
+    """Return the name of the rOperator of a vEU's step, counted from 1."""
     done = 0
     for record in program.launches[0].veus[veu]:
         if isinstance(record, RunRecord):
@@ -50,7 +50,7 @@ def _step(program: Program, veu: int, step: int) -> str:
 
 
 def _waiting(program: Program, veu: int, position: int) -> str:
-    """Name what a vEU wants to do after the barrier whose pairs begin at a position."""
+    """Describe the run that a vEU performs after the barrier at this position."""
     later = (
         placed.record
         for placed in place_records(program.launches[0])[veu]

@@ -1,1 +1,1 @@
-"""Own builders: a function for each ONNX operator that emits linalg for one node."""
+"""Builders: for each ONNX operator, a function that emits linalg for a node."""

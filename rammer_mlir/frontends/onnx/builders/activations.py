@@ -1,4 +1,4 @@
-"""Activation functions on scalars, with the parameters that ONNX gives them."""
+"""Activation functions on scalars, with ONNX's parameters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rammer_mlir.bindings import math
 from rammer_mlir.frontends.onnx.builders.scalar import Scalar, literal
 
 _SIXTH = 0.16666667163372
-"""The slope of HardSwish, as ONNX's own definition rounds it to 32 bits, also for doubles."""
+"""The slope of HardSwish, rounded to float32 as in ONNX's definition, also for float64."""
 
 
 def sigmoid(x: Scalar) -> Scalar:
@@ -18,7 +18,7 @@ def sigmoid(x: Scalar) -> Scalar:
 
 
 def softplus(x: Scalar) -> Scalar:
-    """Return ``log(1 + exp(x))``, without an exponential that overflows."""
+    """Return ``log(1 + exp(x))`` without overflow of the exponential."""
     return x.maximum(0) + (-x.apply(math.AbsFOp)).apply(math.ExpOp).apply(math.Log1pOp)
 
 
@@ -39,7 +39,7 @@ def _hard_sigmoid(x: Scalar, alpha: float, beta: float) -> Scalar:
 
 
 def _gelu(x: Scalar, approximate: str) -> Scalar:
-    """Return the Gaussian error linear unit, exact or by a hyperbolic tangent."""
+    """Return the Gaussian error linear unit, exact or with the tanh approximation."""
     if approximate == "tanh":
         inner = (x + x * x * x * 0.044715) * sqrt(2 / pi)
         return x * 0.5 * (inner.apply(math.TanhOp) + 1)
@@ -82,5 +82,5 @@ ACTIVATIONS: dict[str, tuple[Callable[..., Scalar], dict[str, float | str]]] = {
 }
 """By operator: the function, and its parameters with their defaults (ONNX operator schemas).
 
-Schemas hold defaults as float32: those that it does not have exactly are written as it has them.
+Schemas store defaults as float32; defaults that float32 rounds are written in rounded form.
 """

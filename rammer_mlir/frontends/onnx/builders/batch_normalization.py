@@ -1,4 +1,4 @@
-"""BatchNormalization, by statistics that are given or of the batch itself."""
+"""BatchNormalization with given statistics, or with those of the batch in training mode."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _normalized(
 def _trained(
     node: Node, x: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, variance: Tensor
 ) -> list[Tensor | None]:
-    """Normalize by the batch's own statistics, which move the running ones."""
+    """Normalize by the batch's statistics, and update the running statistics."""
     found_mean, found_variance = _statistics(x)
     momentum = node.attribute("momentum", 0.9)
 
@@ -61,7 +61,7 @@ def _trained(
 
 
 def _statistics(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return each channel's mean and variance, in two passes."""
+    """Return mean and variance per channel, computed in two passes."""
     wide, axes = computing_type(x.dtype), [axis for axis in range(x.rank) if axis != 1]
     count = prod(x.shape[axis] for axis in axes)
     mean = sum_along(x, axes, wide).map(lambda total: total / count)
@@ -76,4 +76,4 @@ def _statistics(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 BUILDERS: dict[str, Builder] = {"BatchNormalization": _batch_normalization}
-"""BatchNormalization by name."""
+"""Builders by operator."""

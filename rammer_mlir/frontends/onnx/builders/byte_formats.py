@@ -1,6 +1,6 @@
-"""Element types of fewer than 8 bits, and floats of 8: how their elements lie in bytes.
+"""Encoding of element types of fewer than 8 bits, and of 8-bit floats, in bytes.
 
-An element takes a byte, as in the arrays of ml_dtypes; nothing is computed in these types.
+Each element takes a byte, as in arrays of ml_dtypes; no arithmetic is done in these types.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ DType = np.dtype[np.generic]
 
 @dataclass(frozen=True)
 class FloatFormat:
-    """A float of a sign, an exponent and a mantissa.
+    """A float format of a sign, an exponent and a mantissa.
 
     Attributes:
         exponent: bits of the exponent.
         mantissa: bits of the mantissa.
-        bias: what is subtracted from the exponent.
+        bias: exponent bias.
         largest: code of the largest finite number.
-        infinity: code of infinity; None where there is none.
-        nan: code of NaN, and of what no number holds; None where there is none.
+        infinity: code of infinity; None if the format has none.
+        nan: code of NaN, also used for unrepresentable values; None if the format has none.
         is_unsigned_zero: whether the code of -0 is that of NaN.
     """
 
@@ -38,12 +38,12 @@ class FloatFormat:
 
     @property
     def bits(self) -> int:
-        """Bits beside the sign."""
+        """Number of bits without the sign."""
         return self.exponent + self.mantissa
 
 
 EXPONENTS: DType = np.dtype(ml_dtypes.float8_e8m0fnu)
-"""Powers of two: an exponent of 8 bits and nothing else."""
+"""Powers of two: only an 8-bit exponent."""
 
 BYTE_FLOATS: Mapping[DType, FloatFormat] = {
     np.dtype(ml_dtypes.float8_e4m3fn): FloatFormat(4, 3, 7, 0x7E, nan=0x7F),
@@ -61,7 +61,7 @@ BYTE_INTEGERS: Mapping[DType, int] = {
     np.dtype(ml_dtypes.int2): 2,
     np.dtype(ml_dtypes.uint2): 2,
 }
-"""Integers by their bits."""
+"""Integer types with their number of bits."""
 
 
 def in_bytes(dtype: DType) -> bool:
@@ -70,15 +70,15 @@ def in_bytes(dtype: DType) -> bool:
 
 
 def integer_bits(dtype: DType) -> int:
-    """Return the bits of an integer type."""
+    """Return the number of bits of an integer type."""
     return BYTE_INTEGERS.get(dtype, 8 * dtype.itemsize)
 
 
 def is_signed_integer(dtype: DType) -> bool:
-    """Whether a type is one of signed integers."""
+    """Whether a type is a signed integer."""
     return dtype.kind == "i" or (dtype in BYTE_INTEGERS and dtype.name.startswith("int"))
 
 
 def is_integer(dtype: DType) -> bool:
-    """Whether a type is one of integers."""
+    """Whether a type is an integer."""
     return dtype.kind in "iu" or dtype in BYTE_INTEGERS

@@ -24,7 +24,7 @@ from rammer_mlir.frontends.onnx.builders.scalar import (
 )
 
 _NAN, _INFINITY = 0x7FC00000, 0x7F800000
-"""Bits of an f32."""
+"""Bit patterns of f32."""
 
 
 def convert(x: Scalar, dtype: DType, saturate: bool = True, rounding: str = "up") -> Scalar:
@@ -32,9 +32,9 @@ def convert(x: Scalar, dtype: DType, saturate: bool = True, rounding: str = "up"
 
     Args:
         x: a number.
-        dtype: the type of the result.
-        saturate: whether floats of 8 bits take what is too large as their largest number.
-        rounding: of powers of two: up, down or nearest.
+        dtype: the result's dtype.
+        saturate: whether 8-bit floats saturate at their largest number instead of overflowing.
+        rounding: rounding of powers of two: up, down or nearest.
     """
     if x.dtype == dtype:
         return x
@@ -51,7 +51,7 @@ def convert(x: Scalar, dtype: DType, saturate: bool = True, rounding: str = "up"
 
 
 def _decoded(x: Scalar) -> Scalar:
-    """Return an integer of 8 bits, or an f32, of the same value."""
+    """Return an 8-bit integer or an f32 of the same value."""
     code = Scalar(x.value, UINT8)
     if x.dtype in BYTE_INTEGERS:
         free = 8 - BYTE_INTEGERS[x.dtype]
@@ -68,7 +68,7 @@ def _power_of_two(code: Scalar) -> Scalar:
 
 
 def _float(code: Scalar, form: FloatFormat) -> Scalar:
-    """Return the f32 that a code stands for; subnormals are multiples of the smallest one."""
+    """Return the f32 value of a code; subnormals are multiples of the smallest number."""
     size = code & ((1 << form.bits) - 1)
     normal = size.shift_left(23 - form.mantissa) + ((127 - form.bias) << 23)
     subnormal = (size.cast(F32) * 2.0 ** (1 - form.bias - form.mantissa)).bitcast(UINT32)
@@ -86,14 +86,14 @@ def _float(code: Scalar, form: FloatFormat) -> Scalar:
 
 
 def _narrow_integer(x: Scalar, dtype: DType) -> Scalar:
-    """Keep the lowest bits: what is out of range wraps around."""
+    """Keep the lowest bits; integers out of range wrap around."""
     wide = x.cast(INT32) if is_float(x.dtype) else x
     byte = wide.cast(UINT8) & ((1 << BYTE_INTEGERS[dtype]) - 1)
     return Scalar(byte.value, dtype)
 
 
 def _encoded(x: Scalar, form: FloatFormat, saturate: bool) -> Scalar:
-    """Return the code of an f32, rounded to even."""
+    """Return the code of an f32, rounded to nearest even."""
     bits = x.bitcast(UINT32)
     size = bits & 0x7FFFFFFF
     code = size.compare("lt", (128 - form.bias) << 23).select(
@@ -102,7 +102,7 @@ def _encoded(x: Scalar, form: FloatFormat, saturate: bool) -> Scalar:
     over = form.infinity if form.infinity is not None else form.nan
     limit = form.largest if saturate or over is None else over
     code = code.compare("gt", form.largest).select(literal(limit, UINT32), code)
-    # Where there is no NaN, ml_dtypes makes it -0.
+    # In formats without NaN, ml_dtypes converts NaN to -0.
     nan = 1 << form.bits if form.nan is None else form.nan
     code = size.compare("gt", _INFINITY).select(literal(nan, UINT32), code)
     sign = bits.shift_right(31).shift_left(form.bits)
@@ -119,19 +119,19 @@ def _normal(size: Scalar, form: FloatFormat) -> Scalar:
 
 
 def _subnormal(size: Scalar, form: FloatFormat) -> Scalar:
-    """Count multiples of the smallest number; larger numbers would overflow the count."""
+    """Count multiples of the smallest number; clamp first, as large numbers overflow the count."""
     small = size.minimum((128 - form.bias) << 23).bitcast(F32)
     count = (small * 2.0 ** (form.bias - 1 + form.mantissa)).apply(math.RoundEvenOp)
     return count.cast(INT32).bitcast(UINT32)
 
 
 def _exponent(x: Scalar, saturate: bool, rounding: str) -> Scalar:
-    """Return the power of two near an f32, whose sign is dropped."""
+    """Return the power of two near an f32, ignoring its sign."""
     bits = x.bitcast(UINT32)
     exponent, fraction = bits.shift_right(23) & 0xFF, bits & 0x7FFFFF
     more = fraction.compare("gt", 0)
     if rounding == "nearest":
-        # A tie is rounded up, but for the subnormal one.
+        # Ties are rounded up, except for the subnormal one.
         tie = literal(0x400000, UINT32)
         least = exponent.compare("gt", 0).select(tie, tie + 1)
         more = fraction.compare("ge", least)

@@ -1,4 +1,4 @@
-"""Convolutions, grouped and depthwise too, over any number of dimensions."""
+"""Convolutions, including grouped and depthwise, over any number of dimensions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def conv(node: Node) -> Tensor:
 
 
 def finish(node: Node, result: Tensor, dtype: DType) -> Tensor:
-    """Add the bias to what ``convolve`` returned and convert it."""
+    """Add the bias to the result of ``convolve`` and convert the result to ``dtype``."""
     if not node.has(2):
         return converted(result, dtype)
     dims = range(1, result.rank - (node.fact(0).rank - 2))
@@ -58,7 +58,7 @@ def convolve(
     space: Sequence[int],
     dtype: DType,
 ) -> Tensor:
-    """Convolve ``x [N, C, *]``, already padded, with ``w [F, C / G, *kernel]``.
+    """Convolve padded data ``x [N, C, *]`` with ``w [F, C / G, *kernel]``.
 
     Args:
         x: data.
@@ -70,8 +70,8 @@ def convolve(
         dtype: element type of the result and of the arithmetic.
 
     Returns:
-        The result ``[N, G, F / G, *space]``, without the dimension of groups, or of features, if
-        there is only one of it.
+        The result ``[N, G, F / G, *space]``, without the dimension of groups, or of features, if it
+        has size 1.
     """
     features, channels, kernel = w.shape[0] // groups, w.shape[1], w.shape[2:]
     names = ["n", "g", "f", *(f"o{i}" for i in range(len(space)))]
@@ -81,7 +81,7 @@ def convolve(
             (*names, *inner), (x.shape[0], groups, features, *space, channels, *kernel), strict=True
         )
     )
-    # Loops that run once would only hide what the convolution is: depthwise, or a matrix product.
+    # Omit loops of one iteration, which would hide depthwise convolutions and matrix products.
     dropped = {name for name in ("g", *inner) if extents[name] == 1}
     if groups > 1 and features == 1:
         dropped.add("f")

@@ -1,4 +1,4 @@
-"""Running sums and products along an axis."""
+"""Cumulative sums and products along an axis."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def _product(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _cumulative(node: Node, combine: Body, neutral: float) -> Tensor:
-    """Double the distance that each element has combined until it has combined all before it.
+    """Compute a parallel prefix by doubling distances.
 
-    With a logarithmic number of elementwise steps nothing is sequential (Hillis and Steele, "Data
-    parallel algorithms", 1986).
+    It takes a logarithmic number of elementwise steps instead of a sequential loop (Hillis and
+    Steele, "Data parallel algorithms", 1986).
     """
     x = node.tensor(0)
     axes = node.integers(1)
@@ -48,7 +48,7 @@ def _cumulative(node: Node, combine: Body, neutral: float) -> Tensor:
 
 
 def shifted(x: Tensor, axis: int, distance: int, backward: bool, value: float) -> Tensor:
-    """Move elements up an axis, or down if ``backward``; those that come in have one value."""
+    """Shift elements up along an axis, or down if ``backward``, and fill the gap with ``value``."""
     if distance >= x.shape[axis]:
         return full(x.shape, value, x.dtype)
     starts, sizes, border = [0] * x.rank, list(x.shape), [0] * x.rank

@@ -1,4 +1,4 @@
-"""From ONNX's nodes to what builders are given."""
+"""Conversion of ONNX nodes to the builders' input."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rammer_mlir.frontends.onnx.builders.node import Node, TensorFact
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, dtype_of, static_shape
 
 Facts = dict[str, TensorFact]
-"""What is known of a graph's values, by name."""
+"""Facts about a graph's tensors, by name."""
 
 
 def graph_facts(graph: onnx.GraphProto) -> Facts:
-    """Return shapes, element types and constant values; values of other kinds are left out."""
+    """Return shapes, element types and constant values of tensors; skip other kinds of values."""
     facts: Facts = {}
     for value in (*graph.value_info, *graph.output, *graph.input):
         shape = static_shape(value)
@@ -28,7 +28,7 @@ def graph_facts(graph: onnx.GraphProto) -> Facts:
 
 
 def describe(node: onnx.NodeProto, version: int, facts: Facts) -> Node | None:
-    """Return a node's facts; None if it is not ONNX's own, or a tensor is of another kind."""
+    """Return a node's facts; None for operators of other domains, or values without tensors."""
     names = [*filter(None, node.input), *node.output[:1]]
     if node.domain not in ONNX_DOMAINS or any(name not in facts for name in names):
         return None

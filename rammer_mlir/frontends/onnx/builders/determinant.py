@@ -10,7 +10,7 @@ from rammer_mlir.frontends.onnx.builders.structured import fetch, structured
 from rammer_mlir.frontends.onnx.builders.values import Tensor, empty
 
 _LARGEST = 8
-"""Rows up to which the elimination is unrolled: it has a third of their cube of steps."""
+"""Most rows of an unrolled elimination, whose steps are about a third of the rows' cube."""
 
 
 def determinant(node: Node) -> Tensor:
@@ -41,7 +41,7 @@ def determinant(node: Node) -> Tensor:
 
 
 def _eliminate(rows: list[list[Scalar]]) -> Scalar:
-    """Return the determinant; each pivot is the largest element of its column."""
+    """Return the determinant by elimination with partial pivoting."""
     size = len(rows)
     result: Scalar | None = None
     for column in range(size):
@@ -59,7 +59,7 @@ def _eliminate(rows: list[list[Scalar]]) -> Scalar:
 
 
 def _swap_larger(rows: list[list[Scalar]], upper: int, lower: int) -> None:
-    """Exchange two rows if the lower one has the larger element; negate one to keep the sign."""
+    """Swap two rows if the lower one has the larger pivot; negate a row to keep the sign."""
     first, second = rows[upper], rows[lower]
     left, right = first[upper], second[upper]
     larger = (right * right).compare("gt", left * left)

@@ -1,4 +1,4 @@
-"""Einsum: products of elements with equal labels, added up over the labels that vanish."""
+"""Einsum: products of elements with equal labels, summed over labels that the result lacks."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from rammer_mlir.frontends.onnx.builders.values import (
 
 @dataclass(frozen=True)
 class _Term:
-    """An operand and the label of each of its dimensions."""
+    """An operand with a label for each dimension."""
 
     tensor: Tensor
     labels: tuple[str, ...]
 
 
 def einsum(node: Node) -> Tensor:
-    """Build Einsum; operands are taken in pairs from the left."""
+    """Build Einsum by contracting operands pairwise from the left."""
     left, arrow, right = node.attribute("equation").replace(" ", "").partition("->")
     operands = node.tensors()
     names = left.split(",")
@@ -46,7 +46,7 @@ def einsum(node: Node) -> Tensor:
     extents: dict[str, int] = {}
     for term in terms:
         for label, size in zip(term.labels, term.tensor.shape, strict=True):
-            # A dimension of one element is broadcast, also to none.
+            # A dimension of size 1 is broadcast, even to size 0.
             extents[label] = size if extents.get(label, 1) == 1 else extents[label]
     kind = accumulator(operands[0].dtype)
     first = terms[0]
@@ -61,7 +61,7 @@ def einsum(node: Node) -> Tensor:
 
 
 def _labels(text: str, rank: int) -> tuple[str, ...]:
-    """Split a term into labels; those of the ellipsis are digits, counted from the last."""
+    """Split a term into labels; dimensions of the ellipsis get digits, counted from the last."""
     if "..." not in text:
         return tuple(text)
     before, _, after = text.partition("...")
@@ -70,7 +70,7 @@ def _labels(text: str, rank: int) -> tuple[str, ...]:
 
 
 def _implied(terms: Sequence[_Term]) -> tuple[str, ...]:
-    """Return the result's labels of an equation without an arrow: those that occur once."""
+    """Return the result's labels of an equation without an arrow: labels that occur once."""
     every = [label for term in terms for label in term.labels]
     dots = sorted({label for label in every if label.isdigit()}, key=int, reverse=True)
     letters = {label for label in every if not label.isdigit() and every.count(label) == 1}

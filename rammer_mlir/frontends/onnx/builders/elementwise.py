@@ -1,4 +1,4 @@
-"""Operators that compute each element of their result from one element of each input."""
+"""Elementwise operators, with broadcast inputs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Pair = Callable[[Scalar, Scalar], Scalar]
 
 
 def elementwise(node: Node, function: Body) -> Tensor:
-    """Apply a function to all inputs, broadcast; constants of one element become literals."""
+    """Apply a function to all inputs, broadcast; single-element constants become literals."""
     result = node.out()
     literals = {
         number: fact.value.reshape(-1)[0].item()
@@ -54,7 +54,7 @@ def elementwise(node: Node, function: Body) -> Tensor:
 
 
 def _operation(make: Callable[[ir.Value], ir.OpView], node: Node) -> Tensor:
-    """Build what one operation of the `math` dialect computes, in single precision or wider."""
+    """Build a unary operation of the `math` dialect, computed in f32 or f64."""
 
     def body(x: Scalar) -> Scalar:
         kind = F64 if x.dtype == F64 else F32
@@ -66,7 +66,7 @@ def _operation(make: Callable[[ir.Value], ir.OpView], node: Node) -> Tensor:
 def _activation(
     function: Callable[..., Scalar], defaults: dict[str, float | str], node: Node
 ) -> Tensor:
-    """Build an activation function with its parameters, in single precision or wider."""
+    """Build an activation function with its parameters, computed in f32 or f64."""
     parameters = [node.attribute(name, default) for name, default in defaults.items()]
 
     def body(x: Scalar) -> Scalar:
@@ -81,7 +81,7 @@ def _function(function: Body, node: Node) -> Tensor:
 
 
 def _fold(function: Pair, node: Node) -> Tensor:
-    """Build an operator with any number of inputs from its form with two."""
+    """Build a variadic operator from its binary function."""
 
     def body(first: Scalar, *rest: Scalar) -> Scalar:
         for other in rest:
@@ -107,13 +107,13 @@ def _absolute(x: Scalar) -> Scalar:
 
 
 def _sign(x: Scalar) -> Scalar:
-    # What is neither above nor below zero is zero or NaN, and stays.
+    # If neither above nor below zero, the value is zero or NaN, which is returned unchanged.
     negative = x.compare("lt", 0).select(literal(-1, x.dtype), x) if x.dtype.kind != "u" else x
     return x.compare("gt", 0).select(literal(1, x.dtype), negative)
 
 
 def _relu(x: Scalar) -> Scalar:
-    # One instruction on x86, and NaN stays: a maximum that propagates NaN takes three.
+    # Compare and select keep NaN in one x86 instruction; a NaN-propagating maximum takes three.
     zero = literal(0, x.dtype)
     return x.compare("lt", zero).select(zero, x)
 
@@ -197,7 +197,7 @@ _POWERS: dict[float, Body] = {
     2.0: lambda x: x * x,
     3.0: lambda x: x * x * x,
 }
-"""Exponents for which a general power would be a waste."""
+"""Exponents with a cheaper implementation than a general power."""
 
 
 def _power_of_scalars(x: Scalar, y: Scalar) -> Scalar:
@@ -208,7 +208,7 @@ def _power_of_scalars(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _integer_power(x: Scalar, y: Scalar) -> Scalar:
-    """Return the power by repeated squaring; more than six bits of exponent would overflow."""
+    """Return the power by repeated squaring; exponents of more than six bits would overflow."""
     result, zero = literal(1, x.dtype), literal(0, y.dtype)
     for bit in range(6):
         is_set = (y & (1 << bit)).compare("ne", zero)
@@ -232,7 +232,7 @@ def _modulo(node: Node) -> Tensor:
 
 
 def _bit_shift(node: Node) -> Tensor:
-    """Build BitShift: a count out of range shifts everything out, and leaves the sign's bits."""
+    """Build BitShift: excessive counts shift out all bits, or leave copies of the sign bit."""
     left = node.attribute("direction") == "LEFT"
 
     def body(x: Scalar, count: Scalar) -> Scalar:
@@ -248,7 +248,7 @@ def _bit_shift(node: Node) -> Tensor:
 
 
 def _clip(node: Node) -> Tensor:
-    """Build Clip, whose limits may be left out."""
+    """Build Clip, whose limits are optional."""
     has = [node.has(1), node.has(2)]
 
     def body(x: Scalar, *limits: Scalar) -> Scalar:
@@ -272,7 +272,7 @@ def _comparison(kind: Comparison, node: Node) -> Tensor:
 
 
 def _dropout(node: Node) -> list[Tensor | None]:
-    """Build Dropout outside of training: the data pass, and nothing is masked."""
+    """Build Dropout for inference: the identity, with a mask of ones."""
     if node.has(2) and (node.constant(2) is None or node.constant(2)):
         raise node.unsupported("training_mode must be constant and false")
     mask = None
@@ -361,4 +361,4 @@ BUILDERS: dict[str, Builder] = {
     "Pow": _power,
     "Shrink": _shrink,
 }
-"""Elementwise operators by name."""
+"""Builders by operator."""

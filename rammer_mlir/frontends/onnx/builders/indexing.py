@@ -1,7 +1,7 @@
 """Gathering by computed indices.
 
-Indices count from the end where they are negative. Those out of range are limited to it: ONNX
-leaves them undefined, and no memory but the tensor's is touched.
+Negative indices count from the end. Indices out of range, which ONNX leaves undefined, are clamped,
+so that no memory outside of the tensor is accessed.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from rammer_mlir.frontends.onnx.builders.views import (
 
 
 def here(number: int) -> Scalar:
-    """Return the index of a loop inside a body."""
+    """Return the index of a loop within a body."""
     return index_value(linalg.IndexOp(number).result)
 
 
 def from_front(index: Scalar, size: int) -> Scalar:
-    """Count an index from the front, as int64."""
+    """Normalize a negative index, as int64."""
     wide = index.cast(INT64)
     return wide.compare("lt", 0).select(wide + size, wide)
 
 
 def in_range(index: Scalar, size: int) -> Scalar:
-    """Count an index from the front, limited to where there are elements."""
+    """Normalize a negative index, and clamp it to the valid range."""
     return from_front(index, size).clamp(0, size - 1)
 
 
@@ -62,7 +62,7 @@ def gather(node: Node) -> Tensor:
 def _consecutive(
     indices: np.ndarray[tuple[int, ...], np.dtype[np.generic]], size: int
 ) -> int | None:
-    """Return the first of neighbouring indices in ascending order, None if they are not such."""
+    """Return the first of consecutive ascending indices; None if they are not consecutive."""
     flat = [int(i) + size if i < 0 else int(i) for i in indices.reshape(-1)]
     if not flat or flat != list(range(flat[0], flat[0] + len(flat))):
         return None
@@ -76,7 +76,7 @@ def _rows(x: Tensor, axis: int, start: int, count: int) -> Tensor:
 
 
 def take(x: Tensor, indices: Tensor, axis: int) -> Tensor:
-    """Return the slices of ``x`` along an axis that ``indices`` of any rank name."""
+    """Return the slices of ``x`` along an axis at ``indices`` of any rank."""
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
     inner = range(axis, axis + indices.rank)
     loops = [*range(axis), *range(axis + indices.rank, len(shape))]

@@ -1,4 +1,4 @@
-"""What a builder is given: an ONNX node with its static facts and its operands."""
+"""The builders' input: an ONNX node with static facts and its operands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rammer_mlir.frontends.onnx.tensors import Array
 
 @dataclass(frozen=True)
 class TensorFact:
-    """Shape and element type of an operand or result, and its value where it is constant."""
+    """Shape and element type of an operand or result, and its value if constant."""
 
     shape: tuple[int, ...]
     dtype: DType
@@ -35,19 +35,19 @@ class Node:
     """An ONNX node with a builder.
 
     Attributes:
-        name: the node's name.
-        op_type: its operator, of ONNX's own domain.
-        opset: the version of the operators.
+        name: name of the node.
+        op_type: its operator, of the standard domain.
+        opset: opset of the model.
         attributes: values by name; strings are ``str``.
-        inputs: facts of its inputs, None for those left out.
-        outputs: facts of its results, None for those that nobody uses.
+        inputs: facts of its inputs; None for omitted inputs.
+        outputs: facts of its results; None for unused results.
         operands: during building, the values of the inputs that are not constant, by number.
     """
 
     name: str
     op_type: str
     opset: int
-    attributes: dict[str, Any]  # each of the type that its operator says
+    attributes: dict[str, Any]  # types follow the operator's schema
     inputs: list[TensorFact | None]
     outputs: list[TensorFact | None]
     operands: dict[int, ir.Value] = field(default_factory=dict[int, ir.Value])
@@ -74,20 +74,20 @@ class Node:
         return number < len(self.outputs) and self.outputs[number] is not None
 
     def attribute(self, name: str, default: object = None) -> Any:
-        """Return an attribute's value, of the type that the node's operator says."""
+        """Return an attribute's value, of the type that the operator's schema specifies."""
         return self.attributes.get(name, default)
 
     def axis(self, name: str, default: int, rank: int) -> int:
-        """Return an attribute that numbers a dimension, counted from the front."""
+        """Return an attribute that is a dimension, normalized if negative."""
         return int(self.attributes.get(name, default)) % max(rank, 1)
 
     def constant(self, number: int) -> Array | None:
-        """Return a constant input's value, None where it is computed or left out."""
+        """Return a constant input's value; None if it is computed or omitted."""
         fact = self.inputs[number] if number < len(self.inputs) else None
         return None if fact is None else fact.value
 
     def integers(self, number: int, attribute: str | None = None) -> list[int] | None:
-        """Return the integers of an input, or in old opsets of an attribute; None if left out.
+        """Return the integers of an input, or of an attribute in old opsets; None if omitted.
 
         Raises:
             UnsupportedError: if they are computed.
@@ -102,7 +102,7 @@ class Node:
         return [int(x) for x in value.reshape(-1)]
 
     def tensor(self, number: int) -> Tensor:
-        """Return an input as a tensor; a constant one is emitted."""
+        """Return an input as a tensor; a constant input is emitted."""
         fact = self.fact(number)
         if fact.value is not None:
             return constant(fact.value)
@@ -118,4 +118,4 @@ class Node:
 
 
 Builder = Callable[[Node], Tensor | Sequence[Tensor | None]]
-"""Returns the results in the node's order; None for those that nobody uses."""
+"""Returns the results in the node's order; None for unused results."""

@@ -1,4 +1,4 @@
-"""Softmax and the normalisations: reductions along axes, then one elementwise operation."""
+"""Softmax and normalizations: reductions along axes, followed by an elementwise operation."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from rammer_mlir.frontends.onnx.builders.views import (
 
 
 def computing_type(dtype: DType) -> DType:
-    """Return the type to compute in: at least single precision."""
+    """Return the dtype for computations: at least f32."""
     return F64 if dtype == F64 else F32
 
 
 def sum_along(source: Tensor, axes: Sequence[int], dtype: DType | None = None) -> Reduced:
-    """Sum along axes, in another type if given."""
+    """Sum along axes, in another dtype if given."""
     kind = source.dtype if dtype is None else dtype
     return reduce(lambda x, total: total + x.cast(kind), source, axes, 0, kind)
 
 
 def max_along(source: Tensor, axes: Sequence[int]) -> Reduced:
-    """Return the largest elements along axes."""
+    """Return the maximum along axes."""
     return reduce(lambda x, top: top.maximum(x), source, axes, lowest(source.dtype))
 
 
 def softmax(node: Node) -> Tensor:
-    """Build Softmax and LogSoftmax: shifted by the maximum, so that nothing overflows."""
+    """Build Softmax and LogSoftmax, shifted by the maximum to avoid overflow."""
     x = node.tensor(0)
     shape = x.shape
     if node.opset < 13:
@@ -77,7 +77,7 @@ def reduce_shifted(x: Tensor, top: Reduced, axes: Sequence[int], kind: DType) ->
 def mean_and_inverse_deviation(
     x: Tensor, axes: Sequence[int], epsilon: float, kind: DType
 ) -> tuple[Reduced, Reduced]:
-    """Return the mean and ``1 / sqrt(variance + epsilon)`` along axes, in two passes."""
+    """Return the mean and ``1 / sqrt(variance + epsilon)`` along axes, computed in two passes."""
     count = prod(x.shape[axis] for axis in axes)
     mean = sum_along(x, axes, kind).map(lambda s: s / count)
 
@@ -167,14 +167,14 @@ def _grouped(node: Node, groups: int) -> Tensor:
 
 
 def _per_channel(parameter: Tensor, each: tuple[int, int], space: int) -> Tensor:
-    """Give a parameter of one value per channel, or group, the rank of the data."""
+    """Reshape a parameter with a value per channel, or per group, to the rank of the data."""
     groups, size = each
     inner = size if parameter.size == groups * size else 1
     return reshape(parameter, (1, groups, inner, *[1] * space))
 
 
 def _mean_variance(node: Node) -> Tensor:
-    """Build MeanVarianceNormalization: ONNX defines it with a constant of single precision."""
+    """Build MeanVarianceNormalization; ONNX's definition adds an f32 constant to the deviation."""
     x = node.tensor(0)
     kind = computing_type(x.dtype)
     axes = [axis % x.rank for axis in node.attribute("axes", [0, 2, 3])]
@@ -189,7 +189,7 @@ def _mean_variance(node: Node) -> Tensor:
 
 
 _LEAST_DEVIATION = 1e-9
-"""What ONNX's definition adds to a deviation."""
+"""Constant that ONNX's definition adds to the deviation."""
 
 
 BUILDERS: dict[str, Builder] = {

@@ -1,4 +1,4 @@
-"""Pooling: reductions over windows that slide over the spatial dimensions."""
+"""Pooling: reductions over sliding windows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from rammer_mlir.frontends.onnx.builders.windows import Window, window_of
 
 @dataclass(frozen=True)
 class _Pool:
-    """A pooling node's data, window, and the spatial extents of its result."""
+    """Data and window of a pooling node, and the spatial extents of its result."""
 
     x: Tensor
     window: Window
@@ -58,12 +58,12 @@ class _Pool:
 
     @property
     def domain(self) -> list[int]:
-        """Extents of the loops: batch, channels, positions of the window, and inside of it."""
+        """Loop extents: batch, channels, window positions, and positions within the window."""
         return [*self.x.shape[:2], *self.space, *self.window.kernel]
 
     @property
     def exprs(self) -> list[Expr]:
-        """Index expressions that read the padded data under the window."""
+        """Index expressions that read the padded data within the window."""
         return [0, 1, *(self.position(i) for i in range(self.rank))]
 
     def position(self, axis: int) -> Expr:
@@ -72,7 +72,7 @@ class _Pool:
         return loop(2 + axis) * step + inner * self.window.dilations[axis]
 
     def padded(self, value: float) -> Tensor:
-        """Return the data with a border, wide enough for windows that only begin inside."""
+        """Return the padded data, extended for windows that only begin inside."""
         window = self.window
         needed = [
             (count - 1) * stride + extent
@@ -87,7 +87,7 @@ class _Pool:
         return pad(self.x, (0, 0, *window.low), (0, 0, *high), value)
 
     def reduce(self, x: Tensor, kind: Reduction, dtype: DType) -> Tensor:
-        """Reduce padded data under each window, in another element type."""
+        """Reduce padded data within each window, in another dtype."""
         out = full([*self.x.shape[:2], *self.space], kind.initial(dtype), dtype)
 
         def body(value: Scalar, total: Scalar) -> Scalar:
@@ -114,9 +114,9 @@ def _max_pool(node: Node) -> list[Tensor | None]:
 
 
 def _positions(pool: _Pool, padded: Tensor, largest: Tensor, by_column: bool) -> Tensor:
-    """Return where each window's maximum is in the data, flattened: the first place of several.
+    """Return the flattened position of each window's maximum, the first one in case of ties.
 
-    The border may hold the maximum too, where the data has its type's smallest number.
+    The padding may contain the maximum too, if the data has its type's smallest number.
     """
     space = pool.x.shape[2:]
     order = list(reversed(range(pool.rank))) if by_column else list(range(pool.rank))
@@ -132,6 +132,7 @@ def _positions(pool: _Pool, padded: Tensor, largest: Tensor, by_column: bool) ->
         flat = batch * pool.x.shape[1] + channel
         for axis in order:
             flat = flat * space[axis] + places[axis]
+        # The padding may equal the maximum, but is not a position in the data.
         found = value.compare("eq", best)
         for place, size in zip(places, space, strict=True):
             found = found & place.compare("ge", 0) & place.compare("lt", size)
@@ -156,6 +157,7 @@ def _average_pool(node: Node) -> Tensor:
     common = 1.0
     for axis in range(pool.rank):
         counts = _counts(pool, axis, border)
+        # Equal counts of all windows are folded into one division by a literal.
         if len(set(counts)) == 1:
             common *= counts[0]
         else:
@@ -170,9 +172,9 @@ def _average_pool(node: Node) -> Tensor:
 
 
 def _counts(pool: _Pool, axis: int, border: bool) -> list[int]:
-    """Return how many elements along a dimension each window covers, with the border or not.
+    """Return per window the number of elements along a dimension, with or without padding.
 
-    A window that covers none counts as one: then the sum of nothing, 0, is its mean.
+    A window without elements counts as 1, so that its mean is 0 instead of a division by zero.
     """
     window, size = pool.window, pool.x.shape[2 + axis]
     low, high = window.low[axis], window.high[axis]
@@ -190,7 +192,7 @@ def _counts(pool: _Pool, axis: int, border: bool) -> list[int]:
 
 
 def _power_norm(order: int) -> Reduction:
-    """Return the reduction to a norm of any order."""
+    """Return the reduction to the norm of an order."""
     if order in (1, 2):
         return REDUCTIONS[f"L{order}"]
     return Reduction(
@@ -219,11 +221,12 @@ def _global_lp_pool(node: Node) -> Tensor:
 
 
 def _local_response_normalization(node: Node) -> Tensor:
-    """Build LRN: divided by a power of the squares summed over neighbouring channels."""
+    """Build LRN: division by a power of the sum of squares over neighbouring channels."""
     x, size = node.tensor(0), node.attribute("size")
     alpha, beta = node.attribute("alpha", 1e-4), node.attribute("beta", 0.75)
     bias = node.attribute("bias", 1.0)
     rest = [0] * (x.rank - 2)
+    # ONNX puts the additional channel of an even size after the centre.
     padded = pad(x, [0, (size - 1) // 2, *rest], [0, size // 2, *rest], 0)
     exprs: list[Expr] = [0, loop(1) + loop(x.rank), *range(2, x.rank)]
     squares = structured(
@@ -253,4 +256,4 @@ BUILDERS: dict[str, Builder] = {
     "LpPool": _lp_pool,
     "MaxPool": _max_pool,
 }
-"""Pooling operators and what else works on channels, by name."""
+"""Builders of pooling and of other operators across channels, by operator."""

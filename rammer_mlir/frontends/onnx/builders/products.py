@@ -27,7 +27,7 @@ INT32 = np.dtype(np.int32)
 
 
 def accumulator(dtype: DType) -> DType:
-    """Return the type to add up products in: half precision would lose most of them."""
+    """Return the dtype for sums of products: f32 for 16-bit floats, whose precision is too low."""
     return F32 if is_float(dtype) and dtype.itemsize == 2 else dtype
 
 
@@ -38,13 +38,13 @@ def contract(
     right: tuple[Tensor, Sequence[Expr]],
     dtype: DType,
 ) -> Tensor:
-    """Add up products of elements over the last ``reductions`` loops; the others index the result.
+    """Contract two tensors over the last ``reductions`` loops; the other loops index the result.
 
     Args:
         domain: extents of all loops.
-        reductions: number of loops to add up over.
+        reductions: number of reduction loops.
         left: a tensor and its index expressions.
-        right: the same.
+        right: a tensor and its index expressions.
         dtype: element type of the result and of the arithmetic.
     """
     kept = len(domain) - reductions
@@ -57,21 +57,21 @@ def contract(
 
 
 def multiply(a: Tensor, b: Tensor, dtype: DType) -> Tensor:
-    """Return NumPy's ``a @ b``, added up in ``dtype``."""
+    """Return NumPy's ``a @ b``, accumulated in ``dtype``."""
     shape = _product_shape(a.shape, b.shape)
     if a.rank == 1:
         a = reshape(a, (1, *a.shape))
     if b.rank == 1:
         b = reshape(b, (*b.shape, 1))
     if prod(b.shape[:-2]) == 1:
-        # One product of all rows: the right side is shared.
+        # The right operand is shared by all rows, so a single product suffices.
         rows = reshape(a, (prod(a.shape[:-1]), a.shape[-1]))
         return reshape(_product(rows, reshape(b, b.shape[-2:]), dtype), shape)
     return reshape(_product(a, b, dtype), shape)
 
 
 def _product_shape(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape of NumPy's ``a @ b``: vectors lose the dimension that they gain."""
+    """Return the shape of NumPy's ``a @ b``, without the dimension added to vectors."""
     batch = np.broadcast_shapes(tuple(a[:-2]), tuple(b[:-2]))
     return (*batch, *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
 
@@ -86,7 +86,7 @@ def _product(a: Tensor, b: Tensor, dtype: DType) -> Tensor:
 
 
 def converted(x: Tensor, dtype: DType) -> Tensor:
-    """Return the tensor in another element type."""
+    """Return the tensor converted to a dtype."""
     return x if x.dtype == dtype else pointwise(lambda v: v.cast(dtype), x, dtype=dtype)
 
 
@@ -128,7 +128,7 @@ def _scaled(x: Scalar, factor: float) -> Scalar:
 
 
 def matmul_integer(node: Node) -> Tensor:
-    """Build MatMulInteger: 8-bit integers less their zero points, added up in 32 bits."""
+    """Build MatMulInteger: 8-bit integers minus their zero points, accumulated in 32 bits."""
     a, b = node.tensor(0), node.tensor(1)
     if node.has(2):
         a = shifted(a, node.tensor(2), a.rank - 2)
@@ -138,7 +138,7 @@ def matmul_integer(node: Node) -> Tensor:
 
 
 def shifted(x: Tensor, zero: Tensor, axis: int) -> Tensor:
-    """Subtract a zero point, one for all or one for each index along an axis, in 32 bits."""
+    """Subtract a zero point, of the tensor or per index along an axis, in 32 bits."""
     if zero.rank == 1 and zero.size == 1:
         zero = reshape(zero, ())
     operand = (zero, [axis]) if zero.rank == 1 else zero

@@ -33,7 +33,7 @@ UINT8 = np.dtype(np.uint8)
 
 
 def round_into(x: Scalar, zero: Scalar | None, dtype: DType) -> Scalar:
-    """Round to even, add a zero point, and limit to the range of an integer type."""
+    """Round to nearest even, add a zero point, and saturate to an integer type."""
     x = x.apply(math.RoundEvenOp)
     if zero is not None:
         x = x + convert(zero, x.dtype)
@@ -41,7 +41,7 @@ def round_into(x: Scalar, zero: Scalar | None, dtype: DType) -> Scalar:
 
 
 def _along(node: Node, parameter: Tensor, shape: Sequence[int], default_axis: int = 1) -> Operand:
-    """Return a scale or zero point as an operand: one for all, by an axis, or by blocks of it."""
+    """Return a scale or zero point as an operand: per tensor, per axis index, or per block."""
     if parameter.size == 1:
         return reshape(parameter, ())
     axis = node.axis("axis", default_axis, len(shape))
@@ -105,7 +105,7 @@ def _dynamic_quantize(node: Node) -> list[Tensor | None]:
 
 
 def _requantize(total: Tensor, scales: Sequence[Operand], zero: Tensor, dtype: DType) -> Tensor:
-    """Turn 32-bit sums into quantized numbers: times two scales, over a third."""
+    """Requantize 32-bit sums: multiply by two scales and divide by a third."""
 
     def body(total: Scalar, a: Scalar, b: Scalar, y: Scalar, zero: Scalar) -> Scalar:
         factor = a.cast(F32) * b.cast(F32) / y.cast(F32)
@@ -128,19 +128,19 @@ def _quantized_matmul(node: Node) -> Tensor:
 
 
 def _product_scale(scale: Tensor, total: Tensor, axis: int) -> Operand:
-    """Return a scale of all, of each row or of each column; or one shaped like the operand."""
+    """Return a scale as an operand: per tensor, per row or column, or shaped like the operand."""
     if scale.size == 1:
         return reshape(scale, ())
     return (scale, [axis]) if scale.rank == 1 and total.shape[axis] == scale.size else scale
 
 
 def _integer_convolution(node: Node, data: int, zeros: tuple[int, int]) -> Tensor:
-    """Return the 32-bit sums of a convolution of integers less their zero points.
+    """Return the 32-bit sums of a convolution of integers minus their zero points.
 
     Args:
-        node: its inputs are data, perhaps with a scale and a zero point each.
-        data: number of the input that holds the filters; the first holds the data.
-        zeros: numbers of the inputs that hold the zero points, which may be left out.
+        node: its inputs are tensors, possibly each with a scale and a zero point.
+        data: number of the filters' input; the first input is the data.
+        zeros: numbers of the zero points' inputs, which may be omitted.
     """
     x, w = node.tensor(0), node.tensor(data)
     window = window_of(node, x.shape[2:], w.shape[2:])
@@ -189,4 +189,4 @@ BUILDERS: dict[str, Builder] = {
     "QLinearMatMul": _quantized_matmul,
     "QuantizeLinear": _quantize,
 }
-"""Quantized operators by name."""
+"""Builders by operator."""

@@ -35,14 +35,14 @@ Function = Callable[[Scalar], Scalar]
 
 @dataclass(frozen=True)
 class Reduction:
-    """A reduction: what each element contributes, how contributions combine, and what follows."""
+    """A reduction: elementwise prologue, combining function with initial value, and epilogue."""
 
     combine: Callable[[Scalar, Scalar], Scalar]
     initial: Callable[[DType], float]
     contribution: Function = lambda x: x
     finish: Callable[[Scalar, int], Scalar] = lambda total, _count: total
     exact: bool = False
-    """Whether the result is one of the elements, so that no wider type is needed."""
+    """Whether the result is one of the elements, so that a wider dtype is unnecessary."""
 
 
 def _zero(_dtype: DType) -> float:
@@ -87,11 +87,11 @@ REDUCTIONS = {
     "Sum": Reduction(_add, _zero),
     "SumSquare": Reduction(_add, _zero, lambda x: x * x),
 }
-"""By the end of the operator's name, as in ``ReduceL1``."""
+"""Reductions by the suffix of the operator's name, as in ``ReduceL1``."""
 
 
 def apply_reduction(kind: Reduction, x: Tensor, axes: list[int]) -> Reduced:
-    """Reduce along axes; halves are summed in single precision."""
+    """Reduce along axes; 16-bit floats are accumulated in f32."""
     wide = x.dtype if kind.exact or not is_float(x.dtype) or x.dtype == F64 else F32
     count = prod(x.shape[axis] for axis in axes)
     reduced = reduce(
@@ -105,7 +105,7 @@ def apply_reduction(kind: Reduction, x: Tensor, axes: list[int]) -> Reduced:
 
 
 def axes_of(node: Node, rank: int) -> list[int] | None:
-    """Return the axes to reduce, counted from the front; None where nothing is to be reduced."""
+    """Return the normalized axes to reduce; None if there is nothing to reduce."""
     given = node.integers(1, "axes")
     if given:
         return sorted({axis % rank for axis in given})
@@ -113,7 +113,7 @@ def axes_of(node: Node, rank: int) -> list[int] | None:
 
 
 def finish(node: Node, reduced: Reduced, rank: int) -> Tensor:
-    """Return a reduction with or without the reduced dimensions, as the node asks."""
+    """Return a reduction with or without the reduced dimensions, per the node's ``keepdims``."""
     return reduced.keepdims(rank) if node.attribute("keepdims", 1) else reduced.tensor
 
 
@@ -121,13 +121,13 @@ def _reduction(kind: Reduction, node: Node) -> Tensor:
     x = node.tensor(0)
     axes = axes_of(node, x.rank)
     if axes is None:
-        # Nothing is combined, but each element still goes through the function.
+        # Nothing is combined, but prologue and epilogue still apply to each element.
         return pointwise(lambda x: kind.finish(kind.contribution(x), 1), x)
     return finish(node, apply_reduction(kind, x, axes), x.rank)
 
 
 def _log_sum_exp(node: Node) -> Tensor:
-    """Build ReduceLogSumExp, shifted by the maximum so that nothing overflows."""
+    """Build ReduceLogSumExp, shifted by the maximum to avoid overflow."""
     x = node.tensor(0)
     axes = axes_of(node, x.rank)
     if axes is None:
@@ -152,7 +152,7 @@ def _log_sum_exp(node: Node) -> Tensor:
 
 
 def _finite_or_zero(x: Scalar) -> Scalar:
-    """Return what can be subtracted without making a NaN of an infinity."""
+    """Replace infinities and NaN by zero, so that subtracting the value makes no NaN."""
     finite = x.apply(math.AbsFOp).compare("lt", float("inf"))
     return finite.select(x, literal(0, x.dtype))
 
@@ -166,14 +166,14 @@ def _position_of_extremum(largest: bool, node: Node) -> Tensor:
 
 
 def _position(x: Tensor, axis: int, largest: bool, last: bool) -> Reduced:
-    """Return the first or last position of the extremum along an axis, in two reductions."""
+    """Return the first or last position of the extremum along an axis, by two reductions."""
     extremum = apply_reduction(REDUCTIONS["Max" if largest else "Min"], x, [axis])
     length = x.shape[axis]
 
     def matching(x: Scalar, best: Scalar, position: Scalar) -> Scalar:
         same = x.compare("eq", best)
         if is_float(x.dtype):
-            same = same | x.compare("ne", x)  # a NaN is what both maximum and minimum give
+            same = same | x.compare("ne", x)  # maximum and minimum propagate NaN
         return same.select(position, literal(-1 if last else length, INT64))
 
     places = pointwise(
@@ -183,12 +183,12 @@ def _position(x: Tensor, axis: int, largest: bool, last: bool) -> Reduced:
 
 
 def _count_up(length: int) -> Tensor:
-    """Return the integers from 0."""
+    """Return the integers from 0 to ``length - 1``."""
     return indexed([length], INT64, lambda indices: indices[0])
 
 
 def _hardmax(node: Node) -> Tensor:
-    """Build Hardmax: one at the first position of the maximum along an axis, zero elsewhere."""
+    """Build Hardmax: 1 at the first position of the maximum along an axis, 0 elsewhere."""
     x = node.tensor(0)
     axis = node.axis("axis", -1, x.rank)
     first = _position(x, axis, largest=True, last=False)
@@ -202,7 +202,7 @@ def _hardmax(node: Node) -> Tensor:
 
 
 def _lp_normalization(node: Node) -> Tensor:
-    """Build LpNormalization: divided by the norm along an axis; zero stays zero."""
+    """Build LpNormalization: division by the norm along an axis; zero stays zero."""
     x = node.tensor(0)
     axis = node.axis("axis", -1, x.rank)
     kind = REDUCTIONS[f"L{node.attribute('p', 2)}"]
@@ -222,4 +222,4 @@ BUILDERS: dict[str, Builder] = {
     "LpNormalization": _lp_normalization,
     "ReduceLogSumExp": _log_sum_exp,
 }
-"""Reductions by name."""
+"""Builders by operator."""

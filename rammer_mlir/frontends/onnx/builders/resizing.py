@@ -1,4 +1,4 @@
-"""Resize and Upsample: one axis after the other, by tables made at compile time."""
+"""Resize and Upsample: sequentially along axes, with tables computed at compile time."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _Axis:
-    """How one axis is resized.
+    """Resizing of one axis.
 
     Attributes:
         number: the axis.
         before: its extent in the input.
         after: its extent in the result.
-        scale: the exact ratio of both, which ``after`` may have been rounded from.
+        scale: the exact ratio of both; ``after`` may be rounded.
         region: start and end of the region of interest, as fractions of the input.
     """
 
@@ -69,13 +69,14 @@ def _half_pixel(axis: _Axis, y: Floats) -> Floats:
 
 
 def _pytorch_half_pixel(axis: _Axis, y: Floats) -> Floats:
-    # One element is the first one: ONNX's specification; its reference implementation has -0.5.
+    # A result of one element samples the first one, as in ONNX's specification; its reference
+    # implementation uses -0.5.
     return _half_pixel(axis, y) if axis.scale * axis.before != 1 else y * 0
 
 
 def _half_pixel_symmetric(axis: _Axis, y: Floats) -> Floats:
     lost = 1 - axis.after / (axis.scale * axis.before)
-    # Summed in the specification's order: other roundings choose other neighbours.
+    # Keep the specification's order of operations: other roundings choose other neighbours.
     return axis.before / 2 * lost + (y + 0.5) / axis.scale - 0.5
 
 
@@ -104,7 +105,7 @@ _COORDINATES: dict[str, Callable[[_Axis, Floats], Floats]] = {
     "pytorch_half_pixel": _pytorch_half_pixel,
     "tf_crop_and_resize": _crop,
 }
-"""From an axis and places in the result to coordinates in the input, by ONNX's names."""
+"""Maps from positions in the result to coordinates in the input, by ONNX's names."""
 
 _NEAREST: dict[str, Callable[[Floats], Floats]] = {
     "ceil": np.ceil,
@@ -131,17 +132,18 @@ def _keys(a: float) -> Callable[[Floats], Floats]:
 
 @dataclass(frozen=True)
 class _Taps:
-    """For each place of the result: elements of the input, and what each counts."""
+    """For each position of the result: input elements and their weights."""
 
     indices: Integers
     weights: Floats
 
 
 def _taps(axis: _Axis, x: Floats, kernel: Callable[[Floats], Floats], radius: int) -> _Taps:
-    """Return the elements under a kernel around coordinates, each less than ``radius`` away."""
+    """Return the elements within ``radius`` of coordinates, weighted by a kernel."""
     first = np.ceil(x).astype(np.int64) - radius
     indices = first[:, None] + np.arange(2 * radius)
     weights = kernel(np.abs(x[:, None] - indices))
+    # Drop taps that no position uses, for example if the ratio is an integer.
     used = np.abs(weights).max(axis=0) > 0
     return _Taps(indices[:, used], weights[:, used])
 
@@ -158,7 +160,7 @@ def resize(node: Node) -> Tensor:
     result = x
     outside: list[tuple[int, NDArray[np.bool_]]] = []
     for axis in axes:
-        # In float32, as scales are and as ONNX Runtime does it: `ceil` takes a step for any excess.
+        # In float32, like the scales and ONNX Runtime: `ceil` moves one element on for any excess.
         exact = np.float32 if mode == "nearest" else np.float64
         places = _COORDINATES[coordinates](axis, np.arange(axis.after, dtype=exact))
         if coordinates == "tf_crop_and_resize":
@@ -230,6 +232,7 @@ def _weighted(node: Node, mode: str, axis: _Axis, places: Floats) -> _Taps:
     radius = 1 if mode == "linear" else 2
     if node.attribute("antialias", 0) and axis.scale < 1:
         taps = _taps(axis, places, lambda t: kernel(t * axis.scale), ceil(radius / axis.scale))
+        # Antialiasing widens the kernel, so the weights no longer sum to 1.
         taps = _Taps(taps.indices, taps.weights / taps.weights.sum(axis=1, keepdims=True))
     else:
         taps = _taps(axis, places, kernel, radius)
@@ -237,12 +240,13 @@ def _weighted(node: Node, mode: str, axis: _Axis, places: Floats) -> _Taps:
         inside = (taps.indices >= 0) & (taps.indices < axis.before)
         weights = np.where(inside, taps.weights, 0)
         total = weights.sum(axis=1, keepdims=True)
+        # Positions far outside have no weights; avoid dividing by their sum.
         taps = _Taps(taps.indices, weights / np.where(total == 0, 1, total))
     return _Taps(taps.indices.clip(0, axis.before - 1), taps.weights)
 
 
 def _select(x: Tensor, axis: _Axis, indices: Integers) -> Tensor:
-    """Take one element for each place, as a repetition or a strided part where it is one."""
+    """Take one element per position, as a repetition or strided slice if possible."""
     repeats = axis.after // max(axis.before, 1)
     if (indices == np.arange(axis.after) // max(repeats, 1)).all() and repeats > 0:
         if axis.after == axis.before * repeats:
@@ -287,19 +291,20 @@ def _interpolate(x: Tensor, axis: _Axis, taps: _Taps, kind: DType) -> Tensor:
 
 
 def _rounded(x: Tensor, dtype: DType) -> Tensor:
-    """Convert to the result's type; integers are rounded to even and limited to their range."""
+    """Convert to the result's dtype; integers are rounded to even and saturated."""
     if x.dtype == dtype:
         return x
     if is_float(dtype):
         return pointwise(lambda v: v.cast(dtype), x, dtype=dtype)
     low, high = lowest(dtype), highest(dtype)
+    # The conversion to integers truncates and overflows, so round and clamp before.
     return pointwise(
         lambda v: v.apply(math.RoundEvenOp).clamp(low, high).cast(dtype), x, dtype=dtype
     )
 
 
 def _extrapolate(x: Tensor, outside: Sequence[tuple[int, NDArray[np.bool_]]], node: Node) -> Tensor:
-    """Replace what lies outside of the input by a constant."""
+    """Replace elements outside of the input by a constant."""
     masks = [(number, mask) for number, mask in outside if mask.any()]
     if not masks:
         return x

@@ -1,4 +1,4 @@
-"""GridSample and RoiAlign: reading between the elements at computed coordinates."""
+"""GridSample and RoiAlign: interpolation at computed coordinates."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from rammer_mlir.frontends.onnx.builders.values import (
 )
 
 _FAR = 2.0**30
-"""Coordinates are limited to this, so that they fit an integer."""
+"""Limit of coordinates, so that they fit an integer."""
 
 
 @dataclass(frozen=True)
 class _Tap:
-    """One element along an axis: its index, what it counts, and whether it exists; None is yes."""
+    """An element along an axis: index, weight, and whether it exists; None means it does."""
 
     index: Scalar
     weight: Scalar | None
@@ -41,7 +41,7 @@ def _floor(x: Scalar) -> Scalar:
 
 @dataclass(frozen=True)
 class _Axis:
-    """An axis that is sampled, with ONNX's padding mode."""
+    """A sampled axis, with ONNX's padding mode."""
 
     size: int
     padding: str
@@ -53,7 +53,7 @@ class _Axis:
         return (0.0, self.size - 1.0) if self.corners else (-0.5, self.size - 0.5)
 
     def place(self, normalized: Scalar) -> Scalar:
-        """Turn a coordinate from -1 to 1 into one in elements."""
+        """Convert a coordinate from the range -1 to 1 to units of elements."""
         shifted = normalized + 1.0
         if self.corners:
             return shifted * 0.5 * float(self.size - 1)
@@ -66,7 +66,7 @@ class _Axis:
         return self.reflect(x) if self.padding == "reflection" else x
 
     def reflect(self, x: Scalar) -> Scalar:
-        """Fold a coordinate back at the edges, as often as needed."""
+        """Reflect a coordinate at the edges, as often as needed."""
         low, high = self.border
         if low == high:
             return literal(low, x.dtype)
@@ -78,10 +78,10 @@ class _Axis:
         return inside.select(x, folded)
 
     def tap(self, x: Scalar, weight: Scalar | None) -> _Tap:
-        """Return the element at a whole coordinate."""
+        """Return the element at an integral coordinate."""
         if self.padding == "reflection":
             x = self.reflect(x)
-        # Written so that NaN, too, ends up inside.
+        # These comparisons are false for NaN, which thereby gets a valid index.
         usable = x.compare("ge", -_FAR) & x.compare("le", _FAR)
         index = usable.select(x, literal(-_FAR, x.dtype)).cast(INT64)
         exists = None
@@ -106,7 +106,7 @@ def _linear(axis: _Axis, x: Scalar) -> list[_Tap]:
 
 
 def _cubic(axis: _Axis, x: Scalar) -> list[_Tap]:
-    # As in ONNX Runtime and PyTorch, a border continues the image: the kernel lies where x is.
+    # As in ONNX Runtime and PyTorch, a border extends the image: the kernel stays centred at x.
     if axis.padding != "border":
         x = axis.limit(x)
     low = _floor(x)
@@ -121,7 +121,7 @@ def _cubic(axis: _Axis, x: Scalar) -> list[_Tap]:
 
 
 def _keys(t: Scalar, a: float = -0.75) -> Scalar:
-    """Return the weight at a distance below two by cubic convolution (Keys, 1981)."""
+    """Return the weight of cubic convolution at a distance below 2 (Keys, 1981)."""
     near = ((t * (a + 2) - (a + 3)) * t) * t + 1.0
     far = ((t * a - 5 * a) * t + 8 * a) * t - 4 * a
     return t.compare("le", 1.0).select(near, far)
@@ -149,7 +149,7 @@ def grid_sample(node: Node) -> Tensor:
     shape = node.out().shape
     kind = computing_type(x.dtype)
     places: list[Expr] = [0, *range(2, len(shape))]
-    # The grid names the last axis first.
+    # The grid's first coordinate is that of the last axis.
     inputs = [
         (grid, [*places, ir.AffineExpr.get_constant(number)])
         for number in reversed(range(len(axes)))
@@ -169,7 +169,7 @@ def grid_sample(node: Node) -> Tensor:
 def _weighted_sum(
     x: Tensor, first: Sequence[Scalar], taps: Sequence[Sequence[_Tap]], kind: DType
 ) -> Scalar:
-    """Sum the elements that one tap of each axis names, weighted by their weights' product."""
+    """Sum elements over all combinations of taps, weighted by the products of their weights."""
     total: Scalar | None = None
     for choice in product(*taps):
         value = fetch(x, [*first, *(tap.index for tap in choice)])
@@ -188,7 +188,7 @@ def _weighted_sum(
 
 
 def roi_align(node: Node) -> Tensor:
-    """Build RoiAlign: each bin of each region is the mean, or maximum, of a fixed grid of samples.
+    """Build RoiAlign: each bin of each region is the mean or maximum of a fixed grid of samples.
 
     Raises:
         UnsupportedError: if the number of samples depends on the regions' sizes.
@@ -241,7 +241,7 @@ def _product(left: Scalar | None, right: Scalar | None) -> Scalar:
 
 @dataclass(frozen=True)
 class _RegionGrid:
-    """Where the samples of a region are; loops 2 and 3 are bins, 4 and 5 samples."""
+    """Positions of the samples of a region; loops 2 and 3 are bins, 4 and 5 samples."""
 
     pooled: tuple[int, int]
     samples: int
@@ -249,8 +249,8 @@ class _RegionGrid:
     half_pixel: bool
 
     def taps(self, axis: int, region: Sequence[Scalar], size: int) -> list[_Tap]:
-        """Return the two elements next to a sample along one axis, with weight 0 outside."""
-        # A region is x and y of its start, then of its end.
+        """Return the two elements next to a sample along an axis, with weight 0 outside."""
+        # A region is (x, y) of its start, then of its end.
         offset = 0.5 if self.half_pixel else 0.0
         start, end = (region[2 * k + 1 - axis] * self.scale - offset for k in (0, 1))
         extent = end - start

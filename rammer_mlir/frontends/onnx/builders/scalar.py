@@ -1,4 +1,4 @@
-"""Scalars in the body of a structured operation, with the arithmetic that ONNX means by it."""
+"""Scalars in the body of a structured operation, with ONNX's arithmetic."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ _FLOATS = {F16: ir.F16Type, BF16: ir.BF16Type, F32: ir.F32Type, F64: ir.F64Type}
 
 
 class ElementTypeError(TypeError):
-    """An element type that nothing is computed in; says which, but not where."""
+    """An element type without arithmetic; the message has the type, but no location."""
 
 
 Comparison = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 
 
 def is_float(dtype: DType) -> bool:
-    """Whether an element type is a floating-point number."""
+    """Whether a dtype is a floating-point type."""
     return dtype in _FLOATS
 
 
 def is_signed(dtype: DType) -> bool:
-    """Whether an element type is a signed integer."""
+    """Whether a dtype is a signed integer."""
     return is_signed_integer(dtype)
 
 
 def element_type(dtype: DType) -> ir.Type:
-    """Return the signless MLIR type of a NumPy element type.
+    """Return the signless MLIR type of a NumPy dtype.
 
     Raises:
         UnsupportedError: for complex numbers and strings.
@@ -76,7 +76,7 @@ def literal(value: float, dtype: DType) -> Scalar:
 
 
 def _signed(value: int, dtype: DType) -> int:
-    """Return the value of the same bits in the signed type: what attributes take."""
+    """Return the signed value of the same bits, which integer attributes require."""
     bits = 1 if dtype == BOOL else 8 * dtype.itemsize
     return value - (1 << bits) if value >= 1 << (bits - 1) and dtype != BOOL else value
 
@@ -90,12 +90,12 @@ def integer_limits(dtype: DType) -> tuple[int, int]:
 
 
 def lowest(dtype: DType) -> float:
-    """Return what no value is below: minus infinity for floats."""
+    """Return the lower bound of a type's values: minus infinity for floats."""
     return float("-inf") if is_float(dtype) else integer_limits(dtype)[0]
 
 
 def highest(dtype: DType) -> float:
-    """Return what no value is above: infinity for floats."""
+    """Return the upper bound of a type's values: infinity for floats."""
     return float("inf") if is_float(dtype) else integer_limits(dtype)[1]
 
 
@@ -106,7 +106,7 @@ _Conversion = Callable[[ir.Type, ir.Value], ir.OpView]
 
 @dataclass(frozen=True)
 class Scalar:
-    """A value with its ONNX element type: MLIR's integers have no sign of their own."""
+    """A value with its ONNX element type, because MLIR's integers are signless."""
 
     value: ir.Value
     dtype: DType
@@ -145,7 +145,7 @@ class Scalar:
         return self._binary(other, arith.MulFOp, arith.MulIOp)
 
     def __truediv__(self, other: Scalar | float) -> Scalar:
-        """Quotient; of integers rounded towards zero, 0 where the divisor is 0."""
+        """Quotient; integer quotients round towards zero, and are 0 for divisor 0."""
         make = self._signed_choice(arith.DivSIOp, arith.DivUIOp)
         if self._divides_by(other):
             return self._binary(other, arith.DivFOp, make)
@@ -153,22 +153,22 @@ class Scalar:
         quotient = self._divided(divisor, make)
         if not is_signed(self.dtype):
             return quotient
-        # Processors trap on the one quotient that overflows; -x wraps around.
+        # Processors trap on the only overflowing quotient, MIN / -1; the negation wraps around.
         return divisor.compare("eq", -1).select(-self, quotient)
 
     def remainder(self, other: Scalar | float) -> Scalar:
-        """Remainder of the division rounded towards zero; of integers 0 where the divisor is 0."""
+        """Remainder of division rounded towards zero; integer remainders are 0 for divisor 0."""
         make = self._signed_choice(arith.RemSIOp, arith.RemUIOp)
         if self._divides_by(other):
             return self._binary(other, arith.RemFOp, make)
         return self._divided(self._like(other), make)
 
     def _divides_by(self, other: Scalar | float) -> bool:
-        """Tell whether a division cannot trap."""
+        """Whether a division cannot trap."""
         return is_float(self.dtype) or (not isinstance(other, Scalar) and other > 0)
 
     def _divided(self, divisor: Scalar, make: _Binary) -> Scalar:
-        """Divide integers, by 1 where the divisor is 0 or -1; the result for 0 is 0, as NumPy's."""
+        """Divide integers with divisors 0 and -1 replaced by 1; divisor 0 gives 0, as in NumPy."""
         zero = literal(0, self.dtype)
         is_zero = divisor.compare("eq", 0)
         traps = is_zero
@@ -188,11 +188,11 @@ class Scalar:
         return self._binary(other, arith.AndIOp, arith.AndIOp)
 
     def __or__(self, other: Scalar | float) -> Scalar:
-        """Bits set in one."""
+        """Bits set in either."""
         return self._binary(other, arith.OrIOp, arith.OrIOp)
 
     def __xor__(self, other: Scalar | float) -> Scalar:
-        """Bits set in exactly one."""
+        """Bits set in exactly one operand."""
         return self._binary(other, arith.XOrIOp, arith.XOrIOp)
 
     def __invert__(self) -> Scalar:
@@ -204,24 +204,24 @@ class Scalar:
         return self._binary(count, arith.ShLIOp, arith.ShLIOp)
 
     def shift_right(self, count: Scalar | float) -> Scalar:
-        """Shift by less than the width; the sign is kept."""
+        """Arithmetic shift of signed, logical shift of unsigned integers, below the width."""
         make = self._signed_choice(arith.ShRSIOp, arith.ShRUIOp)
         return self._binary(count, make, make)
 
     def maximum(self, other: Scalar | float) -> Scalar:
-        """Larger value; NaN if one is NaN."""
+        """Larger value; NaN if any operand is NaN."""
         return self._binary(
             other, arith.MaximumFOp, self._signed_choice(arith.MaxSIOp, arith.MaxUIOp)
         )
 
     def minimum(self, other: Scalar | float) -> Scalar:
-        """Smaller value; NaN if one is NaN."""
+        """Smaller value; NaN if any operand is NaN."""
         return self._binary(
             other, arith.MinimumFOp, self._signed_choice(arith.MinSIOp, arith.MinUIOp)
         )
 
     def clamp(self, low: Scalar | float, high: Scalar | float) -> Scalar:
-        """Return the value limited to a range; NaN stays."""
+        """Clamp to a range; NaN is kept."""
         return self.maximum(low).minimum(high)
 
     def power(self, other: Scalar | float) -> Scalar:
@@ -241,7 +241,7 @@ class Scalar:
         return Scalar(arith.CmpIOp(predicate, self.value, right.value).result, BOOL)
 
     def select(self, yes: Scalar, no: Scalar) -> Scalar:
-        """Choose by this truth value."""
+        """Select by this truth value."""
         assert yes.dtype == no.dtype, f"{yes.dtype} and {no.dtype}"
         return Scalar(arith.SelectOp(self.value, yes.value, no.value).result, yes.dtype)
 
@@ -250,13 +250,13 @@ class Scalar:
         return Scalar(make(self.value).result, self.dtype)
 
     def bitcast(self, dtype: DType) -> Scalar:
-        """Return the same bits as another type of the same width."""
+        """Reinterpret the bits as another type of the same width."""
         if element_type(dtype) == self.value.type:
             return Scalar(self.value, dtype)
         return Scalar(arith.BitcastOp(element_type(dtype), self.value).result, dtype)
 
     def cast(self, dtype: DType) -> Scalar:
-        """Convert: to integers towards zero, to truth values by comparing with zero."""
+        """Convert: to integers towards zero, to booleans by comparing with zero."""
         if dtype == self.dtype:
             return self
         self._require_arithmetic()
@@ -281,7 +281,7 @@ def _through_float32(_kind: ir.Type, _value: ir.Value) -> NoReturn:
 
 
 def _conversion(source: DType, target: DType) -> _Conversion | None:
-    """Return the operation that converts, None where the bits stay."""
+    """Return the conversion operation; None if the bits are unchanged."""
     if is_float(source) and is_float(target):
         if source.itemsize == target.itemsize:
             return _through_float32

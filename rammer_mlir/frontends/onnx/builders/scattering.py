@@ -1,9 +1,8 @@
-"""Scattering: elements of a tensor are replaced by updates, or combined with them.
+"""Scattering: updates replace elements of a tensor, or are combined with them.
 
-Where the indices are constant, or the updates few, each element finds its own update, so that
-elements stay independent of one another. Else the updates are written one after the other. Indices
-count from the end where they are negative; those out of range, which ONNX leaves undefined, write
-nothing.
+If the indices are constant or the updates few, each element searches for its update, which keeps
+elements independent. Otherwise the updates are written sequentially. Negative indices count from
+the end; indices out of range, which ONNX leaves undefined, write nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from rammer_mlir.frontends.onnx.builders.views import reshape
 from rammer_mlir.frontends.onnx.tensors import Array
 
 _LARGEST_SEARCH = 1 << 22
-"""Comparisons of an index with an element's own up to which elements search for their updates."""
+"""Most index comparisons for which elements search for their updates."""
 
 Combine = Callable[[Scalar, Scalar], Scalar]
 
@@ -61,23 +60,23 @@ _REDUCTIONS: dict[str, tuple[Combine, Callable[[DType], float]]] = {
     "max": (Scalar.maximum, lowest),
     "min": (Scalar.minimum, highest),
 }
-"""How updates of the same element combine, and what changes nothing."""
+"""By reduction: the combining function, and its neutral element."""
 
 
 @dataclass(frozen=True)
 class _Scatter:
-    """Which elements the updates go to.
+    """The target elements of updates.
 
     Attributes:
         x: data.
-        updates: ``[count, *rest]`` where the updates of the last dimensions of the data are whole
-            slices, or one for each index of all the data's dimensions but one.
-        searched: extents of the data's dimensions by which an element finds its update.
-        count: number of updates that an element chooses from.
-        hits: inside loops over ``searched`` and then over ``count``, whether that update names the
+        updates: ``[count, *rest]`` if updates are whole slices of the data's last dimensions, or
+            one update for each index of all dimensions but one.
+        searched: extents of the dimensions by which an element finds its update.
+        count: number of candidate updates of an element.
+        hits: in loops over ``searched`` and then over ``count``, whether that update targets the
             element.
-        update_at: from an element's indices and the number of its update to the indices of that.
-        place_at: from the indices of an update to those of the element that it names.
+        update_at: maps an element's indices and the number of its update to the update's indices.
+        place_at: maps the indices of an update to those of its target element.
     """
 
     x: Tensor
@@ -90,9 +89,10 @@ class _Scatter:
 
 
 def _scatter(scatter: _Scatter, reduction: str, found: Array | None) -> Tensor:
-    """Emit a scattering; ``found`` holds the number of each element's update if it is known."""
+    """Emit a scattering; ``found`` has the number of each element's update if known."""
     if not scatter.updates.size:
         return scatter.x
+    # Without a reduction only an element's last update counts; constant indices determine it.
     if reduction == "none" and found is not None:
         return _replaced(scatter, constant(found))
     work = prod(scatter.searched if reduction == "none" else scatter.x.shape) * scatter.count
@@ -124,12 +124,14 @@ def _replaced(scatter: _Scatter, found: Tensor) -> Tensor:
         inside = literal(1, BOOL)
         for i in beyond:
             inside = inside & place[i].compare("lt", found.shape[i])
+            # Clamp the index, because select evaluates both operands.
             place[i] = place[i].minimum(found.shape[i] - 1)
         chosen = number[0] if number else fetch(found, place[: found.rank])
         hit = inside & chosen.compare("ge", 0)
         return hit.select(fetch(scatter.updates, scatter.update_at(place, chosen.maximum(0))), old)
 
     reads = [(x, loops)]
+    # A table that covers the data is an operand; otherwise the body fetches its elements.
     if not beyond:
         reads.append((found, range(found.rank)))
     return structured(x.shape, 0, reads, (empty(x.shape, x.dtype), loops), choose)
@@ -158,7 +160,7 @@ def _combined(scatter: _Scatter, reduction: str) -> Tensor:
 
 
 def _one_by_one(scatter: _Scatter, combine: Combine | None) -> Tensor:
-    """Write the updates in their order, in loops."""
+    """Write the updates sequentially, in loops."""
 
     def nest(value: ir.Value, outer: list[Scalar]) -> ir.Value:
         if len(outer) == scatter.updates.rank:
@@ -182,6 +184,7 @@ def _written(
     place: list[Scalar] = []
     inside = literal(1, BOOL)
     for index, size in zip(scatter.place_at(update), scatter.x.shape, strict=True):
+        # Clamp and compare, so that out-of-range updates rewrite an old element.
         limited = index.clamp(0, size - 1)
         inside = inside & index.compare("eq", limited)
         place.append(limited)
@@ -219,7 +222,7 @@ def _scatter_elements(node: Node) -> Tensor:
 
 
 def _known_elements(indices: Array, searched: Sequence[int], axis: int) -> Array | None:
-    """Return the number of each element's update, None if an index is out of range."""
+    """Return the number of each element's update; None if an index is out of range."""
     size = searched[axis]
     places = indices.astype(np.int64)
     if ((places < -size) | (places >= size)).any():
@@ -261,7 +264,7 @@ def _scatter_nd(node: Node) -> Tensor:
 
 
 def _known_places(places: Array, searched: Sequence[int]) -> Array | None:
-    """Return the number of each element's update, None if an index is out of range."""
+    """Return the number of each element's update; None if an index is out of range."""
     sizes = np.array(searched, np.int64)
     wide = places.astype(np.int64)
     if ((wide < -sizes) | (wide >= sizes)).any():
@@ -273,7 +276,7 @@ def _known_places(places: Array, searched: Sequence[int]) -> Array | None:
 
 
 def _tensor_scatter(node: Node) -> Tensor:
-    """Build TensorScatter: the sequence dimension of a cache is written from an index on."""
+    """Build TensorScatter: write the sequence dimension of a cache from an index on."""
     x, update = node.tensor(0), node.tensor(1)
     axis = node.axis("axis", -2, x.rank)
     starts = node.tensor(2) if node.has(2) else None

@@ -1,4 +1,4 @@
-"""Operators that move elements without computing: views, slices, joins, padding, repetition."""
+"""Operators that only move elements: views, slices, concatenation, padding, repetition."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _reshape(node: Node) -> Tensor:
 
 
 def permute(x: Tensor, order: Sequence[int]) -> Tensor:
-    """Permute dimensions; a view where only dimensions of size one change places."""
+    """Permute dimensions; the result is a view if only dimensions of size 1 move."""
     long = [axis for axis in order if x.shape[axis] != 1]
     if long == sorted(long):
         return reshape(x, [x.shape[axis] for axis in order])
@@ -59,7 +59,7 @@ def _concat(node: Node) -> Tensor:
 
 
 def _split(node: Node) -> list[Tensor | None]:
-    """Build Split: sizes follow from the results, except of those that nobody uses."""
+    """Build Split; the sizes are those of the results, except for unused results."""
     x = node.tensor(0)
     axis = node.axis("axis", 0, x.rank)
     sizes = node.integers(1) or _even_sizes(x.shape[axis], len(node.outputs))
@@ -89,7 +89,7 @@ def _slice(node: Node) -> Tensor:
         ranges[axis % x.rank] = range(size)[slice(start, _end(end, step, size), step)]
     if not all(ranges):
         return empty([len(r) for r in ranges], x.dtype)
-    # Parts in front, since a loop's plain index has to run over a whole dimension.
+    # Slice first, because a plain loop index must span a whole dimension.
     forward = [r if r.step > 0 else range(n) for r, n in zip(ranges, x.shape, strict=True)]
     x = part(x, [r.start for r in forward], [len(r) for r in forward], [r.step for r in forward])
     if all(r.step > 0 for r in ranges):
@@ -105,7 +105,7 @@ def _step(number: int, places: range) -> Expr:
 
 
 def _end(end: int, step: int, size: int) -> int | None:
-    """Return the end as Python's slices take it: going back, below the first element is None."""
+    """Convert an end for Python's slices, where one before the first element is None."""
     return None if step < 0 and end < -size else end
 
 
@@ -133,7 +133,7 @@ def _pad(node: Node) -> Tensor:
     if mode == "constant" and value is not None:
         border = value.reshape(-1)[0].item()
         kept = (n + min(a, 0) + min(b, 0) for n, a, b in zip(x.shape, low, high, strict=True))
-        if min(kept, default=0) < 0:  # more is taken off than there is
+        if min(kept, default=0) < 0:  # the crop exceeds the extent
             return full(node.out().shape, border, x.dtype)
         cropped = _crop(x, low, high)
         return pad(cropped, [max(n, 0) for n in low], [max(n, 0) for n in high], border)
@@ -155,7 +155,7 @@ def _widths(node: Node, rank: int) -> tuple[list[int], list[int]]:
 
 
 def _crop(x: Tensor, low: Sequence[int], high: Sequence[int]) -> Tensor:
-    """Take off what negative widths take off."""
+    """Crop by the negative widths."""
     starts = [max(-n, 0) for n in low]
     sizes = [
         size - start - max(-n, 0) for size, start, n in zip(x.shape, starts, high, strict=True)
@@ -164,11 +164,11 @@ def _crop(x: Tensor, low: Sequence[int], high: Sequence[int]) -> Tensor:
 
 
 def _source_positions(size: int, low: int, high: int, mode: str) -> Array:
-    """Return where each element along a dimension comes from; -1 for the border."""
+    """Return the source position of each element along a dimension; -1 for the border."""
     if mode == "constant":
         places = np.arange(-low, size + high, dtype=np.int64)
         return np.where((places >= 0) & (places < size), places, -1)
-    # What negative widths take off is gone before the rest is repeated or mirrored.
+    # Negative widths crop before the rest is repeated or mirrored.
     positions = np.arange(max(-low, 0), size - max(-high, 0), dtype=np.int64)
     return np.pad(positions, (max(low, 0), max(high, 0)), mode=mode)  # type: ignore[call-overload]
 
@@ -176,7 +176,7 @@ def _source_positions(size: int, low: int, high: int, mode: str) -> Array:
 def _pick(
     x: Tensor, tables: Sequence[Tensor], shape: Sequence[int], border: Tensor | None
 ) -> Tensor:
-    """Read each element from where one table for each dimension says, -1 meaning the border."""
+    """Read each element from the position in one table per dimension; -1 is the border."""
 
     def element(indices: list[Scalar]) -> Scalar:
         places = [fetch(table, [i]) for table, i in zip(tables, indices, strict=True)]
@@ -221,7 +221,7 @@ def _center_crop_pad(node: Node) -> Tensor:
 
 
 def _triangle(node: Node) -> Tensor:
-    """Build Trilu: zero below, or above, a diagonal of the last two dimensions."""
+    """Build Trilu: zero below or above a diagonal of the last two dimensions."""
     x = node.tensor(0)
     shift = (node.integers(1) or [0])[0]
     kind = "ge" if node.attribute("upper", 1) else "le"
@@ -273,7 +273,7 @@ def _reverse_sequence(node: Node) -> Tensor:
 
     def element(indices: list[Scalar]) -> Scalar:
         place = indices[time]
-        # A length beyond the axis reverses all of it, and a negative one nothing.
+        # A length beyond the axis reverses all of it, and a negative length nothing.
         length = fetch(lengths, [indices[batch]]).cast(INT64).clamp(0, x.shape[time])
         places = list(indices)
         places[time] = place.compare("lt", length).select(length - 1 - place, place)
@@ -331,4 +331,4 @@ BUILDERS: dict[str, Builder] = {
     "Trilu": _triangle,
     "Unsqueeze": _reshape,
 }
-"""Operators that move elements, by name."""
+"""Builders by operator."""

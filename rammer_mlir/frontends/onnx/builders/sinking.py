@@ -1,8 +1,8 @@
-"""Elementwise operations and reductions move before reshapes, to where the elements were computed.
+"""Sinking of elementwise operations and reductions through reshapes to their producers.
 
-A view between a matrix product and its bias, or between a grouped convolution and its activation,
-would keep them from becoming one rOperator. A softmax of a product's rows has all its steps in one
-shape only if its reductions move too.
+A reshape between a matrix product and its bias, or between a grouped convolution and its
+activation, would prevent fusion into one rOperator. The steps of a softmax over a product's rows
+have the same shape only if its reductions are moved too.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from rammer_mlir.frontends.onnx.builders.values import ZERO, Expr, Tensor
 from rammer_mlir.frontends.onnx.builders.views import reassociation, reshape
 
 Access = tuple[Tensor, Sequence[Expr]]
-"""A tensor, with an index expression for each of its dimensions."""
+"""A tensor with an index expression for each dimension."""
 
 _RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 
 
 @dataclass(frozen=True)
 class Sunk:
-    """An elementwise operation's operands and shape before a reshape."""
+    """Operands and shape of an elementwise operation before a reshape."""
 
     operands: list[Access]
     shape: tuple[int, ...]
 
 
 def sink(operands: Sequence[Access], shape: Sequence[int]) -> Sunk | None:
-    """Return the operation's form before the reshape that one of its operands comes from.
+    """Return the operation moved before the reshape that produces one of its operands.
 
-    None if there is no such operand, or another one is not addressed alike before the reshape.
+    None if there is no such operand, or another operand cannot be addressed before the reshape.
     """
     for tensor, exprs in operands:
         source = _source(tensor) if list(exprs) == list(range(len(shape))) else None
@@ -47,17 +47,17 @@ def sink(operands: Sequence[Access], shape: Sequence[int]) -> Sunk | None:
 
 @dataclass(frozen=True)
 class SunkReduction:
-    """A reduction's operand before a reshape, and the axes to reduce there."""
+    """Operand of a reduction before a reshape, and the axes to reduce there."""
 
     source: Tensor
     axes: list[int]
 
 
 def sink_reduction(tensor: Tensor, axes: Sequence[int]) -> SunkReduction | None:
-    """Return the reduction's form before the reshape that its operand comes from.
+    """Return the reduction moved before the reshape that produces its operand.
 
-    None if there is no such operation, if it joined dimensions, or if it split a dimension of which
-    only a part is reduced.
+    None if there is no reshape, if it collapses dimensions, or if it splits a dimension that is
+    only partly reduced.
     """
     source = _source(tensor)
     if source is None or not source.size or not source.rank or not tensor.rank:
@@ -73,11 +73,11 @@ def sink_reduction(tensor: Tensor, axes: Sequence[int]) -> SunkReduction | None:
 
 
 def _source(tensor: Tensor) -> Tensor | None:
-    """Return what a tensor is a reshape of, if a structured operation computed it."""
+    """Return the source of a reshape if a structured operation computed it, else None."""
     value = _reshaped(tensor.value)
     if value is None:
         return None
-    # A reshape may be two operations: one that collapses and one that expands.
+    # A reshape may consist of a collapse and an expand operation.
     value = _reshaped(value) or value
     owner = value.owner
     if isinstance(owner, ir.Block) or not owner.operation.name.startswith("linalg."):
@@ -98,9 +98,9 @@ def _before(
     old: Sequence[int],
     new: Sequence[int],
 ) -> Access | None:
-    """Return an operand as it is addressed before the reshape from shape ``old`` to ``new``.
+    """Return an operand addressed before the reshape from shape ``old`` to ``new``.
 
-    In each group of dimensions it must be either whole or broadcast.
+    In each group of dimensions it must be either complete or broadcast.
     """
     tensor, exprs = operand
     sizes = {expr: size for expr, size in zip(exprs, tensor.shape, strict=True) if expr != ZERO}

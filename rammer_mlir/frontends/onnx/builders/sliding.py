@@ -1,4 +1,4 @@
-"""Col2Im and DeformConv: what slides over an image by indices rather than by strides."""
+"""Col2Im and DeformConv: sliding windows addressed by computed indices instead of strides."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rammer_mlir.frontends.onnx.builders.windows import Window, window_of
 
 
 def col2im(node: Node) -> Tensor:
-    """Build Col2Im: each element of the image sums the columns that windows took it into."""
+    """Build Col2Im: each image element sums the columns of the windows that contain it."""
     x = node.tensor(0)
     image, block = node.integers(1), node.integers(2)
     if image is None or block is None:
@@ -49,7 +49,7 @@ def col2im(node: Node) -> Tensor:
 
 
 def _window_of_element(window: Window, axis: int, count: int, rank: int) -> tuple[Scalar, Scalar]:
-    """Return which window has the current element at the current tap, and whether one has."""
+    """Return the window that has the current element at the current tap, and whether it exists."""
     tap = here(2 + rank + axis) * window.dilations[axis]
     offset = here(2 + axis) + window.low[axis] - tap
     stride = window.strides[axis]
@@ -58,7 +58,7 @@ def _window_of_element(window: Window, axis: int, count: int, rank: int) -> tupl
 
 
 def deform_conv(node: Node) -> Tensor:
-    """Build DeformConv: the image is read at shifted taps, then the taps are contracted."""
+    """Build DeformConv: gather shifted taps from the image (im2col), then contract."""
     x, w = node.tensor(0), node.tensor(1)
     if x.rank != 4:
         raise node.unsupported(f"expected two spatial dimensions, found {x.rank - 2}")
@@ -114,13 +114,13 @@ def _floor_div(number: int, divisor: int) -> ir.AffineExpr:
 
 
 def _start(window: Window, axis: int) -> Scalar:
-    """Return where the current tap of the current window is without a shift."""
+    """Return the unshifted position of the current tap of the current window."""
     tap = here(2 + axis) * window.dilations[axis]
     return here(4 + axis) * window.strides[axis] + tap - window.low[axis]
 
 
 def _bilinear(x: Tensor, places: list[Scalar]) -> Scalar:
-    """Interpolate between four elements; those outside of the image are zero."""
+    """Interpolate bilinearly between four elements; elements outside of the image are zero."""
     first = [here(0), here(1)]
     corners: list[list[tuple[Scalar, Scalar, Scalar]]] = []
     for axis, place in enumerate(places):

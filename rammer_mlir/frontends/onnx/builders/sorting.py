@@ -24,7 +24,7 @@ from rammer_mlir.frontends.onnx.limits import MOST_SEARCHED, RANK_BY_COUNTING
 
 
 def top_k(node: Node) -> list[Tensor | None]:
-    """Build TopK; of equal elements the one of the lower index comes first."""
+    """Build TopK; among equal elements the lower index comes first."""
     x = node.tensor(0)
     axis = node.axis("axis", -1, x.rank)
     counts = node.integers(1) if node.opset >= 10 else [node.attribute("k")]
@@ -46,7 +46,7 @@ def top_k(node: Node) -> list[Tensor | None]:
 
 
 def _indices(node: Node, rows: Tensor, count: int, largest: bool) -> Tensor:
-    """Return the places of the first ``count`` elements of each row in order."""
+    """Return the positions of the first ``count`` elements of each row in sorted order."""
     if rows.shape[-1] <= RANK_BY_COUNTING:
         return _by_counting(rows, count, largest)
     if count > MOST_SEARCHED:
@@ -73,13 +73,13 @@ def _is_nan(x: Scalar) -> Scalar:
 
 
 def _precedes(a: Scalar, i: Scalar, b: Scalar, j: Scalar, largest: bool) -> Scalar:
-    """Whether element ``a`` at place ``i`` comes before ``b`` at ``j``; ties go by place."""
+    """Whether element ``a`` at index ``i`` comes before ``b`` at ``j``; ties go by index."""
     tie = ~_before(b, a, largest) & i.compare("lt", j)
     return _before(a, b, largest) | tie
 
 
 def _by_counting(rows: Tensor, count: int, largest: bool) -> Tensor:
-    """Count for each element those before it: that is its place in the order."""
+    """Rank each element by counting the elements before it."""
     *lead, length = rows.shape
     last = len(lead)
     batch = list(range(last))
@@ -100,7 +100,7 @@ def _by_counting(rows: Tensor, count: int, largest: bool) -> Tensor:
 
 
 def _one_by_one(rows: Tensor, count: int, largest: bool) -> Tensor:
-    """Search ``count`` times for the first element after the one found before."""
+    """Search ``count`` times for the first element after the previously found one."""
     *lead, _ = rows.shape
     last = len(lead)
     batch = list(range(last))

@@ -1,4 +1,4 @@
-"""Fourier transforms as matrix products: for the short lengths of frames nothing is faster."""
+"""Fourier transforms as matrix products, the fastest method for short frame lengths."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from rammer_mlir.frontends.onnx.builders.views import (
 )
 
 _LONGEST = 2048
-"""Length up to which a transform is a matrix: the matrix has four times its square of elements."""
+"""Longest transform as a matrix, which has four times the square of this many elements."""
 
 Transform = Callable[[NDArray[np.complex128]], NDArray[np.generic]]
-"""A linear function of the rows of a matrix."""
+"""A linear transform of the rows of a matrix."""
 
 
 def _matrix(transform: Transform, length: int, parts: int, dtype: DType) -> Tensor:
-    """Return what a transform makes of unit vectors.
+    """Return the matrix of a transform, from its values for unit vectors.
 
     Args:
         transform: from signals to spectra, real or complex.
-        length: of a signal.
-        parts: 1 for real signals, 2 for complex ones.
+        length: length of a signal.
+        parts: 1 for real signals, 2 for complex signals.
         dtype: element type.
 
     Returns:
@@ -51,7 +51,7 @@ def _matrix(transform: Transform, length: int, parts: int, dtype: DType) -> Tens
 
 
 def dft(node: Node) -> Tensor:
-    """Build DFT, its inverse, and the transforms between real signals and half spectra."""
+    """Build DFT and its inverse, including transforms between real signals and half spectra."""
     x = node.tensor(0)
     axis = _dft_axis(node) % x.rank
     inverse, onesided = node.attribute("inverse", 0), node.attribute("onesided", 0)
@@ -94,7 +94,7 @@ def _check_length(node: Node, length: int) -> None:
 def stft(node: Node) -> Tensor:
     """Build STFT: the transform of each frame, weighted by the window.
 
-    As in ONNX Runtime, a real signal may be without the dimension of real and imaginary part.
+    As in ONNX Runtime, a real signal may lack the dimension of real and imaginary part.
     """
     x = node.tensor(0)
     if x.rank == 2:

@@ -1,4 +1,4 @@
-"""Structured operations over whole tensors, that builders are written with."""
+"""Structured operations on whole tensors, as building blocks of builders."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ Body = (
     | Callable[[_S, _S, _S, _S, _S], _S]
     | Callable[[_S, _S, _S, _S, _S, _S], _S]
 )
-"""From scalars to a scalar; written out so that the parameters of lambdas have types."""
+"""Functions from scalars to a scalar, enumerated so that parameters of lambdas have types."""
 
 
 Operand = Tensor | tuple[Tensor, Sequence[Expr]]
-"""A tensor, broadcast as NumPy does, or with an index expression for each of its dimensions."""
+"""A tensor, broadcast as by NumPy, or with an index expression for each dimension."""
 
 
 def loop(number: int) -> ir.AffineExpr:
-    """Return the index of a loop."""
+    """Return the affine expression of a loop's index."""
     return ir.AffineExpr.get_dim(number)
 
 
@@ -48,15 +48,15 @@ def structured(
     output: tuple[Tensor, Sequence[Expr]],
     body: Body,
 ) -> Tensor:
-    """Emit one ``linalg.generic``.
+    """Emit a ``linalg.generic``.
 
     Args:
-        domain: extents of the loops; the last ``reductions`` of them are reductions.
+        domain: loop extents; the last ``reductions`` loops are reductions.
         reductions: number of reduction loops.
-        inputs: tensors, each with one index expression for each dimension.
-        output: the tensor that is written, with its initial contents, and its index expressions.
-        body: from the scalars of the inputs, then that of the output where there are reductions,
-            to the new element.
+        inputs: tensors, each with an index expression for each dimension.
+        output: the tensor to write, with its initial content, and its index expressions.
+        body: maps the scalars of the inputs, followed by that of the output if there are
+            reductions, to the new element.
     """
     if 0 in domain:
         return output[0]
@@ -87,7 +87,7 @@ def structured(
 def _extents(
     domain: Sequence[int], operands: Sequence[tuple[Tensor, Sequence[Expr]]]
 ) -> list[tuple[Tensor, Sequence[Expr]]]:
-    """Return an operand that gives the extents of loops that no operand gives, if needed."""
+    """Return an extra operand for loops whose extents no operand determines, if needed."""
     plain: set[int] = set()
     for _, exprs in operands:
         for expr in exprs:
@@ -112,7 +112,7 @@ def _map(loops: int, exprs: Sequence[Expr]) -> ir.AffineMap:
 
 
 def broadcast_shape(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return the shape that NumPy broadcasts several shapes to."""
+    """Return the broadcast shape of several shapes, by NumPy's rules."""
     return tuple(np.broadcast_shapes(*map(tuple, shapes)))
 
 
@@ -128,13 +128,13 @@ def broadcast_exprs(shape: Sequence[int], target: Sequence[int]) -> list[Expr]:
 def pointwise(
     body: Body, *operands: Operand, dtype: DType | None = None, shape: Sequence[int] | None = None
 ) -> Tensor:
-    """Apply a function to each element of tensors, broadcast as NumPy does.
+    """Apply a function to each element of tensors, broadcast as by NumPy.
 
     Args:
-        body: from one scalar of each operand to the result's.
-        operands: tensors, or tensors with the dimension of the result that each of theirs is.
-        dtype: the result's element type, by default that of the first operand.
-        shape: the result's shape, by default that of the operands broadcast.
+        body: maps one scalar of each operand to the result's scalar.
+        operands: tensors, or tensors with the result's dimension of each of their dimensions.
+        dtype: the result's dtype, by default that of the first operand.
+        shape: the result's shape, by default the operands' broadcast shape.
     """
     plain = [t.shape for t in operands if isinstance(t, Tensor)]
     target = broadcast_shape(plain) if shape is None else tuple(shape)
@@ -156,7 +156,7 @@ def _pointwise(
 
 
 def indexed(shape: Sequence[int], dtype: DType, body: Callable[[list[Scalar]], Scalar]) -> Tensor:
-    """Return a tensor whose elements are functions of their own indices, given as int64."""
+    """Return a tensor whose elements are functions of their int64 indices."""
     out = empty(shape, dtype)
 
     def of_indices() -> Scalar:
@@ -166,13 +166,13 @@ def indexed(shape: Sequence[int], dtype: DType, body: Callable[[list[Scalar]], S
 
 
 def fetch(source: Tensor, indices: Sequence[Scalar]) -> Scalar:
-    """Read one element of a tensor inside a body; the indices must be in range."""
+    """Read an element of a tensor within a body; the indices must be in range."""
     positions = [index.index() for index in indices]
     return Scalar(tensor.ExtractOp(source.value, positions).result, source.dtype)
 
 
 class Reduced(NamedTuple):
-    """A tensor without some dimensions of another one; an operand of ``pointwise``."""
+    """A tensor reduced along some dimensions of another tensor; an operand of ``pointwise``."""
 
     tensor: Tensor
     dims: list[int]
@@ -182,7 +182,7 @@ class Reduced(NamedTuple):
         return Reduced(pointwise(body, self.tensor, dtype=dtype), self.dims)
 
     def keepdims(self, rank: int) -> Tensor:
-        """Return the tensor with the missing dimensions as ones."""
+        """Return the tensor with reduced dimensions of size 1."""
         sizes = dict(zip(self.dims, self.tensor.shape, strict=True))
         return reshape(self.tensor, [sizes.get(axis, 1) for axis in range(rank)])
 
@@ -194,20 +194,20 @@ def reduce(
     initial: float,
     dtype: DType | None = None,
 ) -> Reduced:
-    """Combine the elements along axes.
+    """Reduce along axes.
 
     Args:
-        body: from an element and what was combined so far to the new combination.
+        body: maps an element and the accumulator to the new accumulator.
         source: a tensor.
         axes: numbers of dimensions, from 0.
-        initial: what combining starts with, and the result where there are no elements.
-        dtype: the result's element type, by default the source's.
+        initial: initial accumulator, which is also the result without elements.
+        dtype: the result's dtype, by default the source's.
 
     Returns:
-        The result without the axes, and the dimensions of the source that its own stand for.
+        The result without the axes, and the source's dimension of each of its dimensions.
     """
     kept = [axis for axis in range(source.rank) if axis not in axes]
-    if not axes:  # a scalar, or nothing to be reduced: no loop would pass on what was combined
+    if not axes:  # no reduction loop
         wide = source.dtype if dtype is None else dtype
         return Reduced(
             pointwise(lambda v: body(v, literal(initial, wide)), source, dtype=wide), kept

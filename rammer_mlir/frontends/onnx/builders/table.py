@@ -1,4 +1,4 @@
-"""Which ONNX operators have an own builder."""
+"""The table of builders by ONNX operator."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ BUILDERS: dict[str, Builder] = {
 
 
 def find_builder(node: Node) -> Builder | None:
-    """Return the builder of a node, None where the importer does well."""
+    """Return the builder of a node; None if the node goes through the fallback importer."""
     return BUILDERS.get(node.op_type)

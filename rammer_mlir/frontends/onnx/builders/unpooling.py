@@ -1,4 +1,4 @@
-"""MaxUnpool: what a maximum pooling took returns to where it was."""
+"""MaxUnpool: writes pooled maxima back to their original positions."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from rammer_mlir.frontends.onnx.builders.windows import Window, window_of
 
 
 def max_unpool(node: Node) -> Tensor:
-    """Build MaxUnpool; the result outside of what the pooling took is zero.
+    """Build MaxUnpool; positions without a maximum are zero.
 
-    An output element searches the few windows that it lies in, so that elements stay independent of
-    another; a pooling never takes an element from outside its window.
+    Each output element searches the few windows that contain it, so elements stay independent; a
+    pooling never selects an element outside of its window.
     """
     x, indices = node.tensor(0), node.tensor(1)
     window = window_of(node, x.shape[2:], node.attribute("kernel_shape"))
@@ -43,7 +43,7 @@ def max_unpool(node: Node) -> Tensor:
 def _unpool(x: Tensor, indices: Tensor, window: Window, space: Sequence[int]) -> Tensor:
     shape = (*x.shape[:2], *space)
     rank = len(shape)
-    # Windows of a dimension that one element lies in.
+    # Number of windows per dimension that contain an element.
     counts = [-(-k // s) for k, s in zip(window.kernel, window.strides, strict=True)]
 
     def search(found: Scalar) -> Scalar:
@@ -66,7 +66,7 @@ def _unpool(x: Tensor, indices: Tensor, window: Window, space: Sequence[int]) ->
 
 
 def _resized(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """Cut or extend a tensor by zeros at the high ends."""
+    """Crop or zero-pad a tensor at the high ends."""
     kept = [min(a, b) for a, b in zip(x.shape, shape, strict=True)]
     missing = [b - a for a, b in zip(kept, shape, strict=True)]
     return pad(part(x, [0] * x.rank, kept), [0] * x.rank, missing, 0)

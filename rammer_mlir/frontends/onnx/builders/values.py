@@ -1,4 +1,4 @@
-"""Tensors, as builders handle them, and those that are made from nothing."""
+"""Tensors of the builders, and creation of constant and empty tensors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Expr = ir.AffineExpr | int
 """An index expression: an affine expression, the number of a loop, or ``ZERO``."""
 
 ZERO = -1
-"""The index 0: for a dimension of size one that is broadcast."""
+"""The index 0 of a broadcast dimension of size 1."""
 
 
 @dataclass(frozen=True)
@@ -75,23 +75,24 @@ def constant(array: Array) -> Tensor:
 
 
 def splat(shape: Sequence[int], value: float, dtype: DType) -> Tensor:
-    """Return a constant tensor of one value, which takes no memory in the IR."""
+    """Return a splat constant, which takes no memory in the IR."""
     shaped = tensor_type(shape, dtype)
     attribute = ir.DenseElementsAttr.get_splat(shaped, literal_attribute(value, dtype))
     return Tensor(arith.ConstantOp(shaped, attribute).result, dtype)
 
 
 def empty(shape: Sequence[int], dtype: DType) -> Tensor:
-    """Return a tensor without defined contents."""
+    """Return an uninitialized tensor."""
     return Tensor(tensor.EmptyOp(list(shape), element_type(dtype)).result, dtype)
 
 
 def full(shape: Sequence[int], value: float, dtype: DType) -> Tensor:
-    """Return a tensor of one value."""
+    """Return a tensor filled with a value."""
     if 0 in shape:
         return empty(shape, dtype)
     scalar, out = literal(value, dtype).value, empty(shape, dtype).value
-    # Not linalg.fill: it describes the operation anew for each call, which takes five times longer.
+    # Not linalg.fill, whose builder is five times slower, since it constructs the operation's
+    # definition at each call.
     op = linalg.FillOp([out.type], [scalar], [out])
     linalg.fill_builtin_region(op.operation)
     return Tensor(op.results[0], dtype)

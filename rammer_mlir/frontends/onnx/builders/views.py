@@ -1,4 +1,4 @@
-"""Operations that only re-address, cut, join or surround tensors."""
+"""Views, slices, concatenation and padding of tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rammer_mlir.frontends.onnx.builders.values import Tensor, empty, full, tens
 
 
 def reshape(source: Tensor, shape: Sequence[int]) -> Tensor:
-    """Return the same elements in row-major order under another shape."""
+    """Return the same elements in row-major order in another shape."""
     shape = tuple(shape)
     if shape == source.shape:
         return source
@@ -26,7 +26,7 @@ def reshape(source: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def _fill_value(source: Tensor) -> ir.Value | None:
-    """Return the one value that a tensor has been filled with, if so."""
+    """Return the value that a tensor was filled with, or None."""
     owner = source.value.owner
     if isinstance(owner, ir.Block) or owner.operation.name != "linalg.fill":
         return None
@@ -50,7 +50,7 @@ def _reshape_through(source: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def reassociation(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """Return the smallest groups of neighbouring dimensions with as many elements in both."""
+    """Return the smallest groups of neighbouring dimensions with equal numbers of elements."""
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(old) and j < len(new):
@@ -92,7 +92,7 @@ def _expand(
 def part(
     source: Tensor, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None
 ) -> Tensor:
-    """Return a rectangular part of a tensor."""
+    """Return a rectangular slice of a tensor."""
     if tuple(sizes) == source.shape:
         return source
     if 0 in sizes:
@@ -106,7 +106,7 @@ def part(
 
 
 def concat(sources: Sequence[Tensor], axis: int) -> Tensor:
-    """Join tensors along an axis."""
+    """Concatenate tensors along an axis."""
     shape = list(sources[0].shape)
     shape[axis] = sum(source.shape[axis] for source in sources)
     if 0 in shape:
@@ -120,7 +120,7 @@ def concat(sources: Sequence[Tensor], axis: int) -> Tensor:
 
 
 def pad(source: Tensor, low: Sequence[int], high: Sequence[int], value: float) -> Tensor:
-    """Surround a tensor by a constant border; widths are not negative."""
+    """Pad a tensor with a constant; widths are not negative."""
     if not any(low) and not any(high):
         return source
     shape = [a + size + b for a, size, b in zip(low, source.shape, high, strict=True)]

@@ -1,4 +1,4 @@
-"""Windows that slide over the spatial dimensions: kernels, strides, dilations and padding."""
+"""Windows that slide over spatial dimensions: kernels, strides, dilations and padding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rammer_mlir.frontends.onnx.builders.node import Node
 
 @dataclass(frozen=True)
 class Window:
-    """A sliding window, with one entry for each spatial dimension."""
+    """A sliding window, with one entry for each spatial dimension in each field."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -20,12 +20,12 @@ class Window:
 
     @property
     def extents(self) -> list[int]:
-        """How far a window reaches: kernel sizes with the gaps that dilation leaves."""
+        """Extents of a window: kernel sizes including the gaps of dilation."""
         pairs = zip(self.kernel, self.dilations, strict=True)
         return [(size - 1) * dilation + 1 for size, dilation in pairs]
 
     def output_space(self, space: Sequence[int]) -> list[int]:
-        """Return how many windows fit into the padded space."""
+        """Return the number of windows in the padded space."""
         return [
             (low + size + high - extent) // stride + 1
             for size, low, high, extent, stride in zip(
@@ -35,7 +35,7 @@ class Window:
 
 
 def window_of(node: Node, space: Sequence[int], kernel: Sequence[int]) -> Window:
-    """Return the window of a convolution or pooling over a space, automatic padding resolved."""
+    """Return the window of a convolution or pooling over a space, resolving automatic padding."""
     rank = len(space)
     strides = tuple(node.attribute("strides") or [1] * rank)
     dilations = tuple(node.attribute("dilations") or [1] * rank)

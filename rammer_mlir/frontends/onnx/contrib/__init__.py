@@ -1,5 +1,5 @@
-"""Operators of ONNX Runtime's own domain, written out in operators of ONNX.
+"""Operators of ONNX Runtime's domain, expanded to ONNX operators.
 
-Files that its optimizer, its quantizer or an exporter wrote hold them. A table names a rewriting
-function for each; what a function does not cover is refused in one line.
+Files that ONNX Runtime's optimizer, its quantizer or an exporter wrote contain them. A table has a
+rewriting function for each; unsupported forms are refused in one line.
 """

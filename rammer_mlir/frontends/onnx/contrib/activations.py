@@ -1,4 +1,4 @@
-"""Activations: forms of Gelu, and those that fused operators end with."""
+"""Activations: forms of Gelu, and activations fused into other operators."""
 
 from __future__ import annotations
 
@@ -55,19 +55,19 @@ _PARAMETERS: dict[str, tuple[tuple[str, float], ...]] = {
     "Tanh": (),
     "ThresholdedRelu": (("alpha", 1.0),),
 }
-"""By activation, the names and defaults of its parameters, in the order in which they are given."""
+"""Names and defaults of each activation's parameters, in the order of ``activation_params``."""
 
 
 def activated(call: Call, x: str, given: list[float]) -> str:
-    """Write the activation that a fused operator's attribute names.
+    """Write the activation named by a fused operator's attribute.
 
     Args:
         call: the operator.
-        x: what it is applied to.
-        given: its parameters; those that are missing have their defaults.
+        x: name of the activation's input.
+        given: its parameters; missing ones have their defaults.
 
     Raises:
-        UnsupportedError: if it is not known.
+        UnsupportedError: if the activation is unknown.
     """
     kind = call.attribute("activation", "")
     if kind not in _PARAMETERS:

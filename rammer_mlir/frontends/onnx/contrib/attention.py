@@ -1,4 +1,4 @@
-"""Attention of ONNX Runtime's kinds: heads are split, scores masked, results joined."""
+"""Attention operators of ONNX Runtime: split heads, mask scores, join results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _self_attention(call: Call) -> None:
 
 
 def _quantized_attention(call: Call) -> None:
-    """Project in integers; what follows is computed in floats."""
+    """Project in integers; attention itself is computed in floats."""
     zeros = [call.find(6), call.find(7)]
     inputs = [call.find(0), call.find(1), *(zeros if zeros[1] else filter(None, zeros))]
     product = call.cast(call.op("MatMulInteger", *inputs), onnx.TensorProto.FLOAT)
@@ -37,7 +37,7 @@ def _quantized_attention(call: Call) -> None:
 def _attend_projected(
     call: Call, projected: str, *, mask: int, past: int, bias: int | None = None
 ) -> None:
-    """Attend with queries, keys and values that are side by side; inputs are given by number."""
+    """Attend with concatenated queries, keys and values; other operands are input numbers."""
     heads, width = call.required("num_heads"), call.shape(1)[-1]
     sizes = call.attribute("qkv_hidden_sizes", [width // 3] * 3)
     call.expect(
@@ -72,7 +72,7 @@ def _attended(call: Call, query: str, key: str, value: str, masks: Sequence[str]
 
 
 def _multi_head(call: Call) -> None:
-    """Attend with queries, keys and values that are given, each alone or packed."""
+    """Attend with given queries, keys and values, separate or packed."""
     query, key, value = _heads_of(call, call.required("num_heads"))
     given = [bool(call.find(number)) for number in (6, 7)]
     call.expect(given[0] == given[1], "both past_key and past_value", "one of them")
@@ -105,7 +105,7 @@ def _heads_of(call: Call, heads: int) -> tuple[str, str, str]:
 
 
 def _unpacked(call: Call, packed: str, count: int) -> list[str]:
-    """Take [batch, sequence, heads, parts, size] apart."""
+    """Split [batch, sequence, heads, parts, size] into its parts."""
     shape = call.shape_of(packed)
     call.expect(
         len(shape) == 5 and shape[3] == count,

@@ -1,4 +1,4 @@
-"""One node of a contrib operator: its operands, and the writer of the nodes that replace it."""
+"""A node of a contrib operator: its operands, and the writer of its replacement."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from rammer_mlir.frontends.onnx.tensors import Array, dtype_of, opset
 CONTRIB_DOMAIN = "com.microsoft"
 
 AXES_ARE_INPUTS = 18
-"""The opset from which ReduceMean takes its axes as an input."""
+"""The first opset in which ReduceMean takes its axes as an input."""
 
 _T = TypeVar("_T", int, float, str, list[int], list[float])
 
 
 class TypedWriter(NodeWriter):
-    """Infers the type of each value that it writes, and keeps it beside those of the graph."""
+    """Infers the type of each value that it writes, and records it with those of the graph."""
 
     def __init__(
         self, model: Model, prefix: str, kinds: dict[str, TensorKind], values: dict[str, Array]
     ) -> None:
-        """Extend ``kinds`` and the constants' ``values`` by those of new names."""
+        """Extend ``kinds`` and the constants' ``values`` with new names."""
         super().__init__(model, prefix)
         self.opset = opset(model.proto)
         self._kinds = kinds
@@ -43,13 +43,13 @@ class TypedWriter(NodeWriter):
         return name
 
     def named(self, operator: str, inputs: object, results: object, **attributes: object) -> None:
-        """Add a node whose results have given names."""
+        """Add a node with the given result names."""
         super().named(operator, inputs, results, **attributes)  # pyright: ignore[reportArgumentType]
         self._kinds.update(infer_node(self.nodes[-1], self.opset, self._kinds, self._values))
 
 
 def contrib_label(node: onnx.NodeProto) -> str:
-    """Return how messages name a node of another domain than ONNX's."""
+    """Return the name of a node of another domain for messages."""
     name = node.name or next(filter(None, node.output), "")
     return f"'{name}' ({node.domain}.{node.op_type})"
 
@@ -60,9 +60,9 @@ class Call:
 
     Attributes:
         node: the node.
-        kinds: types of the graph's values, as far as they are known.
-        values: of constants.
-        write: collects the nodes that replace the node.
+        kinds: known types of the graph's values.
+        values: values of constants.
+        write: collects the nodes of the replacement.
     """
 
     node: onnx.NodeProto
@@ -71,7 +71,7 @@ class Call:
     write: TypedWriter
 
     def find(self, number: int) -> str:
-        """Return the name of an input, nothing if it is left out."""
+        """Return the name of an input; empty if omitted."""
         return self.node.input[number] if number < len(self.node.input) else ""
 
     def shape_of(self, name: str) -> tuple[int, ...]:
@@ -93,12 +93,12 @@ class Call:
         return dtype_of(self.kinds[self.find(number)].elem_type)
 
     def is_string(self, number: int) -> bool:
-        """Whether an input is known to hold strings."""
+        """Whether an input is known to be a string tensor."""
         kind = self.kinds.get(self.find(number))
         return kind is not None and kind.elem_type == TensorProto.STRING
 
     def value(self, number: int, name: str) -> Array:
-        """Return the value of an input that has to be constant.
+        """Return the value of an input that must be constant.
 
         Raises:
             UnsupportedError: if it is computed at run time.
@@ -121,7 +121,7 @@ class Call:
         return value  # pyright: ignore[reportReturnType]  # of the default's type
 
     def required(self, name: str) -> int:
-        """Return an integer that has no default and is positive.
+        """Return a positive integer attribute without default.
 
         Raises:
             ModelError: if it is missing or not positive.
@@ -135,11 +135,11 @@ class Call:
         return value
 
     def refusal(self, reason: str) -> UnsupportedError:
-        """Return the error for a form that is not covered."""
+        """Return the error for an unsupported form."""
         return UnsupportedError(f"not supported: {contrib_label(self.node)}: {reason}")
 
     def expect(self, condition: bool, expected: str, found: object) -> None:
-        """Refuse operands that do not fit each other.
+        """Refuse contradictory operands.
 
         Raises:
             ModelError: unless the condition holds.
@@ -150,36 +150,36 @@ class Call:
             )
 
     def op(self, operator: str, *inputs: str, **attributes: object) -> str:
-        """Write a node of one result and return the result's name."""
+        """Write a node with one result and return the result's name."""
         return self.write.node(operator, inputs, **attributes)
 
     def uses(self, number: int) -> bool:
-        """Whether anything uses a result."""
+        """Whether a result is used."""
         return number < len(self.node.output) and bool(self.node.output[number])
 
     def finish(self, value: str, number: int = 0) -> None:
-        """Give one of the node's results its value, if it is used."""
+        """Bind a result of the node to a value, if the result is used."""
         if self.uses(number):
             self.write.named("Identity", [value], [self.node.output[number]])
 
     def scalar(self, value: float, like: str = "") -> str:
-        """Write a constant of the element type of a value, the first input by default."""
+        """Write a constant of a value's dtype, by default that of the first input."""
         kind = self.kinds[like or self.find(0)].elem_type
         return self.write.constant(np.array(value, dtype_of(kind)))
 
     def cast(self, value: str, kind: int) -> str:
-        """Write a conversion, unless the value has the type."""
+        """Write a conversion, unless the value already has the dtype."""
         return value if self.kinds[value].elem_type == kind else self.op("Cast", value, to=kind)
 
     def sum(self, *names: str) -> str:
-        """Write the sum of those values that are given."""
+        """Write the sum of the given values; empty names are skipped."""
         first, *rest = filter(None, names)
         for name in rest:
             first = self.op("Add", first, name)
         return first
 
     def reshape(self, value: str, *shape: int) -> str:
-        """Write a Reshape; a 0 copies a dimension, a -1 follows from the others."""
+        """Write a Reshape; 0 copies a dimension, and -1 is computed from the others."""
         return self.op("Reshape", value, self.write.integers(*shape))
 
     def transpose(self, value: str, *order: int) -> str:

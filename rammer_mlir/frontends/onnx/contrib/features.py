@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml on features and linear models, written in operators of ONNX."""
+"""Operators of ai.onnx.ml on features and linear models, expanded to ONNX operators."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _list(call: Call, name: str) -> list[float]:
 
 
 def _label_encoder(call: Call) -> None:
-    """Compare with every key; the first one that is equal gives the value."""
+    """Compare with every key; the first equal key selects the value."""
     x = call.find(0)
     keys, values, default = (_table(call, what) for what in ("keys", "values", "default"))
     if default is None:
@@ -113,7 +113,7 @@ def _label_encoder(call: Call) -> None:
 
 
 def _table(call: Call, what: str) -> Array | None:
-    """Return keys, values or the default, in the form in which they are given."""
+    """Return keys, values or the default, in their given form."""
     forms = {"_tensor": None, "_int64": np.int64, "_float": np.float32, "_string": None}
     for attribute in call.node.attribute:
         form = attribute.name.removeprefix(what).removesuffix("s")
@@ -203,4 +203,4 @@ RULES: dict[str, Rule] = {
     "OneHotEncoder": Rule(_one_hot_encoder, "X", "Y", "cats_int64s cats_strings", {"zeros": 1}),
     "Scaler": Rule(_scaler, "X", "Y", "offset scale"),
 }
-"""Operators on features by name."""
+"""Rules by operator."""

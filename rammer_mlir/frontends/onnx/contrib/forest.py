@@ -1,6 +1,6 @@
-"""Ensembles of decision trees as arrays, and their descent written in operators of ONNX.
+"""Ensembles of decision trees as arrays, and their traversal expanded to ONNX operators.
 
-All trees of all rows descend by one level at a time; leaves lead to themselves.
+All trees descend for all rows by one level at a time; leaves are their own successors.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ Integers = NDArray[np.int64]
 
 LEAF, MEMBER = -1, 6
 COMPARISONS = ("LessOrEqual", "Less", "GreaterOrEqual", "Greater", "Equal", "NotEqual")
-"""What a node asks of its feature, by the number of its mode."""
+"""Comparison operators, by the number of a node's mode."""
 
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees, whose nodes and leaves have numbers in common.
+    """Trees with a common numbering of nodes and leaves.
 
     Attributes:
-        roots: number of each tree's first node.
-        features: column that a node reads.
-        splits: what the column is compared with.
-        modes: how, by number; ``LEAF`` for a leaf.
-        yes: number of the node that follows if the comparison holds.
-        no: number of the node that follows otherwise.
-        missing: whether NaN counts as a comparison that holds.
-        members: for each node, the values of its set, filled up with NaN; None without sets.
-        weights: for each node a row of what a leaf adds to each target.
+        roots: number of each tree's root.
+        features: column that a node compares.
+        splits: value that the column is compared with.
+        modes: number of the comparison; ``LEAF`` for a leaf.
+        yes: successor if the comparison holds.
+        no: successor otherwise.
+        missing: whether the comparison holds for NaN.
+        members: for each node, the values of its set, padded with NaN; None without sets.
+        weights: for each node, a row with a leaf's contribution to each target.
     """
 
     roots: Integers
@@ -49,10 +49,10 @@ class Forest:
     members: Array | None = None
 
     def depth(self, call: Call) -> int:
-        """Return the most comparisons between a root and a leaf.
+        """Return the greatest number of comparisons between a root and a leaf.
 
         Raises:
-            ModelError: if nodes lead back to themselves, or to none.
+            ModelError: if successors form a cycle, or do not exist.
         """
         level, count = np.unique(self.roots), 0
         while (self.modes[level] != LEAF).any():
@@ -88,7 +88,7 @@ class Forest:
         return call.op("Where", holds, look_up(self.yes), look_up(self.no))
 
     def _holds(self, call: Call, value: str, split: str, node: str) -> str:
-        """Write each comparison that any node makes, and choose by the nodes' modes."""
+        """Write every comparison that occurs, and select by the nodes' modes."""
         modes = [int(mode) for mode in np.unique(self.modes) if mode != LEAF]
         found = ""
         for mode in modes:
@@ -112,10 +112,10 @@ class Forest:
         return call.op("Greater", count, call.write.constant(np.array(0, np.int32)))
 
     def evaluate(self, call: Call, x: str, aggregate: str) -> str:
-        """Write what the trees add up to: rows by targets.
+        """Write the aggregate over the trees: [rows, targets].
 
         Raises:
-            UnsupportedError: for the least or largest of several targets.
+            UnsupportedError: for the minimum or maximum of several targets.
         """
         found = call.op("Gather", call.write.constant(self.weights), self.descend(call, x))
         trees = call.write.integers(1)

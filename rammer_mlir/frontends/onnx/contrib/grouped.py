@@ -1,4 +1,4 @@
-"""GroupQueryAttention: fewer heads of keys than of queries, causal, with keys from earlier runs."""
+"""GroupQueryAttention: causal attention with fewer key heads than query heads, and a cache."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from rammer_mlir.frontends.onnx.contrib.rule import Rule
 
 @dataclass(frozen=True)
 class _Past:
-    """Keys and values of earlier runs, in front of the new ones.
+    """Cached keys and values of earlier runs, followed by the new ones.
 
     Attributes:
-        slots: how many there is room for.
+        slots: capacity of the cache.
         new: number of new positions.
-        valid: value of int64 [batch, 1]: how many slots of each sequence are in use.
+        valid: int64 value [batch, 1]: number of used slots of each sequence.
     """
 
     slots: int
@@ -51,7 +51,7 @@ class _Past:
         return call.op("Add", self.valid, call.write.integers(*range(self.new)))
 
     def visible(self, call: Call, window: int) -> str:
-        """Write which slots each new token attends to: [batch, 1, 1, new, slots and new]."""
+        """Write the mask of slots that new tokens attend to: [batch, 1, 1, new, slots + new]."""
         slots = np.arange(self.slots + self.new)
         is_past = call.write.constant(slots < self.slots)
         moved = call.op("Add", self.valid, call.write.constant(slots - self.slots))
@@ -70,7 +70,7 @@ class _Past:
         return call.op("Unsqueeze", found, call.write.integers(1, 2))
 
     def present(self, call: Call, joint: str) -> str:
-        """Write what follows the slots in use directly after them, as the next run expects."""
+        """Write the new keys or values directly after the used slots, as the next run expects."""
         places = np.arange(self.slots + self.new)
         behind = call.op("Sub", call.write.constant(places + self.slots), self.valid)
         last = call.write.constant(np.array(len(places) - 1, np.int64))
@@ -82,7 +82,7 @@ class _Past:
 
 
 def _grouped(call: Call) -> None:
-    """Attend causally; padding rows of a shorter sequence are computed like all other rows."""
+    """Attend causally; padding rows of shorter sequences are computed like all other rows."""
     query, key, value = _grouped_heads(call)
     past = _Past.of(call, call.shape_of(query)[2])
     if call.attribute("do_rotary", 0):

@@ -1,4 +1,4 @@
-"""The parts of every attention: heads, masks, scores."""
+"""Common parts of attention operators: heads, masks, scores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rammer_mlir.frontends.onnx.limits import MOST_ELEMENTS
 
 
 def split_heads(call: Call, value: str, heads: int) -> str:
-    """Turn [batch, sequence, heads * size] to [batch, heads, sequence, size], unless it is so."""
+    """Reshape [batch, sequence, heads * size] to [batch, heads, sequence, size] unless 4-D."""
     shape = call.shape_of(value)
     if len(shape) == 4:
         return value
@@ -26,7 +26,7 @@ def split_heads(call: Call, value: str, heads: int) -> str:
 
 
 def parts(call: Call, value: str, sizes: Sequence[int]) -> list[str]:
-    """Cut the last dimension, or a vector, into parts."""
+    """Split a vector, or the last dimension of a tensor, into parts."""
     ends = np.cumsum(sizes).tolist()
     axis = len(call.shape_of(value)) - 1
     pairs = zip([0, *ends], ends, strict=False)
@@ -34,7 +34,7 @@ def parts(call: Call, value: str, sizes: Sequence[int]) -> list[str]:
 
 
 def joined(call: Call, value: str) -> str:
-    """Turn [batch, heads, sequence, size] to [batch, sequence, heads * size]."""
+    """Reshape [batch, heads, sequence, size] to [batch, sequence, heads * size]."""
     batch, heads, length, size = call.shape_of(value)
     return call.reshape(call.transpose(value, 0, 2, 1, 3), batch, length, heads * size)
 
@@ -53,9 +53,9 @@ def attended(
         call: the operator.
         operands: queries, keys and values.
         scale: factor of the scores.
-        masks: are added to the scores; empty names are none.
-        kept: which scores count, as a constant or by name; None for all.
-        cap: limit of the scores, reached by a tanh, before masks; 0 for none.
+        masks: added to the scores; empty names are skipped.
+        kept: boolean mask of scores, as a constant or by name; None for all.
+        cap: soft limit of the scores by a tanh, applied before masks; 0 for none.
     """
     query, key, value = operands
     rank = len(call.shape_of(key))
@@ -73,14 +73,14 @@ def attended(
 
 
 def key_mask(call: Call, number: int, key: str, filler: float) -> str:
-    """Write what is added to scores where an integer mask says that keys do not count.
+    """Write the additive mask of scores for an integer mask of keys.
 
     Args:
         call: the operator.
-        number: of the input: [batch] are numbers of keys, [2 * batch] are ends and begins,
+        number: number of the input: [batch] are numbers of keys, [2 * batch] are ends and starts,
             [batch, keys] and [batch, queries, keys] are 1 for each key that counts.
         key: the keys, [batch, heads, keys, size].
-        filler: is added for those that do not count.
+        filler: value of the additive mask for excluded keys.
 
     Raises:
         UnsupportedError: if the mask has another form.
@@ -101,7 +101,7 @@ def key_mask(call: Call, number: int, key: str, filler: float) -> str:
 
 
 def _within(call: Call, bounds: str, batch: int, length: int) -> str:
-    """Compare each key's number with the end, and the begin if there is one, of its row."""
+    """Compare each key's position with the end, and the start if there is one, of its row."""
     places = call.write.constant(np.arange(length, dtype=call.dtype(_number_of(call, bounds))))
     ends = call.reshape(call.write.part(bounds, 0, batch), batch, 1, 1, 1)
     found = call.op("Less", places, ends)
@@ -116,10 +116,10 @@ def _number_of(call: Call, name: str) -> int:
 
 
 def causal_mask(call: Call, rows: int, columns: int, shift: int) -> NDArray[np.bool_]:
-    """Return which keys come no later than each query.
+    """Return the causal mask: which keys come no later than each query.
 
     Raises:
-        UnsupportedError: if there are more scores than a tensor has elements.
+        ModelError: if there are more scores than elements allowed in a tensor.
     """
     call.expect(
         rows * columns <= MOST_ELEMENTS, f"at most {MOST_ELEMENTS} scores", f"{rows} x {columns}"

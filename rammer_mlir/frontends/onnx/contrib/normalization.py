@@ -1,4 +1,4 @@
-"""Normalizations of the last dimensions, with what is added in front."""
+"""Normalizations of the last dimensions, with additions before them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rammer_mlir.frontends.onnx.contrib.call import Call
 from rammer_mlir.frontends.onnx.contrib.rule import Rule
 
 _LAYER_NORMALIZATION = 17
-"""The opset from which ONNX has LayerNormalization."""
+"""The first opset with LayerNormalization."""
 
 _FLOAT = onnx.TensorProto.FLOAT
 _SKIP_RESULTS = "output mean! inv_std_var! input_skip_bias_sum"
@@ -17,7 +17,7 @@ _SKIP_RESULTS = "output mean! inv_std_var! input_skip_bias_sum"
 def layer_normalized(
     call: Call, x: str, scale: str, bias: str, epsilon: float = 1e-12, axis: int = -1
 ) -> str:
-    """Write a layer normalization, also for opsets without one."""
+    """Write a layer normalization, in any opset."""
     if call.write.opset >= _LAYER_NORMALIZATION:
         inputs = [x, scale, bias] if bias else [x, scale]
         return call.op("LayerNormalization", *inputs, axis=axis, epsilon=epsilon)
@@ -34,7 +34,7 @@ def _root_mean_square(call: Call, x: str, scale: str, epsilon: float, axis: int 
 def _scaled(
     call: Call, wide: str, x: str, factors: tuple[str, str], epsilon: float, axis: int
 ) -> str:
-    """Divide by the root of the mean square; in f32, as ONNX says, with a result of x's type."""
+    """Divide by the root mean square, in f32 as ONNX specifies, with a result of x's dtype."""
     squares = call.mean(call.op("Mul", wide, wide), axis)
     root = call.op("Sqrt", call.op("Add", squares, call.scalar(epsilon, wide)))
     normal = call.cast(call.op("Div", wide, root), call.kinds[x].elem_type)
@@ -89,7 +89,7 @@ def _embed(call: Call) -> None:
 
 
 def _lengths(call: Call, mask: str) -> str:
-    """Count each row's ones; without a mask there are none."""
+    """Count the ones in each row; without a mask, return 0."""
     rows = mask or call.op("Mul", call.find(0), call.scalar(0))
     wide = call.cast(rows, onnx.TensorProto.INT32)
     return call.op("ReduceSum", wide, call.write.integers(1), keepdims=0)

@@ -14,7 +14,7 @@ _GEMM = "alpha beta transA transB"
 
 
 def _turned(call: Call, number: int, side: str) -> str:
-    """Transpose an operand as its attributes say: first its batch dimensions, then its matrix."""
+    """Transpose an operand per its attributes: first the batch dimensions, then the matrix."""
     name, rank = call.find(number), len(call.shape(number))
     order = list(range(rank))
     if rank > 1 and call.attribute(f"transBatch{side}", 0):
@@ -31,7 +31,7 @@ def _fused_matmul(call: Call) -> None:
 
 
 def kept_attributes(call: Call, names: str) -> dict[str, object]:
-    """Return those of the named attributes that are given."""
+    """Return the named attributes that are given."""
     kept = [a for a in call.node.attribute if a.name in names.split()]
     return {a.name: helper.get_attribute_value(a) for a in kept}
 
@@ -51,7 +51,7 @@ def _fused_conv(call: Call) -> None:
 
 
 def _nhwc_conv(call: Call) -> None:
-    """Convolve with filters in ONNX's layout; the other operands have their channels last."""
+    """Convolve with filters in ONNX's layout; the other operands have channels last."""
     bias = [call.find(2)] if call.find(2) else []
     operands = [_channels_first(call, call.find(0)), call.find(1), *bias]
     found = _channels_last(call, call.op("Conv", *operands, **kept_attributes(call, _CONV)))
@@ -75,14 +75,14 @@ def _channels_last(call: Call, value: str) -> str:
 
 
 def _matmul_nbits(call: Call) -> None:
-    """Multiply by weights of 4 or 8 bits, which are made floats at compile time."""
+    """Multiply by weights of 4 or 8 bits, which are dequantized at compile time."""
     weights = _from_blocks(call).astype(call.dtype(0))
     found = call.op("MatMul", call.find(0), call.write.constant(weights.T))
     call.finish(call.sum(found, call.find(5)))
 
 
 def _from_blocks(call: Call) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    """Return the weights [N, K] of packed integers with a scale for each block of a row."""
+    """Return dequantized weights [N, K] of packed integers with a scale per block of a row."""
     rows, depth, size = call.required("N"), call.required("K"), call.required("block_size")
     bits = call.attribute("bits", 4)
     if bits not in (4, 8):
@@ -116,7 +116,7 @@ def _zero_points(
 def _unpacked(
     packed: np.ndarray[tuple[int, ...], np.dtype[np.generic]], bits: int
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    """Take the elements of each row apart; the first has a byte's low bits."""
+    """Unpack the elements of each row; the first is in a byte's low bits."""
     found = packed.astype(np.uint8)
     if bits == 4:
         found = np.stack([found & 15, found >> 4], axis=-1).reshape(len(found), -1)

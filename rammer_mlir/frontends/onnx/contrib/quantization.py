@@ -1,4 +1,4 @@
-"""Operators on quantized tensors: dequantized, computed in f32, quantized again."""
+"""Operators on quantized tensors: dequantize, compute in f32, quantize."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rammer_mlir.frontends.onnx.contrib.rule import Rule
 _FLOAT = onnx.TensorProto.FLOAT
 _POOL = "auto_pad ceil_mode count_include_pad kernel_shape pads strides"
 _WIDE_QUANTIZATION = 21
-"""The opset from which ONNX quantizes to 16 bits."""
+"""The first opset in which ONNX quantizes to 16 bits."""
 
 
 def _real(call: Call, number: int, axis: int | None = None) -> str:
-    """Dequantize the value that stands with its scale and zero point from an input on."""
+    """Dequantize the input at ``number``, which is followed by its scale and zero point."""
     inputs = [call.find(number + offset) for offset in range(3)]
     return call.op("DequantizeLinear", *_without_last(inputs), axis=axis)
 
@@ -25,7 +25,7 @@ def _without_last(names: list[str]) -> list[str]:
 
 
 def _quantized(call: Call, value: str, number: int, result: int = 0) -> None:
-    """Quantize the result with the scale and the zero point that are inputs."""
+    """Quantize a result with the scale and zero point from ``number`` on."""
     names = [value, call.find(number), call.find(number + 1)]
     call.finish(call.op("QuantizeLinear", *_without_last(names)), result)
 
@@ -69,7 +69,7 @@ def _concat(call: Call) -> None:
 
 
 def _softmax(call: Call) -> None:
-    """Before opset 13, the dimensions from the axis on are one."""
+    """Before opset 13, flatten the dimensions from the axis on."""
     value, shape, axis = _real(call, 0), call.shape(0), call.attribute("axis", -1)
     if call.attribute("opset", call.write.opset) >= 13 or axis in (-1, len(shape) - 1):
         _quantized(call, call.op("Softmax", value, axis=axis), 3)
@@ -79,7 +79,7 @@ def _softmax(call: Call) -> None:
 
 
 def _dequantize(call: Call) -> None:
-    """Subtract the zero point and scale, whatever the integers are."""
+    """Subtract the zero point and scale, for any integer type."""
     scale, zero, axis = call.find(1), call.find(2), call.attribute("axis", 1)
     value = call.cast(call.find(0), _FLOAT)
     if zero:
@@ -88,7 +88,7 @@ def _dequantize(call: Call) -> None:
 
 
 def _along(call: Call, value: str, axis: int) -> str:
-    """Let a vector's elements stand along an axis of the first input."""
+    """Reshape a vector to lie along an axis of the first input."""
     size, rank = call.shape_of(value), len(call.shape(0))
     if len(size) != 1:
         return value
@@ -110,14 +110,14 @@ def _quantize(call: Call) -> None:
 
 
 def _dynamic_matmul(call: Call) -> None:
-    """Quantize the first operand by its range, and multiply integers."""
+    """Quantize the first operand dynamically, and multiply integers."""
     value, scale, zero = call.write.node_with_results("DynamicQuantizeLinear", [call.find(0)], 3)
     product = call.op("MatMulInteger", *_without_last([value, call.find(1), zero, call.find(3)]))
     _scaled(call, product, (scale, call.find(2)), call.find(4))
 
 
 def _integer_matmul(call: Call) -> None:
-    """Multiply integers less their zero points, and scale."""
+    """Multiply integers minus their zero points, and scale."""
     product = call.op("MatMulInteger", *[call.find(number) for number in (0, 1, 4, 5)])
     _scaled(call, product, (call.find(2), call.find(3)), call.find(6))
 
@@ -128,7 +128,7 @@ def _scaled(call: Call, product: str, scales: tuple[str, str], bias: str) -> Non
 
 
 def _gemm(call: Call) -> None:
-    """Multiply integers less their zero points, add an integer bias, scale; perhaps quantize."""
+    """Multiply integers minus zero points, add an integer bias, scale, optionally quantize."""
     a, b = (_turned(call, number, name) for number, name in ((0, "transA"), (3, "transB")))
     product = call.op("MatMulInteger", *_without_last([a, b, call.find(2), call.find(5)]))
     total = call.cast(call.sum(product, call.find(6)), _FLOAT)

@@ -1,7 +1,8 @@
 """DynamicQuantizeLSTM: a Scan over cells that multiply 8-bit integers.
 
-As in ONNX Runtime on one thread, the input is quantized once, by its whole range, and the state
-anew in each step. On several threads ONNX Runtime quantizes the sequences of a batch in groups.
+As in ONNX Runtime on a single thread, the input is quantized once by its whole range, and the state
+is quantized in each step. On several threads ONNX Runtime quantizes the sequences of a batch in
+groups.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ _X, _W, _R, _B, _H, _C, _W_SCALE, _R_SCALE = 0, 1, 2, 3, 5, 6, 8, 10
 
 @dataclass(frozen=True)
 class _Weight:
-    """One direction's quantized matrix, as names of its values, scales and zero points."""
+    """A direction's quantized matrix: names of its values, scales and zero points."""
 
     values: str
     scale: str
     zero: str
 
     def product(self, write: NodeWriter, rows: str) -> str:
-        """Write the product with real rows, which are quantized by their range."""
+        """Write the product with floating-point rows, which are quantized by their range."""
         quantized, scale, zero = write.node_with_results("DynamicQuantizeLinear", [rows], 3)
         product = write.node("MatMulInteger", [quantized, self.values, zero, self.zero])
         factor = write.node("Mul", [scale, self.scale])
@@ -66,7 +67,7 @@ def _require_default_activations(call: Call, directions: int) -> None:
 
 
 def _direction(call: Call, number: int, shape: tuple[int, int], *, is_reversed: bool) -> list[str]:
-    """Write one direction; return the outputs of all steps and the last states."""
+    """Write a direction; return the outputs of all steps and the last states."""
     projected = _weight(call, number, _W, _W_SCALE).product(call.write, call.find(_X))
     if call.find(_B):
         bias = call.write.element(call.find(_B), number)
@@ -100,7 +101,7 @@ def _initial(call: Call, position: int, number: int, shape: tuple[int, int]) -> 
 
 
 def _body(call: Call, weight: _Weight, shape: tuple[int, int]) -> onnx.GraphProto:
-    """Return a step: from states and projected input to states and output."""
+    """Return the graph of a step: from states and projected input to states and output."""
     prefix = call.write.fresh()
     write = NodeWriter(call.write.model, prefix)
     h, c, projected, new_h, new_c, output = (

@@ -1,4 +1,4 @@
-"""Contrib operators replaced by operators of ONNX, in one walk through the graph."""
+"""Replacement of contrib operators by ONNX operators, in one pass over the graph."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, opset
 from rammer_mlir.frontends.onnx.traversal import nodes_within
 
 _LAYER_NORMALIZATION = 17
-"""The opset from which ONNX has an operator of that name."""
+"""The first opset of ONNX with an operator of that name."""
 
 _REWRITE_FAULTS = (
     ArithmeticError, LookupError, TypeError, ValueError, onnx.checker.ValidationError
 )  # fmt: skip
-"""What writing out a node can raise whose operands contradict each other."""
+"""Exceptions from expanding a node with contradictory operands."""
 
 
 def claim_contrib(proto: onnx.ModelProto) -> None:
-    """Move nodes in place that ONNX Runtime's optimizer writes into ONNX's domain by mistake."""
+    """Correct the domain of nodes that ONNX Runtime's optimizer puts in ONNX's by mistake."""
     names = {"SimplifiedLayerNormalization"}
     if opset(proto) < _LAYER_NORMALIZATION:
         names.add("LayerNormalization")
@@ -41,11 +41,11 @@ def claim_contrib(proto: onnx.ModelProto) -> None:
 
 
 def rewrite_contrib(model: Model) -> bool:
-    """Replace nodes in place whose inputs have static shapes; return whether there were any.
+    """Replace nodes with inputs of static shapes in place; return whether there were any.
 
     Raises:
-        ModelError: if a node's inputs and attributes do not fit each other.
-        UnsupportedError: if a node's form is not covered.
+        ModelError: if a node's inputs and attributes contradict each other.
+        UnsupportedError: if a node's form is not supported.
     """
     if not any(map(has_rule, model.graph.node)):
         return False
@@ -91,10 +91,10 @@ def _written_out(
 
 
 def require_rewritten(graph: onnx.GraphProto) -> None:
-    """Refuse contrib nodes that are left.
+    """Refuse remaining contrib nodes.
 
     Raises:
-        ShapeError: naming the first, and an input whose shape is not known.
+        ShapeError: for the first such node, with an input of unknown shape.
     """
     left = [node for node in graph.node if has_rule(node)]
     kinds = graph_types(graph) if left else {}

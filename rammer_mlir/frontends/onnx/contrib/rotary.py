@@ -1,4 +1,4 @@
-"""Rotary embeddings: pairs of elements are turned by an angle that follows from the position."""
+"""Rotary embeddings: pairs of elements are rotated by position-dependent angles."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ def positions_from(call: Call, first: int, batch: int, length: int) -> str:
 
 
 def rotated(call: Call, value: str, angles: tuple[str, str, str], is_interleaved: bool) -> str:
-    """Turn pairs of elements of [batch, heads, sequence, size].
+    """Rotate pairs of elements of [batch, heads, sequence, size].
 
     Args:
         call: the operator.
-        value: elements beyond twice the width of the tables stay as they are.
+        value: elements beyond twice the width of the tables are unchanged.
         angles: positions [batch, sequence], cosines and sines [positions, pairs].
-        is_interleaved: whether pairs are neighbours; else each half has one of a pair.
+        is_interleaved: whether pairs are neighbours; else the first half pairs with the second
+            half.
     """
     places, *tables = angles
     call.expect(all(tables), "tables of cosines and sines", "none")
@@ -55,7 +56,7 @@ def _turned(call: Call, value: str, cosines: str, sines: str, is_interleaved: bo
 
 
 def _rotary_embedding(call: Call) -> None:
-    """Positions are given for each element of each sequence, or one for the first of all."""
+    """Positions are given for each element of each sequence, or only for the first element."""
     value, cosines, sines = call.find(0), call.find(2), call.find(3)
     is_flat = len(call.shape(0)) == 3
     if is_flat:

@@ -1,4 +1,4 @@
-"""What a rewriting function covers of a contrib operator."""
+"""Rules of contrib operators: rewriting functions with their supported forms."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _ADVICE = "give the original model, from before its optimization"
 
 @dataclass(frozen=True)
 class Rule:
-    """A rewriting function, and the operands and attributes that it covers.
+    """A rewriting function, with the operands and attributes that it supports.
 
     Attributes:
-        rewrite: writes the nodes.
-        inputs: names in order; ``?`` ends one that may be left out, ``!`` one that has to be,
-            ``*`` stands for any number of further ones.
-        results: likewise, where a result is left out if nothing uses it.
-        attributes: names of those that are covered.
-        defaults: attributes that have to have these values.
+        rewrite: writes the replacement.
+        inputs: names in order; a suffix ``?`` marks an optional input, ``!`` an input that must be
+            omitted, ``*`` stands for any number of more inputs.
+        results: likewise, where an unused result counts as omitted.
+        attributes: names of supported attributes.
+        defaults: attributes that must have these values.
     """
 
     rewrite: Callable[[Call], None]
@@ -34,11 +34,11 @@ class Rule:
     defaults: Mapping[str, int | float] = field(default_factory=dict[str, "int | float"])
 
     def check(self, call: Call) -> None:
-        """Refuse what is not covered.
+        """Refuse unsupported forms.
 
         Raises:
             ModelError: if an input is missing.
-            UnsupportedError: naming the first other thing.
+            UnsupportedError: for the first unsupported input, result or attribute.
         """
         self._check_inputs(call)
         for name, result in zip(self.results.split(), call.node.output, strict=False):

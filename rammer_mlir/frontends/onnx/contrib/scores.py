@@ -1,4 +1,4 @@
-"""What operators of ai.onnx.ml make of their scores."""
+"""Post-transforms of scores in operators of ai.onnx.ml."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ POST_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 
 def post_transform(call: Call, scores: str, kind: str) -> str:
-    """Write a transformation of scores, rows by classes.
+    """Write a post-transform of scores [rows, classes].
 
     Raises:
-        UnsupportedError: for the two that hardly anything uses.
+        UnsupportedError: for the rarely used transforms SOFTMAX_ZERO and PROBIT.
     """
     if kind == "NONE":
         return scores

@@ -1,4 +1,4 @@
-"""Which contrib operators have a rewriting function."""
+"""The table of rules by contrib operator."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ RULES: dict[str, Rule] = {
 ML_DOMAIN = "ai.onnx.ml"
 
 ML_RULES: dict[str, Rule] = {**features.RULES, **support_vectors.RULES, **trees.RULES}
-"""Likewise, of ONNX's domain of classical machine learning."""
+"""Rules of ONNX's domain of classical machine learning, by operator."""
 
 _DOMAINS = {CONTRIB_DOMAIN: RULES, ML_DOMAIN: ML_RULES}
 
 
 def has_rule(node: onnx.NodeProto) -> bool:
-    """Whether a node is of an operator that is written out."""
+    """Whether a node's operator has a rule."""
     return node.op_type in _DOMAINS.get(node.domain, {})
 
 
 def rule_of(node: onnx.NodeProto) -> Rule:
-    """Return how a node is written out."""
+    """Return the rule of a node."""
     return _DOMAINS[node.domain][node.op_type]

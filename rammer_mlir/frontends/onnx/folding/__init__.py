@@ -1,1 +1,1 @@
-"""Folding of constants: which values decide about shapes, and the sweep that evaluates nodes."""
+"""Constant folding: values that determine shapes, and the sweep that evaluates nodes."""

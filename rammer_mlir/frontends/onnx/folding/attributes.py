@@ -1,4 +1,4 @@
-"""Attributes of nodes as evaluators take them."""
+"""Attributes of nodes in the form that evaluators expect."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from onnx import helper, numpy_helper
 from rammer_mlir.frontends.onnx.tensors import dtype_of
 
 _ELEMENT_TYPES = ("dtype", "output_datatype", "to")
-"""Attributes that name an element type by its number."""
+"""Attributes that are element types, by number."""
 
 
 def attributes_of(node: onnx.NodeProto) -> Mapping[str, object]:
-    """Return a node's attributes by name: tensors as arrays, element types as NumPy's.
+    """Return a node's attributes by name: tensors as arrays, element types as NumPy dtypes.
 
-    Graphs are left out.
+    Graphs are omitted.
 
     Raises:
-        LookupError: if there is no such element type.
+        LookupError: if an element type is unknown.
     """
     kept = [a for a in node.attribute if not (a.HasField("g") or a.graphs)]
     return {a.name: _value(a) for a in kept}

@@ -1,4 +1,4 @@
-"""Which values decide about shapes: they are folded also where they are large."""
+"""Values that determine shapes, which are folded even if they are large."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SHAPE_INPUTS: Mapping[str, tuple[int, ...]] = {
         (1,),
     ),
 }
-"""Inputs by operator whose values, not only shapes, decide about the shape of the result."""
+"""Inputs by operator whose values, not only shapes, determine the shape of the result."""
 
 _DECISIONS: Mapping[str, tuple[int, ...]] = {
     "If": (0,),
@@ -57,7 +57,7 @@ _DECISIONS: Mapping[str, tuple[int, ...]] = {
     "SplitToSequence": (1,),
     "Unique": (0,),
 }
-"""Inputs by operator that decide whether, or how well, the node can be compiled."""
+"""Inputs by operator that determine whether, or how well, the node can be compiled."""
 
 
 def demanded_names(graph: onnx.GraphProto) -> set[str]:

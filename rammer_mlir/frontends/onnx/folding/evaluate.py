@@ -1,7 +1,7 @@
-"""Nodes whose inputs are all constant become constants, in one sweep through the graph.
+"""Evaluation of nodes with constant inputs, in one sweep through the graph.
 
-What decides about a shape is folded up to a size that no model of real use has. Of the rest,
-results up to a limit are stored, and larger ones are left to be computed at run time.
+Values that determine shapes are folded up to a size beyond real models. Other results are stored up
+to a limit; larger ones are computed at run time.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from rammer_mlir.frontends.onnx.model import LARGE, Model, names_used_by, set_gr
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, opset
 
 _MOST_BYTES = 4 << 20
-"""Bytes up to which results are stored that are larger than what they are computed from.
+"""Bytes up to which results larger than their operands are stored.
 
-A mask of 1024 x 1024 floats; reading more than that costs what computing it costs.
+A mask of 1024 x 1024 floats; reading more costs as much as computing it.
 """
 
 _QUANTIZATION = frozenset({"DequantizeLinear", "QuantizeLinear"})
-"""Large ones stay: weights keep their small types until they are used.
+"""Large quantizations are not folded: weights keep their small types until they are used.
 
-Those of convolutions do not: each is used for many pixels, and as a constant it is packed, and its
-filter transformed, once for all runs.
+Those of convolution weights are folded: each weight is used for many pixels, and as a constant it
+is packed, and its filter transformed, once for all runs.
 """
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 
 _FREE = frozenset({"ConstantOfShape", "Identity"})
-"""Large ones stay where they are used by others: they take neither memory nor time."""
+"""Operators whose large results are not stored, as they take neither memory nor time."""
 
 _MOVING = _QUANTIZATION | {
     "Cast",
@@ -59,7 +59,7 @@ _MOVING = _QUANTIZATION | {
     "Transpose",
     "Unsqueeze",
 }
-"""Operators that take elements of any type."""
+"""Operators that accept elements of any type."""
 
 _Store = Callable[[str, Array], None]
 
@@ -68,15 +68,15 @@ _Rewrite = Callable[
     [onnx.NodeProto, Mapping[str, Array], Types],
     tuple[Sequence[onnx.NodeProto], Types] | None,
 ]
-"""Returns what replaces a node, and the types of its results; None if the node stays."""
+"""Returns the replacement of a node, and the types of its results; None to keep the node."""
 
 
 def evaluate_constants(model: Model, rewrite: _Rewrite | None = None) -> bool:
-    """Replace nodes by their results in place; return whether there were any.
+    """Replace constant nodes by their results in place; return whether there were any.
 
     Args:
-        model: its shapes must have been inferred.
-        rewrite: is asked about each node of the graph that stays, with what is known before it.
+        model: a model with inferred shapes.
+        rewrite: called for each remaining node of the graph, with the facts known before it.
     """
     values = ChainMap[str, Array](model.constants())
     sweep = _Sweep(model.proto)
@@ -103,11 +103,11 @@ class _Sweep:
         """Fold a graph and its subgraphs.
 
         Args:
-            graph: is changed in place.
-            values: of constants, those of the graphs around it included; new ones are added.
-            types: of all values, likewise.
+            graph: modified in place.
+            values: constants, including those of enclosing graphs; new ones are added.
+            types: of all values; new ones are added.
             store: adds a constant to the graph.
-            rewrite: of nodes that are not constant.
+            rewrite: rewrites nodes that are not constant.
         """
         folded: set[int] = set()
         nodes: list[onnx.NodeProto] = []
@@ -126,6 +126,7 @@ class _Sweep:
                 types[name] = TensorKind.of(value)
                 values[name] = value
         if rewrite is not None:
+            # ``folded`` has positions in ``nodes``, which rewriting makes differ from the graph's.
             set_graph_nodes(graph, nodes)
         if folded:
             _replace(graph, folded, values, store)
@@ -147,7 +148,7 @@ class _Sweep:
     def _evaluate(
         self, node: onnx.NodeProto, values: ChainMap[str, Array], types: ChainMap[str, TensorKind]
     ) -> list[Array] | None:
-        """Return a node's results, None if they are not constant, too large, or not computed."""
+        """Return a node's results; None if they are not constant, too large, or undefined."""
         if node.domain not in ONNX_DOMAINS or node.op_type not in EVALUATORS:
             return None
         if node.op_type in ("Shape", "Size"):
@@ -164,6 +165,7 @@ class _Sweep:
         types: ChainMap[str, TensorKind],
     ) -> bool:
         operands = [values[name] for name in node.input if name]
+        # Elements of other types can be moved, but no evaluator computes with them.
         if node.op_type not in _MOVING and any(v.dtype not in NUMBERS for v in operands):
             return False
         kinds = [types.get(name) for name in node.output if name]
@@ -184,7 +186,7 @@ class _Sweep:
 
 
 def _filters(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of values that are weights of convolutions and nothing else."""
+    """Return the names of values that are only used as weights of convolutions."""
     filters: set[str] = set()
     others = {value.name for value in graph.output}
     for node in graph.node:
@@ -201,9 +203,9 @@ def _initializer_store(graph: onnx.GraphProto) -> _Store:
 
 
 def _stored_elements(value: Array) -> int:
-    """Return how many elements an array has in memory: repeated ones count once.
+    """Return an array's number of elements in memory, where broadcast elements count once.
 
-    Those of a mask count as none: what it chooses from takes several times its bytes.
+    Masks count as zero elements: the selected values take several times their bytes.
     """
     if value.dtype == np.bool_:
         return 0
@@ -226,12 +228,12 @@ def _compute(
     node: onnx.NodeProto, given: Sequence[Array | None], types: ChainMap[str, TensorKind]
 ) -> list[Array] | None:
     try:
-        # Overflow and division by zero give what they give: that is no news for the user.
+        # Overflow and division by zero have defined results, of which the user needs no warning.
         with np.errstate(all="ignore"):
             operation = Operation(node.op_type, attributes_of(node), given, len(node.output))
             found = EVALUATORS[node.op_type](operation)
     except (NotFoldableError, ArithmeticError, LookupError, MemoryError, TypeError, ValueError):
-        return None  # the rule of the node says what is wrong with it
+        return None  # the node's rule reports the error
     if len(found) != len(node.output):
         return None
     pairs = zip(node.output, found, strict=True)
@@ -239,7 +241,7 @@ def _compute(
 
 
 def _fits(name: str, value: Numbers, types: ChainMap[str, TensorKind]) -> bool:
-    """Whether a result has the type and shape that were inferred for it."""
+    """Whether a result has its inferred dtype and shape."""
     kind = types.get(name)
     if kind is None:
         return True
@@ -252,10 +254,11 @@ def _fits(name: str, value: Numbers, types: ChainMap[str, TensorKind]) -> bool:
 def _replace(
     graph: onnx.GraphProto, folded: set[int], values: ChainMap[str, Array], store: _Store
 ) -> None:
-    """Remove folded nodes and store those of their results that others use."""
+    """Remove folded nodes and store the results that other nodes use."""
     kept = [node for number, node in enumerate(graph.node) if number not in folded]
     used = {value.name for value in graph.output} | names_used_by(kept)
     nodes: list[onnx.NodeProto] = []
+    # In reverse order, so that the consumers of a node are decided before the node.
     for number, node in reversed(list(enumerate(graph.node))):
         if number not in folded or _stays(node, used, values):
             used |= names_used_by([node])

@@ -1,7 +1,7 @@
-"""Simplification of the graph's structure with onnxscript's optimizer, large weights aside.
+"""Structural simplification with onnxscript's optimizer, which sees no values of large weights.
 
-It resolves choices and sequences that are constant, and drops nodes that do nothing. It evaluates
-no operators: it would ask ONNX's reference implementation, whose results are not always right.
+It resolves constant conditionals and sequences, and removes nodes without effect. It evaluates no
+operators, since it would use ONNX's reference implementation, whose results are not always right.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def simplify(model: Model) -> Model:
-    """Return the model with dead nodes and those without effect removed.
+    """Return the model without dead nodes and nodes without effect.
 
-    Shapes must have been inferred.
+    Requires inferred shapes.
     """
-    # Loaded here: it takes a third of a second, which the importer's child process need not pay.
+    # Imported here: it takes a third of a second, which the importer's child process need not pay.
     import onnx_ir as ir
     import onnx_ir.passes.common as common
     from onnxscript.optimizer import fold_constants_ir
@@ -39,9 +39,11 @@ def simplify(model: Model) -> Model:
     graph_model = _read(model)
     with _quiet():
         try:
-            # Not the whole optimizer: its rewrite rules take time quadratic in the graph.
+            # Not the whole optimizer: its rewrite rules take quadratic time in the size of the
+            # graph.
+            # ``should_fold`` refuses every node: operators are folded by our evaluators only.
             fold_constants_ir(graph_model, onnx_shape_inference=False, should_fold=lambda _: False)
-        except RuntimeError:  # it expects constants of sequences where there are none
+        except RuntimeError:  # it assumes that sequences are constant
             graph_model = _read(model)
         clean_up(graph_model)
     weights = _take_weights(graph_model.graph)
@@ -57,7 +59,7 @@ def _read(model: Model) -> ir.Model:
 
 
 def _insert_weights(graph: ir.Graph, model: Model) -> None:
-    """Turn the inputs that stand for weights into initializers."""
+    """Convert the inputs that stand for weights to initializers."""
     import onnx_ir as ir
 
     values = {value.name: value for value in graph.inputs}
@@ -72,7 +74,7 @@ def _insert_weights(graph: ir.Graph, model: Model) -> None:
 
 
 def _take_weights(graph: ir.Graph) -> dict[str, Array]:
-    """Turn large initializers into inputs and return their values."""
+    """Convert large initializers to inputs and return their values."""
     import onnx_ir as ir
 
     weights: dict[str, Array] = {}
@@ -82,7 +84,7 @@ def _take_weights(graph: ir.Graph) -> dict[str, Array]:
             weights[name] = array.numpy()
             del graph.initializers[name]
             value.const_value = None
-            # Where it is an output too, its node may have left a size open.
+            # If it is an output too, the node that computed it may have left a size open.
             value.shape = ir.Shape(array.numpy().shape)
             graph.inputs.append(value)
     return weights
@@ -90,7 +92,7 @@ def _take_weights(graph: ir.Graph) -> dict[str, Array]:
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Silence what the optimizer says of nodes that it leaves alone."""
+    """Suppress the optimizer's messages about nodes that it skips."""
     logger = logging.getLogger("onnxscript")
     level = logger.level
     logger.setLevel(logging.ERROR)

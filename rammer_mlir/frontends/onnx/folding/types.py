@@ -1,4 +1,4 @@
-"""Element types and shapes of values, as far as the sweep has come."""
+"""Element types and shapes of values during the folding sweep."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rammer_mlir.frontends.onnx.tensors import (
 
 @dataclass(frozen=True)
 class TensorKind:
-    """An element type, 0 where unknown, and a shape, None where it is not static."""
+    """An element type, 0 if unknown, and a shape, None if not static."""
 
     elem_type: int
     shape: tuple[int, ...] | None
@@ -34,27 +34,28 @@ class TensorKind:
 
     @staticmethod
     def of_type(kind: onnx.TypeProto) -> TensorKind:
-        """Return the kind that a type says."""
+        """Return the kind of an ONNX type."""
         shape = static_dims(kind.tensor_type)
         return TensorKind(kind.tensor_type.elem_type, None if shape is None else tuple(shape))
 
     @property
     def is_static(self) -> bool:
-        """Whether both are known."""
+        """Whether element type and shape are known."""
         return self.elem_type != 0 and self.shape is not None
 
     @property
     def size(self) -> int | None:
-        """Number of elements, None where it is unknown."""
+        """Number of elements; None if unknown."""
         return None if self.shape is None else prod(self.shape)
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """Bytes per element; 8 if unknown."""
+        # Assume the widest type, so that size limits are not exceeded.
         return dtype_of(self.elem_type).itemsize if self.elem_type else 8
 
     def to_type(self) -> onnx.TypeProto:
-        """Return it as ONNX's type."""
+        """Return the ONNX type."""
         return helper.make_tensor_type_proto(self.elem_type, self.shape)
 
 
@@ -62,7 +63,7 @@ Types = Mapping[str, TensorKind]
 
 
 def graph_types(graph: onnx.GraphProto) -> dict[str, TensorKind]:
-    """Return what shape inference found for a graph's values."""
+    """Return the inferred types of a graph's values."""
     types = {name: TensorKind.of_type(value.type) for name, value in value_infos(graph).items()}
     for tensor in graph.initializer:
         types[tensor.name] = TensorKind(tensor.data_type, tuple(tensor.dims))
@@ -72,9 +73,9 @@ def graph_types(graph: onnx.GraphProto) -> dict[str, TensorKind]:
 def infer_node(
     node: onnx.NodeProto, version: int, types: Types, values: Mapping[str, Array]
 ) -> dict[str, TensorKind]:
-    """Return what follows for a node's results from what has been found since inference.
+    """Return the types of a node's results, inferred from facts found since shape inference.
 
-    Empty if there is nothing new. Inference of the whole graph has the last word.
+    Empty if there is nothing new. Inference of the whole graph decides in the end.
     """
     names = [name for name in node.output if name]
     if all(name in types and types[name].is_static for name in names):
@@ -93,7 +94,7 @@ def infer_node(
             opset_imports=[helper.make_opsetid("", version)],
         )
     except _REFUSALS:
-        return {}  # inference of the whole graph says what is wrong
+        return {}  # inference of the whole graph reports the error
     return {name: TensorKind.of_type(kind) for name, kind in found.items()}
 
 
@@ -101,7 +102,7 @@ _REFUSALS = (
     onnx.shape_inference.InferenceError, onnx.defs.SchemaError, onnx.checker.ValidationError,
     RuntimeError,
 )  # fmt: skip
-"""What ONNX raises for a node that it does not take."""
+"""Exceptions of ONNX for nodes that it refuses."""
 
 
 def _is_small(name: str, values: Mapping[str, Array]) -> bool:

@@ -1,1 +1,1 @@
-"""Models that no single static program computes, as host programs around static parts."""
+"""Models beyond a single static program, as host programs around static parts."""

@@ -1,4 +1,4 @@
-"""The greatest sizes of what data decides, where operators and shapes say them."""
+"""Upper bounds of data-dependent sizes, derived from operators and shapes."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, small_consta
 from rammer_mlir.frontends.onnx.traversal import subgraphs
 
 Bounds = tuple[int | None, ...]
-"""The greatest size of each dimension, None where it is not known."""
+"""Upper bound of each dimension; None if unknown."""
 
 
 class SizeBounds:
-    """The greatest sizes of a model's values, of branches too."""
+    """Upper bounds of the sizes of a model's values, including those in branches."""
 
     def __init__(self, model: Model) -> None:
-        """Take a model whose shapes have been inferred."""
+        """Take a model with inferred shapes."""
         self._constants = model.constants()
         self._found: dict[str, Bounds] = {n: v.shape for n, v in self._constants.items()}
         self._visit(model.graph)
 
     def of(self, name: str) -> Bounds | None:
-        """Return a value's greatest sizes, None if its rank is not known."""
+        """Return the upper bounds of a value's sizes; None if its rank is unknown."""
         return self._found.get(name)
 
     def _visit(self, graph: onnx.GraphProto) -> None:
@@ -50,7 +50,7 @@ class SizeBounds:
                 self._found[name] = _smaller(self._found.get(name), bounds)
 
     def _bounds(self, node: onnx.NodeProto) -> Bounds | None:
-        """Return the greatest sizes of a node's first result, None if no rule says them."""
+        """Return the upper bounds of a node's first result; None without a rule."""
         if node.op_type == "If":
             branches = [self._found.get(graph.output[0].name) for graph in subgraphs(node)]
             return _larger(branches)
@@ -65,7 +65,7 @@ class SizeBounds:
         try:
             return rule(known, constants, attributes_of(node))
         except (IndexError, LookupError, TypeError, ValueError):
-            return None  # no constant where the rule needs one
+            return None  # an operand that the rule needs is not constant
 
 
 def _smaller(one: Bounds | None, other: Bounds) -> Bounds:
@@ -98,12 +98,12 @@ def _total(sizes: Sequence[int | None]) -> int | None:
 
 
 _Constants = Sequence[Array | None]
-_Attributes = Mapping[str, Any]  # each of the type that the operator says
+_Attributes = Mapping[str, Any]  # types follow the operator's schema
 _Rule = Callable[[list[Bounds], _Constants, _Attributes], Bounds | None]
 
 
 def _integers(constants: _Constants, number: int) -> list[int]:
-    """Return the elements of a constant operand; raises a TypeError if it is none."""
+    """Return the elements of a constant operand; raise a TypeError if it is not constant."""
     value = constants[number]
     if value is None:
         raise TypeError
@@ -213,4 +213,4 @@ _RULES: Mapping[str, _Rule] = {
     "Unique": _unique,
     "Unsqueeze": _unsqueeze,
 }
-"""Operators whose first result has a known greatest size, by name."""
+"""Rules for the bounds of the first result, by operator."""

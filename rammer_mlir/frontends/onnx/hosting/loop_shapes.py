@@ -1,6 +1,6 @@
-"""Shapes of what loops compute, where the states keep theirs.
+"""Shapes of loop results, if the states keep their shapes.
 
-ONNX's inference takes it that the shape of a state changes from step to step.
+ONNX's inference assumes that the shape of a state changes between iterations.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ Shape = tuple[int, ...]
 
 
 def infer_loops(model: Model, infer: Callable[[Model], Model]) -> Model:
-    """Return the model with the shapes of its loops' results, and what follows from them.
+    """Return the model with inferred shapes of its loops' results and all shapes that follow.
 
     Args:
-        model: its shapes have been inferred as far as ONNX's inference goes.
-        infer: returns a model, which may be the one given, with inferred shapes.
+        model: a model after ONNX's shape inference.
+        infer: returns a model with inferred shapes, possibly the given one.
     """
     is_news = False
     for node in list(model.graph.node):
         if node.op_type != "Loop" or node.domain not in ONNX_DOMAINS:
             continue
         found = _results(model, node, infer)
-        if not found and is_news:  # it may be after another loop
+        if not found and is_news:  # it may depend on a previous loop
             model, is_news = infer(model), False
             found = _results(model, node, infer)
         is_news = _declare(model.graph, found) or is_news
@@ -46,7 +46,7 @@ def infer_loops(model: Model, infer: Callable[[Model], Model]) -> Model:
 def _results(
     model: Model, node: onnx.NodeProto, infer: Callable[[Model], Model]
 ) -> list[onnx.ValueInfoProto]:
-    """Return the types of a loop's results; none where a state's shape changes, or is unknown."""
+    """Return the types of a loop's results; empty if a state's shape changes or is unknown."""
     (body,) = subgraphs(node)
     maker = PartMaker(model)
     states = [maker.shape(name) for name in node.input[2:]]
@@ -73,7 +73,7 @@ def _results(
 def _inputs(
     body: onnx.GraphProto, kinds: Sequence[int], shapes: Sequence[Shape]
 ) -> list[onnx.ValueInfoProto]:
-    """Return the declarations of a body's inputs in its first step."""
+    """Return the declarations of a body's inputs in the first iteration."""
     number, condition, *states = body.input
     one = [[1] * len(value.type.tensor_type.shape.dim) for value in (number, condition)]
     return [
@@ -87,7 +87,7 @@ def _inputs(
 
 
 def _declare(graph: onnx.GraphProto, found: Sequence[onnx.ValueInfoProto]) -> bool:
-    """Give values their types; return whether these are news."""
+    """Set the types of values; return whether any is new."""
     known = value_infos(graph)
     is_new = False
     for value in found:

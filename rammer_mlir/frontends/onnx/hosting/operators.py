@@ -1,4 +1,4 @@
-"""Which nodes the host runs, and which operands have to be known before a part is compiled."""
+"""Operators that the host executes, and operands that must be known before compilation."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ _FIXED_INPUTS: Mapping[str, tuple[int, ...]] = {
     "STFT": (1, 3),
     "Trilu": (1,),
 }
-"""Inputs by operator that have to be constants of a static program."""
+"""Inputs by operator that must be constants in a static program."""
 
 _DECISIONS: Mapping[str, tuple[int, ...]] = {"If": (0,), "Loop": (0, 1)}
 
 _HEAVY = ("Gemm", "MatMul", "DequantizeLinear", "QuantizeLinear")
-"""Operators with an evaluator that parts compute nevertheless: there is work to schedule."""
+"""Operators with an evaluator that parts compute anyway, because there is work to schedule."""
 
 
 def is_control_flow(node: onnx.NodeProto) -> bool:
-    """Whether a node chooses or repeats subgraphs."""
+    """Whether a node executes subgraphs conditionally or repeatedly."""
     return node.domain in ONNX_DOMAINS and node.op_type in CONTROL_FLOW
 
 
 def is_host_operator(node: onnx.NodeProto) -> bool:
-    """Whether nothing but the host runs an operator."""
+    """Whether only the host can execute a node."""
     return is_control_flow(node) or (
         node.domain in ONNX_DOMAINS and node.op_type in HOST_EVALUATORS
     )
 
 
 def is_long_sort(node: onnx.NodeProto, types: Mapping[str, onnx.ValueInfoProto]) -> bool:
-    """Whether a node takes so many of so many elements that a compiled search would be slow.
+    """Whether a TopK selects so many of so many elements that a compiled search would be slow.
 
     Args:
-        node: any.
-        types: of the graph's values, by name, as far as they are known.
+        node: any node.
+        types: known types of the graph's values, by name.
     """
     if node.op_type != "TopK" or node.domain not in ONNX_DOMAINS:
         return False
@@ -60,24 +60,24 @@ def is_long_sort(node: onnx.NodeProto, types: Mapping[str, onnx.ValueInfoProto])
 
 
 def _extent(value: onnx.ValueInfoProto | None, axis: int) -> int:
-    """Return the size of a dimension, 0 if it is not known."""
+    """Return the size of a dimension; 0 if unknown."""
     shape = None if value is None else static_shape(value)
     return shape[axis] if shape and -len(shape) <= axis < len(shape) else 0
 
 
 def is_light(node: onnx.NodeProto) -> bool:
-    """Whether the host may evaluate a node: its evaluator costs about what copying would."""
+    """Whether the host may evaluate a node: its evaluator costs about as much as a copy."""
     return node.domain in ONNX_DOMAINS and node.op_type in EVALUATORS and node.op_type not in _HEAVY
 
 
 def fixed_operands(node: onnx.NodeProto) -> Iterator[str]:
-    """Yield the operands whose values have to be known before a node is compiled."""
+    """Yield the operands whose values must be known before a node is compiled."""
     if node.domain in ONNX_DOMAINS:
         yield from _inputs(node, _FIXED_INPUTS.get(node.op_type, ()))
 
 
 def decisions(node: onnx.NodeProto) -> Iterator[str]:
-    """Yield the operands that decide what control flow does."""
+    """Yield the operands that control conditionals and loops."""
     if node.domain in ONNX_DOMAINS:
         yield from _inputs(node, _DECISIONS.get(node.op_type, ()))
 

@@ -1,4 +1,4 @@
-"""Lists of integers that shapes decide, with sizes of open dimensions among them."""
+"""Shape computations: lists of integers that may contain sizes of open dimensions."""
 
 from __future__ import annotations
 
@@ -83,10 +83,11 @@ def _quotient(one: Dim, other: Dim) -> Dim:
 
 
 def _equal(one: Dim, other: Dim) -> Dim:
-    """Return 1 or 0; an open size is no negative number, and equal to itself."""
+    """Return 1 or 0; an open size differs from negative numbers, and is equal to itself."""
     for dim, number in ((one, other), (other, one)):
         if isinstance(dim, Padded) and isinstance(number, int) and number >= 0:
-            raise DependentRowsError  # it may be
+            # The open size may or may not equal this number, so the result would depend on data.
+            raise DependentRowsError
     if isinstance(one, Padded) and isinstance(other, Padded) and one != other:
         raise DependentRowsError
     return int(one == other)
@@ -120,4 +121,4 @@ CONTENT_RULES: Mapping[str, Callable[[PaddedNode], Content]] = {
     "Unsqueeze": _same,
     "Where": _where,
 }
-"""Operators whose results are followed, by name."""
+"""Rules for the content of results, by operator."""

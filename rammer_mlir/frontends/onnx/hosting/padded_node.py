@@ -1,4 +1,4 @@
-"""A node on open dimensions, as the rules of operators take it."""
+"""A node on open dimensions, as input of the operators' rules."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ Dims = tuple[Dim, ...]
 
 @dataclass(frozen=True)
 class PaddedNode:
-    """A node, at least one operand of which has an open size.
+    """A node with at least one operand of open size.
 
     Attributes:
-        kind: the operator's name.
-        attributes: as evaluators take them.
-        operands: None for those left out.
+        kind: name of the operator.
+        attributes: as evaluators expect them.
+        operands: None for omitted operands.
         inferred: shapes of its results with static sizes in place of open ones.
-        demands: of the part.
+        demands: requirements of the part, extended by the rules.
     """
 
     kind: str
-    attributes: Mapping[str, Any]  # each of the type that the operator says
+    attributes: Mapping[str, Any]  # types follow the operator's schema
     operands: Sequence[PartValue | None]
     inferred: Sequence[tuple[int, ...]]
     demands: Demands
 
     def find(self, number: int) -> PartValue | None:
-        """Return an operand, None if it is left out."""
+        """Return an operand; None if omitted."""
         return self.operands[number] if number < len(self.operands) else None
 
     def operand(self, number: int) -> PartValue:
-        """Return an operand that has to be given.
+        """Return a required operand.
 
         Raises:
-            DependentRowsError: if it is left out.
+            DependentRowsError: if it is omitted.
         """
         found = self.find(number)
         if found is None:
@@ -51,18 +51,18 @@ class PaddedNode:
         return found
 
     def given(self) -> list[PartValue]:
-        """Return all operands that are given."""
+        """Return all operands that are not omitted."""
         return [value for value in self.operands if value is not None]
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Return an attribute's value, of the type that the operator says."""
+        """Return an attribute's value, of the type that the operator's schema specifies."""
         return self.attributes.get(name, default)
 
     def axes(self, rank: int, number: int = 1, default: Sequence[int] | None = None) -> list[int]:
-        """Return the axes that an attribute or an operand gives, or the default ones.
+        """Return the axes of an attribute or an operand, or the default axes.
 
         Raises:
-            DependentRowsError: if they are not known.
+            DependentRowsError: if they are unknown.
         """
         given = self.attribute("axes")
         if given is None:
@@ -73,10 +73,10 @@ class PaddedNode:
         return [axis % rank if rank else axis for axis in given]
 
     def require_static_axes(self, shape: Dims, axes: Sequence[int]) -> None:
-        """Refuse axes along which rows influence each other, if they are open.
+        """Refuse open axes along which rows influence each other.
 
         Raises:
-            DependentRowsError: if one is.
+            DependentRowsError: if an axis is open.
         """
         if any(isinstance(shape[axis], Padded) for axis in axes):
             raise DependentRowsError
@@ -85,7 +85,7 @@ class PaddedNode:
         """Refuse operands that depend on open dimensions.
 
         Raises:
-            DependentRowsError: if one does.
+            DependentRowsError: if an operand does.
         """
         values = (self.find(number) for number in numbers)
         if not all(value is None or value.is_static for value in values):

@@ -1,7 +1,7 @@
-"""Which operators compute each row of an open dimension by itself: the shapes of their results.
+"""Rules for operators that compute the rows of an open dimension independently.
 
-A rule returns the shapes of a node's results, or refuses the node: whatever is not in the table is
-refused. A padded row must influence no other one, and its index must be harmless.
+A rule returns the shapes of a node's results, or refuses the node; operators without a rule are
+refused. A padded row must not influence other rows, and its index must be harmless.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rammer_mlir.frontends.onnx.hosting.padded_values import (
 Rule = Callable[[PaddedNode], Sequence[Dims]]
 
 _FAR = 1 << 31
-"""No axis is longer than the bounds that mean its end."""
+"""A bound beyond any axis, as slices use it for the end."""
 
 
 def _broadcast(node: PaddedNode) -> Sequence[Dims]:
@@ -30,7 +30,7 @@ def _broadcast(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _divided(node: PaddedNode) -> Sequence[Dims]:
-    """Quotients: an integer must not be divided by what padding holds."""
+    """Quotients: an integer must not be divided by padding, which may be zero."""
     divisor = node.operand(1)
     kind = onnx.helper.tensor_dtype_to_np_dtype(divisor.elem_type)
     if divisor.is_padded and kind.kind in "iu":
@@ -44,7 +44,7 @@ def _same(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _along(default: int, only_last: bool = False) -> Rule:
-    """Return the rule of an operator that keeps shapes and mixes the elements of some axes."""
+    """Return the rule of an operator that keeps shapes and mixes elements along some axes."""
 
     def rule(node: PaddedNode) -> Sequence[Dims]:
         shape = node.operand(0).shape
@@ -58,7 +58,7 @@ def _along(default: int, only_last: bool = False) -> Rule:
 
 
 def _with_sizes(shape: Dims, sizes: Sequence[int]) -> Dims:
-    """Return the open dimensions of a shape, and sizes for the others."""
+    """Return open dimensions of a shape, and ``sizes`` for the other dimensions."""
     pairs = zip(shape, sizes, strict=False)
     return tuple(dim if isinstance(dim, Padded) else size for dim, size in pairs)
 
@@ -70,10 +70,11 @@ def _running(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _batch(node: PaddedNode) -> Sequence[Dims]:
-    """Images of a batch, each by itself; sizes that the node is given are known."""
+    """Operators on independent images of a batch; sizes given as operands must be static."""
     shape = node.operand(0).shape
     node.require_static_axes(shape, range(1, len(shape)))
     node.require_static(*range(1, len(node.operands)))
+    # In training mode, the mean and variance mix the images of a batch.
     if node.attribute("training_mode", 0):
         raise DependentRowsError
     return [(shape[0], *sizes[1:]) for sizes in node.inferred]
@@ -131,7 +132,7 @@ def _gather_elements(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _beside(node: PaddedNode, data: Dims, indices: Dims, axis: int) -> Dims:
-    """Return the indices' shape; along other axes than theirs, rows belong to rows."""
+    """Return the indices' shape; along all other axes, rows of data and indices must correspond."""
     pairs = list(zip(data, indices, strict=True))
     for place, (one, other) in enumerate(pairs):
         if place != axis and (isinstance(one, Padded) or isinstance(other, Padded)):
@@ -204,7 +205,7 @@ def _reshape(node: PaddedNode) -> Sequence[Dims]:
 
 
 def reshaped(node: PaddedNode, shape: Dims, target: Sequence[Dim]) -> Dims:
-    """Return the shape of a reshaped value; the rows of an open dimension stay together, in order.
+    """Return the shape of a reshaped value; rows of an open dimension must stay together, in order.
 
     Raises:
         DependentRowsError: if they do not.
@@ -219,7 +220,7 @@ def reshaped(node: PaddedNode, shape: Dims, target: Sequence[Dim]) -> Dims:
 
 
 def _share(total: Dim, known: Dim) -> Dim:
-    """Return the dimension that is left open where others are known."""
+    """Return the dimension -1 of a reshape, computed from the total and the known dimensions."""
     if isinstance(total, Padded) and isinstance(known, int) and known and not total.factor % known:
         return Padded(total.symbol, total.factor // known)
     whole = total.factor if isinstance(total, Padded) else total
@@ -230,7 +231,7 @@ def _share(total: Dim, known: Dim) -> Dim:
 
 
 def _before(shape: Dims) -> int:
-    """Return the number of blocks of an open dimension: the product of the sizes before it."""
+    """Return the product of the sizes before an open dimension."""
     found = 1
     for dim in shape:
         if isinstance(dim, Padded):
@@ -273,7 +274,7 @@ def _slice(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _cut(node: PaddedNode, dim: Dim, bounds: tuple[Dim, Dim, int]) -> Dim:
-    """Return what is left of a dimension; an open one is kept whole."""
+    """Return the sliced size of a dimension; an open dimension must be kept whole."""
     start, end, stride = bounds
     if isinstance(dim, int):
         if isinstance(start, int) and isinstance(end, int):

@@ -1,4 +1,4 @@
-"""Values of a part whose sizes data decides: which axes are padded, and what else is known."""
+"""Values of a part with data-dependent sizes: open axes, and known contents."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import onnx
 from rammer_mlir.frontends.onnx.tensors import Array
 
 STAND_IN = 13
-"""Size that every padded axis has where ONNX's inference is asked."""
+"""Size of every open axis in ONNX's shape inference."""
 
 _MOST_CONTENT = 64
-"""Elements up to which a list of integers is followed."""
+"""Most elements of a list of integers that is tracked."""
 
 
 class DependentRowsError(Exception):
-    """A node lets rows influence each other, or no rule says that it does not."""
+    """A node mixes rows of an open dimension, or has no rule that excludes this."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Padded:
     """A dimension of ``factor`` rows for each row of an open dimension.
 
     Attributes:
-        symbol: the open dimension's number.
-        factor: how many.
+        symbol: number of the open dimension.
+        factor: rows for each row of the open dimension.
     """
 
     symbol: int
@@ -39,10 +39,10 @@ Dim = int | Padded
 
 
 def product(dims: Iterable[Dim]) -> Dim:
-    """Return a number of elements.
+    """Return the product of dimensions.
 
     Raises:
-        DependentRowsError: if two open dimensions are multiplied.
+        DependentRowsError: if two of them are open.
     """
     dims = tuple(dims)
     numbers = prod(dim for dim in dims if isinstance(dim, int))
@@ -55,23 +55,23 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def standing_in(dims: Iterable[Dim]) -> tuple[int, ...]:
-    """Return static sizes in place of open ones."""
+    """Replace open sizes by static sizes."""
     return tuple(d if isinstance(d, int) else STAND_IN * d.factor for d in dims)
 
 
 @dataclass(frozen=True)
 class PartValue:
-    """What is known of a value.
+    """Facts about a value.
 
     Attributes:
-        shape: sizes, open ones among them.
+        shape: sizes, some of which may be open.
         elem_type: ONNX's number of its element type.
-        content: its elements, where it is a number or a list of integers that shapes decide.
-        constant: its elements, where nothing decides them.
-        sources: names of the inputs whose elements were moved here, and an empty one for
+        content: its elements, if it is an integer or a list of integers computed from shapes.
+        constant: its elements, if it is constant.
+        sources: names of the inputs whose elements were moved here, and an empty name for
             constants; None if elements are computed.
-        direct: the input that has the same elements in the same order, or each of them several
-            times; empty if there is none.
+        direct: the input with the same elements in the same order, possibly each repeated; empty if
+            there is none.
     """
 
     shape: tuple[Dim, ...]
@@ -83,7 +83,7 @@ class PartValue:
 
     @staticmethod
     def of_constant(value: Array) -> PartValue:
-        """Return a constant."""
+        """Return the facts of a constant."""
         kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
         content = None
         if value.dtype.kind in "iub" and value.ndim <= 1 and value.size <= _MOST_CONTENT:
@@ -102,24 +102,24 @@ class PartValue:
 
     @property
     def is_static(self) -> bool:
-        """Whether it does not depend on open dimensions."""
+        """Whether neither shape nor content depends on open dimensions."""
         return not self.is_padded and not self.is_sized
 
     def integers(self) -> list[int]:
-        """Return its elements.
+        """Return the elements.
 
         Raises:
-            DependentRowsError: if they are not known, or depend on open dimensions.
+            DependentRowsError: if they are unknown, or depend on open dimensions.
         """
         if self.content is None or self.is_sized:
             raise DependentRowsError
         return [dim for dim in self.content if isinstance(dim, int)]
 
     def elements(self) -> tuple[Dim, ...]:
-        """Return its elements, sizes of open dimensions among them.
+        """Return the elements, which may be sizes of open dimensions.
 
         Raises:
-            DependentRowsError: if they are not known.
+            DependentRowsError: if they are unknown.
         """
         if self.content is None:
             raise DependentRowsError
@@ -128,13 +128,13 @@ class PartValue:
 
 @dataclass
 class Demands:
-    """What the nodes of a part ask of its inputs.
+    """Requirements of a part's nodes on its inputs.
 
     Attributes:
-        leaders: of each open dimension, one that has to be of the same size.
+        leaders: union-find forest of open dimensions that must have the same size.
         indices: inputs whose elements must not be negative.
-        zeros: inputs whose padding has to be 0.
-        lasts: inputs whose padding has to be the number of the last row.
+        zeros: inputs whose padding must be 0.
+        lasts: inputs whose padding must be the number of the last row.
     """
 
     leaders: dict[int, int] = field(default_factory=dict[int, int])
@@ -143,13 +143,13 @@ class Demands:
     lasts: set[str] = field(default_factory=set[str])
 
     def leader(self, symbol: int) -> int:
-        """Return the open dimension that stands for all of the same size."""
+        """Return the representative of all open dimensions of the same size."""
         while symbol in self.leaders:
             symbol = self.leaders[symbol]
         return symbol
 
     def unite(self, one: Dim, other: Dim) -> Dim:
-        """Ask for two dimensions of the same size; return it.
+        """Require two dimensions to have the same size; return that dimension.
 
         Raises:
             DependentRowsError: if only one of them is open, or their factors differ.
@@ -166,10 +166,10 @@ class Demands:
         return Padded(first, one.factor)
 
     def broadcast(self, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
-        """Return the shape that some shapes are broadcast to.
+        """Return the broadcast shape of some shapes.
 
         Raises:
-            DependentRowsError: if an open size would have to be a static one.
+            DependentRowsError: if an open size would have to equal a static one.
         """
         rank = max(map(len, shapes), default=0)
         found: list[Dim] = [1] * rank
@@ -182,10 +182,10 @@ class Demands:
         return tuple(found)
 
     def read(self, data: PartValue, axis: int, indices: PartValue) -> None:
-        """Ask that indices along an axis stay right and within it where either is padded.
+        """Require indices along an axis to stay in range if data or indices are padded.
 
         Raises:
-            DependentRowsError: if nothing can be asked, since indices are computed.
+            DependentRowsError: if the indices are computed, so that no requirement can be stated.
         """
         dim = data.shape[axis]
         if not indices.is_padded and not isinstance(dim, Padded):
@@ -198,17 +198,17 @@ class Demands:
             raise DependentRowsError
         names = indices.sources - {""}
         if isinstance(dim, Padded):
-            if "" in indices.sources:  # a negative constant among them
+            if "" in indices.sources:  # some are negative constants
                 raise DependentRowsError
             self.indices |= names
         elif indices.is_padded:
             self.zeros |= names
 
     def write(self, dim: Dim, indices: PartValue) -> None:
-        """Ask that padded indices along an axis write to padding.
+        """Require padded indices along an axis to write only to padding.
 
         Raises:
-            DependentRowsError: if the axis has none, or the indices are not an input's.
+            DependentRowsError: if the axis has no padding, or the indices are not an input.
         """
         if not isinstance(dim, Padded):
             raise DependentRowsError
@@ -222,7 +222,7 @@ Values = Mapping[str, PartValue]
 
 
 def stand_in_content(value: PartValue) -> Array | None:
-    """Return a value's elements with static sizes in place of open ones, None if unknown."""
+    """Return a value's elements with static sizes in place of open ones; None if unknown."""
     if value.constant is not None:
         return value.constant
     if value.content is None:

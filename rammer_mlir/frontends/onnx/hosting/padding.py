@@ -1,8 +1,7 @@
-"""Whether a part may compute more rows than data decides: its sizes are padded then.
+"""Analysis whether the data-dependent sizes of a part may be padded.
 
-Every open dimension of an input is followed through the part. A node that is given one has to
-compute each of its rows by itself, which a table of rules says; whatever it says nothing of is
-compiled for each size.
+Every open dimension of an input is tracked through the part. Each node on it must compute rows
+independently, according to a table of rules; a part with any other node is compiled for each size.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ _MOVING = (
     *("Cast", "Concat", "Expand", "Flatten", "Gather", "GatherElements", "Identity", "Reshape"),
     *("Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where"),
 )
-"""Operators whose results are elements of their operands."""
+"""Operators whose results consist of elements of their operands."""
 
 _DIRECT = ("Cast", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-"""Those whose results hold all elements of the first operand, each once or more often."""
+"""Operators whose results are all elements of the first operand, in order, maybe repeated."""
 
 _INDICES = ("Gather", "GatherElements")
 _CHOICES = ("Where",)
@@ -54,11 +53,11 @@ _CHOICES = ("Where",)
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a part is padded.
+    """The result of the analysis of a part.
 
     Attributes:
-        padding: how; None if it is not.
-        obstacle: the node that forbids it, for people; empty if there is none.
+        padding: the padding; None if the part is not padded.
+        obstacle: the node that prevents padding, for messages; empty if there is none.
     """
 
     padding: Padding | None
@@ -66,11 +65,11 @@ class Verdict:
 
 
 def padding_of(part: Part, bounds: SizeBounds | None = None) -> Verdict:
-    """Return how the open dimensions of a part may be padded.
+    """Return the padding of a part's open dimensions, if it is allowed.
 
     Args:
-        part: of a model.
-        bounds: greatest sizes of that model's values.
+        part: a part of a model.
+        bounds: upper bounds of the sizes of that model's values.
     """
     signature = open_signature(part.model)
     if part.shape_values:
@@ -84,7 +83,7 @@ def padding_of(part: Part, bounds: SizeBounds | None = None) -> Verdict:
 
 
 def _most(padding: Padding, bounds: SizeBounds) -> int | None:
-    """Return the greatest size that any group of axes can have, None if it is not known."""
+    """Return the greatest size that any group of axes can have; None if unknown."""
     found: dict[int, list[int]] = {}
     for each in padding.inputs:
         sizes = bounds.of(each.name) or ()
@@ -95,7 +94,7 @@ def _most(padding: Padding, bounds: SizeBounds) -> int | None:
 
 
 class _Analysis:
-    """The values of a part, as far as its nodes have been visited."""
+    """Facts about a part's values, as far as its nodes have been visited."""
 
     def __init__(self, model: Model) -> None:
         self._model, self._opset = model, opset(model.proto)
@@ -105,7 +104,7 @@ class _Analysis:
         self._static: dict[str, TensorKind] = {}
 
     def run(self) -> Verdict:
-        """Visit the nodes in order."""
+        """Visit the nodes in order, and return the verdict."""
         try:
             self._static = graph_types(infer_shapes(self._model.proto).graph)
         except RammerError:
@@ -150,7 +149,7 @@ class _Analysis:
     def _constants(
         self, node: onnx.NodeProto, operands: Sequence[PartValue | None]
     ) -> list[PartValue]:
-        """Return the results of a node with small constant operands; none for other nodes."""
+        """Return the results of a node with small constant operands; empty for other nodes."""
         arrays = [None if value is None else value.constant for value in operands]
         if node.op_type not in EVALUATORS or any(
             value is not None and (array is None or array.size > LARGE)
@@ -185,7 +184,7 @@ class _Analysis:
         """Return the results of a node on open dimensions.
 
         Raises:
-            DependentRowsError: if it lets rows influence each other.
+            DependentRowsError: if it mixes rows.
         """
         kinds = self._inferred(node)
         inferred = [kinds.get(name) for name in node.output if name]
@@ -195,6 +194,7 @@ class _Analysis:
         given = PaddedNode(node.op_type, attributes_of(node), operands, sizes, self._demands)
         content = self._content(given)
         shapes = list(sizes) if content is not None else SHAPE_RULES[node.op_type](given)
+        # The rules and ONNX's inference must agree for the substituted size.
         if [standing_in(shape) for shape in shapes] != [tuple(size) for size in sizes]:
             raise DependentRowsError
         types = [kind.elem_type for kind in inferred if kind is not None]
@@ -207,10 +207,10 @@ class _Analysis:
 
     @staticmethod
     def _content(node: PaddedNode) -> tuple[Dim, ...] | None:
-        """Return the elements of a result that shapes decide, None for other results.
+        """Return the elements of a result that is computed from shapes; None for other results.
 
         Raises:
-            DependentRowsError: if open sizes decide them in another way than the rules know.
+            DependentRowsError: if they depend on open sizes in a way without a rule.
         """
         is_shape = node.kind in ("Shape", "Size")
         followed = node.operands[1:] if node.kind == "Where" else node.operands
@@ -231,7 +231,7 @@ class _Analysis:
         return CONTENT_RULES[node.kind](node)
 
     def _inferred(self, node: onnx.NodeProto) -> dict[str, TensorKind]:
-        """Return the types of a node's results where all open dimensions have one static size."""
+        """Return the types of a node's results with one static size for all open dimensions."""
         values = {name: self._values[name] for name in node.input if name}
         types = {n: TensorKind(v.elem_type, standing_in(v.shape)) for n, v in values.items()}
         found = {n: stand_in_content(v) for n, v in values.items()}
@@ -239,14 +239,16 @@ class _Analysis:
         return infer_node(node, self._opset, types, arrays)
 
     def _with_origin(self, node: onnx.NodeProto, results: list[PartValue]) -> list[PartValue]:
-        """Note of which inputs' elements results consist, where they are moved."""
+        """Record the inputs whose elements the results consist of, if elements are only moved."""
         if node.op_type == "ConstantOfShape":
             return [replace(value, sources=frozenset({""})) for value in results]
         if node.op_type not in _MOVING:
             return results
         names = list(node.input)
+        # Where selects by its first operand, which contributes no elements.
         if node.op_type in _CHOICES:
             del names[0]
+        # The other operands are shapes, axes or indices.
         elif node.op_type != "Concat":
             del names[1:]
         origins = [self._values[name].sources for name in names if name]
@@ -258,16 +260,18 @@ class _Analysis:
         return [replace(value, sources=sources, direct=direct) for value in results]
 
     def _padding(self) -> Padding:
-        """Return what the nodes ask of the inputs, and where outputs are cut.
+        """Return the padding of inputs and the cuts of outputs.
 
         Raises:
-            DependentRowsError: if they ask different things, or an output is a size.
+            DependentRowsError: if requirements conflict, or an output is a size.
         """
         demands = self._demands
+        # The same padding cannot be both 0 and the last row's number.
         if demands.zeros & demands.lasts:
             raise DependentRowsError
         outputs: list[PaddedOutput] = []
         for value in (self._values[output.name] for output in self._model.graph.output):
+            # Outputs are cut, but an output that is a size itself would have to be corrected.
             if value.is_sized:
                 raise DependentRowsError
             outputs.append(PaddedOutput(tuple(self._cuts(value.shape))))

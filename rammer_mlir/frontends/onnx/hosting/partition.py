@@ -1,4 +1,4 @@
-"""From a prepared model to a host program and the parts that it runs."""
+"""Partition of a prepared model into a host program and parts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from rammer_mlir.programs.host_program import (
 Shape = tuple[int, ...]
 
 _MOST_TRIVIAL = 16
-"""Small nodes that the host evaluates one by one rather than that they become a part."""
+"""Most small nodes that the host evaluates individually instead of making them a part."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class HostedGraph:
 
 
 def needs_host(model: Model) -> bool:
-    """Whether no single static program computes a model whose shapes have been inferred."""
+    """Whether a model with inferred shapes needs more than a single static program."""
     nodes, types = model.graph.node, value_infos(model.graph)
     if any(map(is_host_operator, nodes)) or open_nodes(model.graph):
         return True
@@ -71,14 +71,14 @@ def needs_host(model: Model) -> bool:
 
 
 def partition(model: Model, *, is_repeated: bool = False) -> HostedGraph:
-    """Partition a model; constants must have been folded, shapes inferred.
+    """Partition a model; requires folded constants and inferred shapes.
 
     Args:
-        model: stays as it is.
-        is_repeated: whether it is repeated, so that its inputs differ from run to run.
+        model: not modified.
+        is_repeated: whether the model runs in a loop, so that its inputs differ between runs.
 
     Raises:
-        ShapeError: if a shape is unknown for another reason than that data decides it.
+        ShapeError: if a shape is unknown although it does not depend on data.
     """
     hosted = _Partition(model, is_repeated=is_repeated).run()
     _require_progress(model, hosted)
@@ -86,7 +86,7 @@ def partition(model: Model, *, is_repeated: bool = False) -> HostedGraph:
 
 
 def _require_progress(model: Model, hosted: HostedGraph) -> None:
-    """Refuse a partition into the model itself that is not padded: unknown sizes would stay so."""
+    """Refuse a partition into the unpadded model itself, whose sizes would stay unknown."""
     steps, parts = hosted.program.steps, hosted.parts
     computes = [step for step in steps if isinstance(step, Compute) and step.padding is None]
     is_whole = len(computes) == len(steps) == 1 and not parts[0].shape_values
@@ -114,6 +114,7 @@ class _Partition:
         for slot, shape_values in enumerate(placement.shape_values):
             self.steps += [self._step(n) for n, place, _ in nodes if place == Place(slot, True)]
             own = [(n, trivial) for n, place, trivial in nodes if place == Place(slot, False)]
+            # Calling a part costs more than a few trivial evaluations.
             if len(own) <= _MOST_TRIVIAL and len(own) < len(nodes) and all(t for _, t in own):
                 self.steps += [self._step(node) for node, _ in own]
             else:
@@ -134,10 +135,11 @@ class _Partition:
         shape_values: Iterable[str],
         others: Iterable[onnx.NodeProto],
     ) -> Compute:
-        """Make a part of some nodes; other nodes, and the model's outputs, use its results."""
+        """Make a part of nodes; ``others`` are the nodes that may use its results."""
         used = names_used_by(others) | {value.name for value in self.model.graph.output}
         outputs = [name for node in nodes for name in node.output if name and name in used]
         given = self._free(nodes)
+        # Recomputing shapes in the part can replace inputs, so collect the inputs again.
         nodes = [*self._chains.nodes_for(sorted(given), given), *nodes]
         given = self._free(nodes)
         inputs = sorted(given)
@@ -149,7 +151,7 @@ class _Partition:
         return Compute(call, tuple(outputs), verdict.padding, verdict.obstacle)
 
     def _free(self, nodes: Sequence[onnx.NodeProto]) -> set[str]:
-        """Return the values that nodes need and do not compute, constants excepted."""
+        """Return the values that nodes read but do not compute, except constants."""
         computed = {name for node in nodes for name in node.output}
         return names_used_by(nodes) - computed - self.model.constants().keys() - {""}
 
@@ -186,13 +188,13 @@ class _Partition:
         """Make a part of a branch, or of the body of a loop.
 
         Args:
-            body: stays as it is.
-            inputs: its own inputs.
-            shapes: of these at the first call, as far as they are known.
+            body: not modified.
+            inputs: inputs of the body.
+            shapes: known shapes of the inputs at the first call.
             is_repeated: whether it is the body of a loop, or within one.
         """
         captured = self._maker.captured(body)
-        if is_repeated:  # bodies that differ in such weights alone are one part
+        if is_repeated:  # shares parts of bodies that differ only in these
             captured += self._maker.elementwise_weights(body)
         model = self._maker.of_subgraph(body, inputs, captured)
         part = Part(model, (), is_repeated, is_eager=False)
@@ -259,7 +261,7 @@ class _Partition:
     def _states(
         self, inputs: Iterable[onnx.ValueInfoProto], given: Iterable[str]
     ) -> list[onnx.ValueInfoProto]:
-        """Return declarations without shapes; where the body has no type, the first value's."""
+        """Return declarations without shapes; a missing type is taken from the initial value."""
         found: list[onnx.ValueInfoProto] = []
         for value, source in zip(inputs, given, strict=True):
             copy = without_shape(value)
@@ -271,7 +273,7 @@ class _Partition:
         return found
 
     def _constants(self) -> dict[str, Array]:
-        """Return the constants that steps or outputs name."""
+        """Return the constants that steps or outputs use."""
         used = {name for step in self.steps for name in operands_of(step)}
         used |= {value.name for value in self.model.graph.output}
         found = {n: value for n, value in self.model.constants().items() if n in used}
@@ -279,7 +281,7 @@ class _Partition:
 
 
 def _without_dead(steps: Sequence[Step], used: set[str]) -> Iterator[Step]:
-    """Yield the steps without evaluations whose results no later step, and no output, uses."""
+    """Yield the steps without evaluations whose results are unused."""
     kept: list[Step] = []
     for step in reversed(steps):
         if not isinstance(step, Evaluate) or not used.isdisjoint(results_of(step)):
@@ -295,7 +297,7 @@ def _copied(node: onnx.NodeProto) -> onnx.GraphProto:
 
 
 def _axes(given: dict[str, object], kind: str, names: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Return each source or stack of a Scan, its axis and whether it is reversed."""
+    """Return the name, the axis and the direction of each source or stack of a Scan."""
     zeros = [0] * len(names)
     axes = given.get(f"scan_{kind}_axes", zeros)
     directions = given.get(f"scan_{kind}_directions", zeros)

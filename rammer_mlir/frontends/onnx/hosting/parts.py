@@ -1,4 +1,4 @@
-"""Parts of a model as models of their own."""
+"""Extraction of parts of a model as separate models."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Part:
     """A part of a model.
 
     Attributes:
-        model: with the part's inputs and outputs.
-        shape_values: names of inputs that have to be constants of a static program.
+        model: a model with the part's inputs and outputs.
+        shape_values: names of inputs that must be constants in a static program.
         is_repeated: whether it is the body of a loop, or within one.
-        is_eager: whether every run of the model runs it.
+        is_eager: whether every run of the model executes it.
     """
 
     model: Model
@@ -38,10 +38,10 @@ class Part:
 
 
 class PartMaker:
-    """Cuts parts out of a model."""
+    """Extracts parts of a model."""
 
     def __init__(self, model: Model) -> None:
-        """Take a model whose shapes have been inferred; it stays as it is."""
+        """Take a model with inferred shapes, which is not modified."""
         self._model = model
         self._types = value_infos(model.graph)
         self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -62,9 +62,9 @@ class PartMaker:
         """Return a model of a branch or the body of a loop.
 
         Args:
-            body: stays as it is.
-            inputs: its own inputs, in order.
-            captured: names of the values around it that it uses, which become inputs after them.
+            body: not modified.
+            inputs: inputs of the body, in order.
+            captured: names of captured values, which become additional inputs.
         """
         graph = onnx.GraphProto(name="part")
         graph.node.extend(body.node)
@@ -75,12 +75,12 @@ class PartMaker:
         return self._finished(graph, free_names(body).difference(captured))
 
     def captured(self, body: onnx.GraphProto) -> list[str]:
-        """Return the values around a subgraph that it uses, constants excepted."""
+        """Return the values that a subgraph captures, except constants."""
         constants = self._constants.keys() | self._model.weights.keys()
         return sorted(free_names(body) - constants)
 
     def elementwise_weights(self, body: onnx.GraphProto) -> list[str]:
-        """Return the large constants around a subgraph of which it only computes element-wise."""
+        """Return captured large constants that a subgraph uses only in elementwise operators."""
         weights = free_names(body) & self._model.weights.keys()
         for node in body.node:
             if node.domain not in ONNX_DOMAINS or node.op_type not in ELEMENTWISE:
@@ -88,7 +88,7 @@ class PartMaker:
         return sorted(weights - {value.name for value in body.output})
 
     def shape(self, name: str) -> tuple[int, ...] | None:
-        """Return a value's shape, None if it is not known, or the value is no tensor."""
+        """Return a value's shape; None if it is unknown, or the value is not a tensor."""
         if name in self._constants:
             return tuple(self._constants[name].dims)
         if name in self._model.weights:
@@ -99,7 +99,7 @@ class PartMaker:
         return None if found is None else tuple(found)
 
     def element_shape(self, name: str, axis: int) -> tuple[int, ...] | None:
-        """Return the shape of a value's elements along an axis, None if it is not known."""
+        """Return the shape of a value's elements along an axis; None if unknown."""
         shape = self.shape(name)
         if shape is None:
             return None
@@ -107,7 +107,7 @@ class PartMaker:
         return shape[:axis] + shape[axis + 1 :]
 
     def element(self, name: str, axis: int) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
-        """Return the type and shape of what a value is stacked of, with 0 for unknown sizes."""
+        """Return dtype and shape of a stack's elements, with 0 for unknown sizes."""
         tensor = self._types[name].type.tensor_type if name in self._types else None
         if tensor is None:
             return np.dtype(np.float32), ()
@@ -116,7 +116,7 @@ class PartMaker:
         return dtype_of(tensor.elem_type or onnx.TensorProto.FLOAT), tuple(sizes)
 
     def elem_type(self, name: str) -> int:
-        """Return a value's element type, 0 if it is not known."""
+        """Return a value's ONNX element type; 0 if unknown."""
         if name in self._constants:
             return self._constants[name].data_type
         if name in self._model.weights:
@@ -128,11 +128,11 @@ class PartMaker:
         if name in self._types:
             value.type.CopyFrom(self._types[name].type)
             for dim in value.type.tensor_type.shape.dim:
-                dim.ClearField("dim_param")  # inference's own names
+                dim.ClearField("dim_param")  # names made up by inference
         return value
 
     def _finished(self, graph: onnx.GraphProto, used: set[str]) -> Model:
-        """Add the constants that a graph uses, and make it a model."""
+        """Add the constants that a graph uses, and return the model."""
         graph.initializer.extend(t for name, t in self._constants.items() if name in used)
         proto = onnx.ModelProto()
         for field, value in self._model.proto.ListFields():
@@ -149,7 +149,7 @@ class PartMaker:
 
 
 def _give_outputs_nodes(graph: onnx.GraphProto) -> None:
-    """Let a node compute each output: a subgraph may hand back its inputs, or one value twice."""
+    """Add Identity nodes for outputs that are inputs or repeated, so each has a producer."""
     computed = {name for node in graph.node for name in node.output}
     seen: set[str] = set()
     for value in graph.output:
@@ -163,10 +163,10 @@ def _give_outputs_nodes(graph: onnx.GraphProto) -> None:
 
 
 def give_scalar(body: onnx.GraphProto, number: int, elem_type: int) -> onnx.ValueInfoProto:
-    """Make an input of a body a scalar, whose one element the body may want in one dimension.
+    """Make an input of a body a scalar, reshaped if the body expects a vector of one element.
 
     Returns:
-        The declaration of the scalar; the body is changed in place.
+        The declaration of the scalar; the body is modified in place.
     """
     value = body.input[number]
     if not value.type.tensor_type.shape.dim:
@@ -183,7 +183,7 @@ def give_scalar(body: onnx.GraphProto, number: int, elem_type: int) -> onnx.Valu
 
 
 def without_shape(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
-    """Return a value's declaration without its shape: that of a loop's state may change."""
+    """Return a value's declaration without its shape, which may change for a loop's state."""
     copy = onnx.ValueInfoProto.FromString(value.SerializeToString())
     if copy.type.HasField("tensor_type"):
         copy.type.tensor_type.ClearField("shape")

@@ -1,8 +1,9 @@
-"""Where each node of a model runs: on the host, or in which compiled part.
+"""Placement of a model's nodes: on the host, or in a compiled part.
 
 Host steps and parts alternate: the host steps of slot 0, part 0, the host steps of slot 1, part 1,
-and so on. A node goes to the earliest place at which its operands are known. A part sees values of
-the host as inputs; those that have to be constants of a static program are its shape values.
+and so on. A node is placed at the earliest place at which its operands are available. A part takes
+values of the host as inputs; inputs that must be constants in a static program are its shape
+values.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from rammer_mlir.frontends.onnx.model import Model, names_used_by
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, static_shape, value_infos
 
 _SMALL = 4096
-"""Elements of all operands and results up to which the host evaluates what decides about shapes."""
+"""Most elements of operands and results of a node that the host evaluates for shapes."""
 
 _INTEGERS = frozenset(
     (onnx.TensorProto.INT32, onnx.TensorProto.INT64, onnx.TensorProto.BOOL, onnx.TensorProto.UINT8)
@@ -35,11 +36,11 @@ _SHAPES = ("Shape", "Size")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a node runs.
+    """The place of a node.
 
     Attributes:
         slot: its number; slot n of the host comes before part n.
-        on_host: whether the host runs it.
+        on_host: whether the host executes it.
     """
 
     slot: int
@@ -48,12 +49,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where all nodes of a graph run.
+    """The places of all nodes of a graph.
 
     Attributes:
         places: of each node, in order.
-        is_trivial: of each node, whether the host evaluates it faster than it would call a part.
-        shape_values: by part, the names of its inputs that have to be constants.
+        is_trivial: for each node, whether the host evaluates it faster than it could call a part.
+        shape_values: by part, the names of its inputs that must be constants.
     """
 
     places: tuple[Place, ...]
@@ -62,11 +63,11 @@ class Placement:
 
 
 def place_nodes(model: Model, *, is_repeated: bool) -> Placement:
-    """Place the nodes of a model; constants must have been folded, shapes inferred.
+    """Place the nodes of a model; requires folded constants and inferred shapes.
 
     Args:
-        model: stays as it is.
-        is_repeated: whether it is repeated, so that its inputs differ from run to run.
+        model: not modified.
+        is_repeated: whether the model runs in a loop, so that its inputs differ between runs.
     """
     placer = _Placer(model, is_repeated=is_repeated)
     places = tuple(map(placer.place, model.graph.node))
@@ -104,6 +105,7 @@ class _Placer:
             self._host.update(dict.fromkeys(names, slot))
             self._host_results.update(names)
             if all(name in self._given for name in operands):
+                # Values of inputs are known before the first part, except in a repeated model.
                 self._given.update(names)
         else:
             self._part.update(dict.fromkeys(names, slot))
@@ -116,14 +118,16 @@ class _Placer:
         return is_light(node) and self._is_small(node)
 
     def _host_slot(self, name: str) -> int:
-        """Return the first slot at which the host has a value."""
+        """Return the first slot at which a value is available to the host."""
         return self._part[name] + 1 if name in self._part else self._host[name]
 
     def _part_slot(self, node: onnx.NodeProto, operands: Iterable[str]) -> int:
-        """Return the part that computes a node, and note what has to be constant there."""
+        """Return the part for a node, and record the operands that must be constant there."""
+        # A part reads values of the host of its own slot, because host steps precede the part.
         slot = max((self._part.get(name, self._host.get(name, 0)) for name in operands), default=0)
         fixed = [name for name in fixed_operands(node) if name not in self._constants]
         for name in fixed:
+            # A shape-determined value of the same part is constant in each specialization.
             if name not in self._decided or self._part.get(name) != slot:
                 slot = max(slot, self._host_slot(name))
         for name in fixed:
@@ -143,7 +147,7 @@ class _Placer:
         varying = [name for name in operands if name not in self._constants]
         open_sized = [name for name in varying if name in self._of_open_size]
         if open_sized:
-            # Unless it would wait for a part that has already begun with such values.
+            # Otherwise it would wait for a part that already takes such values as inputs.
             slot = max(self._host.get(name, -1) for name in open_sized)
             return slot >= max(map(self._host_slot, operands))
         if varying and self._host_results.issuperset(varying) and self._is_small(node):
@@ -170,7 +174,7 @@ class _Placer:
         return kind.tensor_type.elem_type != onnx.TensorProto.STRING
 
     def _shape_decided(self, nodes: Iterable[onnx.NodeProto]) -> set[str]:
-        """Return the values that follow from shapes alone."""
+        """Return the values that are computed from shapes only."""
         decided = set(self._constants)
         for node in nodes:
             is_shape = node.op_type in _SHAPES and node.domain in ONNX_DOMAINS
@@ -179,7 +183,7 @@ class _Placer:
         return decided
 
     def _small_deciders(self, nodes: Iterable[onnx.NodeProto]) -> set[str]:
-        """Return the small values that others are decided by, and that data decides."""
+        """Return the small data-dependent values that determine other values' shapes."""
         wanted: set[str] = set()
         found: set[str] = set()
         for node in reversed(list(nodes)):
@@ -196,11 +200,12 @@ class _Placer:
         return None not in sizes and sum(size or 0 for size in sizes) <= _SMALL
 
     def _size(self, name: str) -> int | None:
-        """Return a value's elements, 0 for a list of integers of unknown length."""
+        """Return a value's number of elements; 0 for a list of integers of unknown length."""
         if name not in self._types:
             return None
         shape, tensor = static_shape(self._types[name]), self._types[name].type.tensor_type
         if shape is not None:
             return prod(shape)
+        # Lists of integers are shapes or axes, which are short.
         is_list = tensor.HasField("shape") and len(tensor.shape.dim) <= 1
         return 0 if is_list and tensor.elem_type in _INTEGERS else None

@@ -1,7 +1,7 @@
-"""Values that follow from shapes alone, computed again inside the parts that need them.
+"""Recomputation of shape-dependent values within the parts that need them.
 
-A part then depends on the sizes of its inputs, and not on values that the host computes of these
-sizes: its specialisations are found by sizes, and the constants of each are folded.
+A part then depends on the sizes of its inputs instead of values that the host computes from these
+sizes: specializations are found by sizes, and the constants of each are folded.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ SHAPE_OPERATORS = ("Shape", "Size")
 
 
 class ShapeChains:
-    """The chains of the host's nodes that begin with a value's shape."""
+    """Chains of host nodes that begin with a value's shape."""
 
     def __init__(self, model: Model, host_nodes: Sequence[onnx.NodeProto]) -> None:
-        """Take a model, and those of its nodes that the host evaluates, in order."""
+        """Take a model, and its nodes that the host evaluates, in order."""
         self._nodes = host_nodes
         self._producers = {
             name: number
@@ -32,11 +32,11 @@ class ShapeChains:
         self._types = value_infos(model.graph)
 
     def nodes_for(self, names: Iterable[str], given: set[str]) -> list[onnx.NodeProto]:
-        """Return the nodes that compute some values from shapes, in order; none for other values.
+        """Return the nodes that compute values from shapes, in order; none for other values.
 
         Args:
-            names: of values.
-            given: names of values whose sizes a part depends on in any case.
+            names: names of the values.
+            given: names of values whose sizes a part depends on anyway.
         """
         found: set[int] = set()
         for name in names:
@@ -44,7 +44,7 @@ class ShapeChains:
         return [self._nodes[number] for number in sorted(found)]
 
     def _chain(self, name: str, given: set[str]) -> set[int] | None:
-        """Return the numbers of the nodes after a value, None if more than shapes decides it."""
+        """Return the numbers of a value's producers; None if it depends on more than shapes."""
         if name in self._constants:
             return set()
         number = self._producers.get(name)
@@ -60,7 +60,7 @@ class ShapeChains:
         return None if len(behind) < len(chains) else {number}.union(*behind)
 
     def _is_shaped(self, name: str, given: set[str]) -> bool:
-        """Whether a part that is given a value depends on no sizes beside those that it needs."""
+        """Whether a part with this value as an input depends on no additional sizes."""
         if name not in self._types or not self._types[name].type.HasField("tensor_type"):
             return False
         tensor = self._types[name].type.tensor_type

@@ -1,4 +1,4 @@
-"""Whether two parts of a model compute the same, whatever their values and nodes are called."""
+"""Equality of model parts, independent of the names of values and nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Names = dict[str, object]
 
 
 def identity(part: Part) -> bytes:
-    """Return a digest that only parts have which compute the same from the same inputs."""
+    """Return a digest that is equal only for parts that compute the same function."""
     graph = part.model.graph
     names: Names = {value.name: number for number, value in enumerate(part.model.inputs)}
     shape_values = [names[name] for name in part.shape_values]
@@ -31,7 +31,7 @@ def identity(part: Part) -> bytes:
 def _of_graph(
     graph: onnx.GraphProto, names: Names, constants: Mapping[str, Array]
 ) -> Iterator[object]:
-    """Yield what a graph computes; ``names`` learns those of its values."""
+    """Yield the computations of a graph; ``names`` is extended by its values."""
     for node in graph.node:
         yield node.op_type, node.domain
         yield [_name(name, names, constants) for name in node.input]
@@ -58,7 +58,7 @@ def _of_subgraph(
 
 
 def _name(name: str, names: Names, constants: Mapping[str, Array]) -> object:
-    """Return a number for a value, and what tells a constant from all others."""
+    """Return the number of a value, or the content of a constant."""
     if name not in names:
         value = constants.get(name)
         names[name] = None if value is None else _content(value)

@@ -1,1 +1,1 @@
-"""Loops of the ONNX graph, rewritten so that each step reads few bytes and appends to nothing."""
+"""Rewrites of ONNX loops that reduce the bytes read per iteration and avoid appending."""

@@ -1,4 +1,4 @@
-"""Bodies of loops: who computes and reads their values, and the types of these."""
+"""Loop bodies: producers and uses of their values, and the values' types."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rammer_mlir.frontends.onnx.traversal import subgraphs
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What is known of the values around a loop.
+    """Facts about the values around a loop.
 
     Attributes:
-        values: of constants.
-        types: of all values, as far as they are known.
-        opset: version of ONNX's own operators.
+        values: values of constants.
+        types: known types of all values.
+        opset: opset of the model.
     """
 
     values: Mapping[str, Array]
@@ -42,10 +42,10 @@ def body_of(node: onnx.NodeProto) -> onnx.GraphProto:
 
 
 class Body:
-    """The body of a loop, which stays as it is while it is asked."""
+    """A loop body, which must not be modified while this object is used."""
 
     def __init__(self, graph: onnx.GraphProto, around: Surroundings) -> None:
-        """Take the body, and what is known around it."""
+        """Take the body, and the facts about its surroundings."""
         self.graph = graph
         self._around = around
         self._constants = small_constants(graph)
@@ -57,7 +57,7 @@ class Body:
 
     @cached_property
     def uses(self) -> Counter[str]:
-        """How often each value is read; the body's outputs count."""
+        """Number of uses of each value, including the body's outputs."""
         found = Counter(value.name for value in self.graph.output)
         for node in self.graph.node:
             found.update(node.input)
@@ -66,11 +66,11 @@ class Body:
         return found
 
     def constant(self, name: str) -> Array | None:
-        """Return the value of a constant, of the body or around it."""
+        """Return the value of a constant in the body or around it."""
         return self._constants.get(name, self._around.values.get(name))
 
     def captured(self, name: str) -> tuple[int, ...] | None:
-        """Return the static shape of a value around the body; None for all others."""
+        """Return the static shape of a captured value; None for all other values."""
         own = {value.name for value in self.graph.input}
         if name in own or name in self._constants or name in self.producers:
             return None
@@ -78,13 +78,13 @@ class Body:
         return kind.shape if kind is not None and kind.is_static else None
 
     def behind(self, name: str) -> str:
-        """Return the value that a value is, after nodes that only pass it on."""
+        """Return the source of a value, skipping Identity nodes."""
         while name in self.producers and self.producers[name].op_type == "Identity":
             name = self.producers[name].input[0]
         return name
 
     def types(self, inputs: Sequence[TensorKind], known: Types) -> Mapping[str, TensorKind]:
-        """Return the types of all values in a step whose inputs have given types.
+        """Return the types of all values in an iteration with these input types.
 
         Args:
             inputs: types of the inputs.
@@ -95,7 +95,7 @@ class Body:
         types = {**self._around.types, **declared, **dict(zip(names, inputs, strict=True))}
         values = {**self._around.values, **self._constants}
         for node in self.graph.node:
-            for name in node.output:  # a value around the body may have the same name
+            for name in node.output:  # it may shadow a value around the body
                 types.pop(name, None)
             types.update({name: known[name] for name in node.output if name in known})
             types.update(infer_node(node, self._around.opset, types, values))
@@ -105,14 +105,14 @@ class Body:
 def step_types(
     body: Body, states: Sequence[str], around: Surroundings, known: Types | None = None
 ) -> Mapping[str, TensorKind] | None:
-    """Return the types in the body of a Loop; None if a state's type changes, or is unknown.
+    """Return the types in the body of a Loop; None if a state's type changes or is unknown.
 
     Sequences among the states have no type here.
 
     Args:
-        body: of the loop.
-        states: names of the values that they begin with.
-        around: what is known around the loop.
+        body: body of the loop.
+        states: names of the initial states.
+        around: facts about the loop's surroundings.
         known: types of values that need not be inferred.
     """
     unknown = TensorKind(0, None)

@@ -1,4 +1,4 @@
-"""Loops whose number of steps is known, as Scans over what they read element by element."""
+"""Loops of known trip count, rewritten as Scans over tensors that are read by element."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.programs.host_program import Source
 
 _MOST_NUMBERS = 1 << 20
-"""Steps up to which their numbers are listed in a constant, of 8 MiB then."""
+"""Most iterations whose numbers are stored in a constant, which then takes 8 MiB."""
 
 
 def write_scan(
     node: onnx.NodeProto, steps: int, around: Surroundings, write: NodeWriter
 ) -> dict[str, TensorKind]:
-    """Write a Loop as a Scan, if each step reads an element of something.
+    """Write a Loop as a Scan, if each iteration reads an element of a tensor.
 
     Args:
-        node: stays as it is; its condition always holds.
-        steps: how many it takes.
-        around: what is known around it.
-        write: takes the nodes.
+        node: a Loop whose condition always holds; not modified.
+        steps: its trip count.
+        around: facts about its surroundings.
+        write: collects the nodes.
 
     Returns:
-        The types of the results; none if nothing is written.
+        The types of the results; empty if nothing is written.
     """
     body = Body(body_of(node), around)
     number = body.graph.input[0]
@@ -50,15 +50,17 @@ def write_scan(
     scan = _scan_of(node, results)
     graph = body_of(scan)
     sources = _take_elements(graph, reads, around.types, f"{node.name}/element")
+    # A Scan's body has neither iteration number nor condition; its types are inferred again.
     del graph.input[:2], graph.output[:1], graph.value_info[:]
     drop_dead(graph)
+    # Checked after dead nodes are dropped: reads may have been the only uses.
     names = {value.name for value in body.graph.input[:2]} & used_names(graph)
     if number.name in names and steps > _MOST_NUMBERS:
         return {}
     sources |= _replace_counter(graph, body.graph, names, steps, write)
     for value, state in zip(graph.input, node.input[2:], strict=True):
         value.CopyFrom(_declared(value.name, around.types[state]))
-    for value in graph.output:  # inference knows less: no constants around a body
+    for value in graph.output:  # inference ignores constants around a body
         if value.name in types and types[value.name].is_static:
             value.CopyFrom(_declared(value.name, types[value.name]))
     shortened = {_shortened(s, around.types, steps, write): e for s, e in sources.items()}
@@ -80,7 +82,7 @@ def _scan_of(node: onnx.NodeProto, results: Iterable[str]) -> onnx.NodeProto:
 def _results(
     node: onnx.NodeProto, body: onnx.GraphProto, types: Types, steps: int
 ) -> dict[str, TensorKind]:
-    """Return the types of all results, with names for those that nobody uses."""
+    """Return the types of all results, including unnamed ones."""
     found: dict[str, TensorKind] = {}
     states = len(node.input) - 2
     given = [*node.output, *[""] * len(body.output)]
@@ -93,7 +95,7 @@ def _results(
 
 
 def _kind_of(read: ElementRead, types: Types) -> TensorKind:
-    """Return the type of what is read."""
+    """Return the type of the element that is read."""
     kind = types[read.value]
     assert kind.shape is not None, "reads of unknown shapes are not found"
     kept = (1,) if read.keeps_axis else ()
@@ -104,7 +106,7 @@ def _kind_of(read: ElementRead, types: Types) -> TensorKind:
 def _take_elements(
     graph: onnx.GraphProto, reads: Iterable[ElementRead], types: Types, prefix: str
 ) -> dict[Source, onnx.ValueInfoProto]:
-    """Replace reads by elements of sources, which are returned, in place."""
+    """Replace reads by elements of sources in place; return the sources."""
     sources: dict[Source, onnx.ValueInfoProto] = {}
     replaced: dict[str, onnx.NodeProto] = {}
     for read in reads:
@@ -126,7 +128,7 @@ def _take_elements(
 def _replace_counter(
     graph: onnx.GraphProto, loop: onnx.GraphProto, used: set[str], steps: int, write: NodeWriter
 ) -> Mapping[Source, onnx.ValueInfoProto]:
-    """Give a body its step's number as an element, and the condition as a constant, if used."""
+    """Replace a body's iteration number by an element, and its condition by a constant."""
     number, condition = loop.input[:2]
     if condition.name in used:
         shape = [1] * len(condition.type.tensor_type.shape.dim)
@@ -139,7 +141,7 @@ def _replace_counter(
 
 
 def _shortened(source: Source, types: Types, steps: int, write: NodeWriter) -> Source:
-    """Return a source of as many elements as there are steps."""
+    """Return a source cut to the number of iterations."""
     kind = types.get(source.value)
     if kind is None or kind.shape is None or kind.shape[source.axis] == steps:
         return source

@@ -1,4 +1,4 @@
-"""Reads of one element of a tensor by the number of a loop's step."""
+"""Reads of a tensor's element at the iteration number of a loop."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rammer_mlir.frontends.onnx.loops.bodies import Body
 
 @dataclass(frozen=True)
 class ElementRead:
-    """A node of a body that reads the element of its step.
+    """A node of a body that reads the element of the current iteration.
 
     Attributes:
-        node: whose result is the element.
-        value: name of the tensor, which is computed around the loop.
-        axis: along which the elements are.
-        keeps_axis: whether the result has the axis, with one element.
+        node: the node whose result is the element.
+        value: name of the tensor, which is computed outside of the loop.
+        axis: axis of the elements.
+        keeps_axis: whether the result keeps the axis, with size 1.
     """
 
     node: onnx.NodeProto
@@ -27,12 +27,12 @@ class ElementRead:
 
 
 def find_element_reads(body: Body, number: str, steps: int) -> list[ElementRead]:
-    """Return the reads that a loop of so many steps makes within bounds.
+    """Return the in-bounds element reads of a loop with this trip count.
 
     Args:
-        body: of the loop.
-        number: name of the step's number in the body.
-        steps: of the loop.
+        body: body of the loop.
+        number: name of the iteration number in the body.
+        steps: trip count of the loop.
     """
     found: list[ElementRead] = []
     for node in body.graph.node:
@@ -56,7 +56,7 @@ def _element_read(body: Body, node: onnx.NodeProto, number: str) -> ElementRead 
 
 
 def _slice_of_one(body: Body, node: onnx.NodeProto, number: str) -> ElementRead | None:
-    """Return a slice from the step's number to the next one."""
+    """Match a slice from the iteration number to the next number."""
     value = _whole(body, node.input[0])
     shape, axes = body.captured(value), body.constant(node.input[3])
     stride = body.constant(node.input[4]) if len(node.input) > 4 and node.input[4] else None
@@ -69,7 +69,7 @@ def _slice_of_one(body: Body, node: onnx.NodeProto, number: str) -> ElementRead 
 
 
 def _scalar(body: Body, name: str) -> str:
-    """Return the value that a list of one element is made of."""
+    """Return the scalar that a list of one element is made of."""
     name = body.behind(name)
     node = body.producers.get(name)
     is_list = node is not None and node.op_type in ("Unsqueeze", "Reshape")
@@ -87,7 +87,7 @@ def _is_next(body: Body, name: str, number: str) -> bool:
 
 
 def _whole(body: Body, name: str) -> str:
-    """Return the value that a value is, after slices that take all of it: PyTorch's ``x[:]``."""
+    """Return the source of a value, skipping slices of the whole axis, as in PyTorch's ``x[:]``."""
     while (node := body.producers.get(name)) is not None and (
         node.op_type == "Identity" or _takes_all(body, node)
     ):

@@ -1,6 +1,6 @@
-"""How one element of a tensor follows from elements of what it is computed from.
+"""Expressions for an element of a node's result in terms of elements of its operands.
 
-An element is what is left of a tensor at one place along an axis, which it lacks.
+An element is the slice of a tensor at one position along an axis, without the axis.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS
 
 Shape = Sequence[int]
 Shapes = Callable[[str], Shape | None]
-"""Returns the static shape of a value, None where it is not known."""
+"""Returns the static shape of a value; None if unknown."""
 
 ELEMENTWISE = frozenset(
     (
@@ -29,7 +29,7 @@ ELEMENTWISE = frozenset(
         "Where", "Xor",
     )
 )  # fmt: skip
-"""Operators whose operands are broadcast as NumPy does, each element computed by itself."""
+"""Operators with NumPy's broadcasting that compute each element independently."""
 
 _VIEWS = frozenset(("Flatten", "Reshape", "Squeeze", "Unsqueeze"))
 
@@ -39,9 +39,9 @@ class Operand:
     """An operand of the expression for an element.
 
     Attributes:
-        value: its name.
-        axis: along which it has elements, or one element for all; None if it has no such axis.
-        is_invariant: whether it is the same for all elements.
+        value: name of the operand.
+        axis: axis of its elements, which may have size 1; None if it lacks the axis.
+        is_invariant: whether all elements are the same.
     """
 
     value: str
@@ -61,7 +61,7 @@ class ElementWriter(Protocol):
         ...
 
     def transpose(self, value: str, perm: Sequence[int], *, is_invariant: bool = False) -> str:
-        """Write a transposition, of what is the same for all elements once."""
+        """Write a transposition; invariant operands are transposed once."""
         ...
 
     def copy(self, node: onnx.NodeProto, inputs: Sequence[str]) -> str:
@@ -69,7 +69,7 @@ class ElementWriter(Protocol):
         ...
 
     def reshape(self, value: str, shape: Shape, *, is_invariant: bool = False) -> str:
-        """Write a reshape to a static shape, of what is the same for all elements once."""
+        """Write a reshape to a static shape; invariant operands are reshaped once."""
         ...
 
 
@@ -78,9 +78,9 @@ class Rule:
     """The expression for an element of a node's result.
 
     Attributes:
-        operands: what it reads.
-        write: writes it, and returns the name of the element.
-        is_view: whether the element has the same numbers as that of the one operand.
+        operands: operands of the expression.
+        write: writes the expression, and returns the name of the element.
+        is_view: whether the element is a view of the only operand's element.
     """
 
     operands: tuple[Operand, ...]
@@ -89,7 +89,7 @@ class Rule:
 
 
 def rule_of(node: onnx.NodeProto, axis: int, shapes: Shapes) -> Rule | None:
-    """Return the expression for an element of a node's result along an axis, None if unknown."""
+    """Return the expression for an element of a node's result along an axis; None if unknown."""
     shape = shapes(node.output[0])
     if node.domain not in ONNX_DOMAINS or shape is None or len(node.output) != 1:
         return None
@@ -142,7 +142,7 @@ def _transpose(node: onnx.NodeProto, axis: int, rank: int) -> Rule:
 
 
 def _view(node: onnx.NodeProto, axis: int, shape: Shape, shapes: Shapes) -> Rule | None:
-    """An element of a reshape that keeps the axis is a reshape of an element."""
+    """Return the rule of a reshape that keeps the axis: a reshape of the element."""
     given = shapes(node.input[0])
     before = prod(shape[:axis])
     axes = [
@@ -158,7 +158,7 @@ def _view(node: onnx.NodeProto, axis: int, shape: Shape, shapes: Shapes) -> Rule
 
 
 def _outer_product(node: onnx.NodeProto, axis: int, shapes: Shapes) -> Rule | None:
-    """Return the element of an Einsum that sums nothing: a product that is broadcast."""
+    """Return the rule of an Einsum without sums: a broadcast product."""
     terms, result = _equation(node)
     known = [shapes(name) or () for name in node.input]
     if not result or not all(map(_is_factor, terms, known, [result] * len(terms))):
@@ -183,7 +183,7 @@ def _outer_product(node: onnx.NodeProto, axis: int, shapes: Shapes) -> Rule | No
 
 
 def _equation(node: onnx.NodeProto) -> tuple[list[str], str]:
-    """Return the labels of each operand and of the result; no result where they are implied."""
+    """Return the labels of each operand and of the result; no result if they are implicit."""
     text = next((a.s.decode() for a in node.attribute if a.name == "equation"), "")
     left, _, right = text.replace(" ", "").partition("->")
     return (left.split(","), right) if "." not in text else ([], "")
@@ -194,7 +194,7 @@ Factor = tuple[str, tuple[int, ...]]
 
 
 def _is_factor(term: str, shape: Shape, result: str) -> bool:
-    """Whether an operand of an Einsum is multiplied only: nothing of it is summed."""
+    """Whether no label of an Einsum operand is summed."""
     is_known = len(shape) == len(term) == len(set(term))
     return is_known and all(
         label in result or size == 1 for label, size in zip(term, shape, strict=True)
@@ -202,7 +202,7 @@ def _is_factor(term: str, shape: Shape, result: str) -> bool:
 
 
 def _factor(writer: ElementWriter, operand: Operand, sizes: dict[str, int], labels: str) -> Factor:
-    """Write an operand's element with a dimension, of size 1 if need be, for each label."""
+    """Write an operand's element with one dimension per label, of size 1 if it lacks the label."""
     own, once = [label for label in sizes if label in labels], operand.is_invariant
     order = sorted(own, key=labels.index)
     element = writer.operand(operand)

@@ -1,4 +1,4 @@
-"""Rewriting of loops on the way through a graph, where constants and shapes are known."""
+"""Rewriting of loops during the folding sweep, in which constants and shapes are known."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Results = Mapping[str, TensorKind]
 def rewrite_loops(model: Model) -> bool:
     """Rewrite the loops that are not unrolled, in place; return whether there were any.
 
-    Constants must have been folded, shapes inferred.
+    Requires folded constants and inferred shapes.
     """
     if all(node.op_type != "Loop" for node in model.graph.node):
         return False
@@ -33,10 +33,10 @@ def rewrite_loops(model: Model) -> bool:
 
 
 class _LoopRewriter:
-    """Rewrites the loops of a model that are not unrolled, and what joins their sequences."""
+    """Rewrites the loops of a model that are not unrolled, and the joins of their sequences."""
 
     def __init__(self, model: Model) -> None:
-        """Take the model; what is written adds constants to it."""
+        """Take the model, to which new constants are added."""
         self._model = model
         self._opset = opset(model.proto)
         self._empty = {
@@ -48,7 +48,7 @@ class _LoopRewriter:
     def __call__(
         self, node: onnx.NodeProto, values: Mapping[str, Array], types: Types
     ) -> tuple[list[onnx.NodeProto], Results] | None:
-        """Return what replaces a node, and types of its results; None if it stays."""
+        """Return the replacement of a node, and types of its results; None to keep the node."""
         if node.domain not in ONNX_DOMAINS:
             return None
         if node.op_type == "ConcatFromSequence" and node.input[0] in self._stacks:
@@ -85,7 +85,7 @@ class _LoopRewriter:
 
 
 def _known_steps(node: onnx.NodeProto, values: Mapping[str, Array]) -> int | None:
-    """Return how many steps a loop takes, None if its condition or its count is not constant."""
+    """Return a loop's trip count; None if its condition or count is not constant."""
     most, condition = [*node.input, "", ""][:2]
     count = values.get(most)
     begins = not condition or (condition in values and bool(values[condition].any()))

@@ -1,4 +1,4 @@
-"""Scan nodes: what they take an element of in each step, and how that is replaced."""
+"""Scan nodes: access to their sources, and replacement of these."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sources_of(node: onnx.NodeProto) -> list[tuple[Source, str]]:
 def set_sources(
     node: onnx.NodeProto, num_states: int, sources: Mapping[Source, onnx.ValueInfoProto]
 ) -> None:
-    """Give a Scan its sources, with the declarations of their elements, in place."""
+    """Set the sources of a Scan, with the declarations of their elements, in place."""
     graph = body_of(node)
     del node.input[num_states:], graph.input[num_states:]
     node.input.extend(source.value for source in sources)
@@ -47,7 +47,7 @@ def set_sources(
 
 
 def drop_dead(graph: onnx.GraphProto) -> None:
-    """Remove the nodes and constants of a body that nothing uses, in place."""
+    """Remove unused nodes and constants of a body, in place."""
     used = {value.name for value in graph.output}
     kept: list[onnx.NodeProto] = []
     for node in reversed(graph.node):

@@ -1,4 +1,4 @@
-"""Sequences that loops only append to, as tensors that they stack.
+"""Replacement of sequences that loops only append to by stacked tensors.
 
 PyTorch's exporter writes ``ys.append(y)`` and ``torch.stack(ys)`` with such sequences.
 """
@@ -23,8 +23,8 @@ class Stacked:
     """A stack that replaces a sequence.
 
     Attributes:
-        name: of the stack, a result of the loop.
-        element: shape of one element.
+        name: name of the stack, a result of the loop.
+        element: shape of an element.
     """
 
     name: str
@@ -36,13 +36,13 @@ def stack_appended(
 ) -> tuple[onnx.NodeProto, dict[str, Stacked]] | None:
     """Return a Loop with stacks for its sequences, and the stacks by sequence; None without any.
 
-    A stack replaces a sequence that begins empty, to whose end each step appends a tensor of one
-    static shape, and that no step reads.
+    A stack replaces a sequence that is initially empty, to which each iteration appends a tensor of
+    the same static shape, and that no iteration reads.
 
     Args:
-        node: stays as it is.
-        around: what is known around it.
-        empty: names of the sequences around it that are empty.
+        node: not modified.
+        around: facts about its surroundings.
+        empty: names of the empty sequences around it.
     """
     body = Body(body_of(node), around)
     appended = _appended(body, node.input[2:], set(empty))
@@ -60,7 +60,7 @@ def stack_appended(
 
 
 def split(stack: Stacked, sequence: str) -> onnx.NodeProto:
-    """Return the node that makes a sequence of a stack's elements."""
+    """Return the node that splits a stack into a sequence."""
     name = f"{sequence}/split"
     return helper.make_node("SplitToSequence", [stack.name], [sequence], name, axis=0, keepdims=0)
 
@@ -68,13 +68,13 @@ def split(stack: Stacked, sequence: str) -> onnx.NodeProto:
 def join(
     node: onnx.NodeProto, stack: Stacked, kind: TensorKind, write: NodeWriter
 ) -> dict[str, TensorKind]:
-    """Write what ConcatFromSequence computes of a stack of at least one element.
+    """Write the result of ConcatFromSequence for a stack of at least one element.
 
     Args:
-        node: stays as it is.
-        stack: of the sequence.
+        node: not modified.
+        stack: the stack that replaces the sequence.
         kind: type of the stack.
-        write: takes the nodes.
+        write: collects the nodes.
 
     Returns:
         The type of the result.
@@ -97,7 +97,7 @@ def join(
 
 
 def _appended(body: Body, states: Sequence[str], empty: set[str]) -> dict[int, str]:
-    """Return the tensor that each step appends, by the number of the sequence's state."""
+    """Return the tensor that each iteration appends, by the number of the sequence's state."""
     found: dict[int, str] = {}
     for number, state in enumerate(states):
         given, result = body.graph.input[2 + number].name, body.graph.output[1 + number].name
@@ -114,7 +114,7 @@ def _appended(body: Body, states: Sequence[str], empty: set[str]) -> dict[int, s
 def _with_stacks(
     node: onnx.NodeProto, body: Body, appended: dict[int, str], names: Sequence[str]
 ) -> onnx.NodeProto:
-    """Return a Loop that stacks tensors, under new names, rather than to append them."""
+    """Return a Loop that stacks tensors, under new names, instead of appending them."""
     results = [f"{node.name}/result{number}" for number in range(len(body.graph.output) - 1)]
     results[: len(node.output)] = [name or results[n] for n, name in enumerate(node.output)]
     new = copied(node)

@@ -1,7 +1,7 @@
-"""Element-wise producers of what a Scan reads element by element, moved into its body.
+"""Sinking of elementwise producers of a Scan's sources into its body.
 
-A decay ``exp(delta * A)`` of all steps has many times the bytes of ``delta``. Where only the steps
-read it, each computes its own, which then never leaves the caches.
+A decay ``exp(delta * A)`` of all steps has many times the bytes of ``delta``. If only the steps
+read it, each step computes its element, which then never leaves the caches.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from rammer_mlir.frontends.onnx.well_formed import naming
 from rammer_mlir.programs.host_program import Source
 
 _MOST_DEPTH = 64
-"""Producers in a row that are moved at most: an expression is written by recursion."""
+"""Longest chain of producers that is moved, since expressions are written recursively."""
 
 
 def sink_into_scans(model: Model) -> bool:
     """Move producers into the bodies of Scans, in place; return whether there were any.
 
-    A producer is moved if nothing else uses its result and each step reads fewer bytes then.
-    Shapes must have been inferred; what is dead afterwards stays.
+    A producer is moved if its result has no other use and each step then reads fewer bytes.
+    Requires inferred shapes; dead nodes are left in the graph.
     """
     graph = _Graph(model)
     nodes: list[onnx.NodeProto] = []
@@ -53,7 +53,7 @@ def sink_into_scans(model: Model) -> bool:
 
 
 class _Graph:
-    """Who computes and reads each value of a graph."""
+    """Producers and uses of a graph's values."""
 
     def __init__(self, model: Model) -> None:
         self.nodes = list(model.graph.node)
@@ -66,31 +66,32 @@ class _Graph:
             for name in (*node.input, *_captured(node)):
                 self._readers[name].add(number)
         for value in model.graph.output:
+            # -1 stands for the graph's outputs, which no Scan reads.
             self._readers[value.name].add(-1)
 
     def shape(self, name: str) -> Sequence[int] | None:
-        """Return the static shape of a value, None if it is not known."""
+        """Return the static shape of a value; None if unknown."""
         return self._table.find_shape(name)
 
     def elem_type(self, name: str) -> int:
-        """Return the element type of a value, 0 if it is not known."""
+        """Return the ONNX element type of a value; 0 if unknown."""
         return self._table.elem_type(name)
 
     def normalized(self, source: Source) -> Source | None:
-        """Return a source with a positive axis, None if its shape is unknown."""
+        """Return a source with a normalized axis; None if its shape is unknown."""
         shape, kind = self.shape(source.value), self.elem_type(source.value)
         if shape is None or kind in (0, onnx.TensorProto.STRING):
             return None
         return replace(source, axis=source.axis % len(shape))
 
     def element_bytes(self, source: Source) -> int:
-        """Return the bytes of one element."""
+        """Return the bytes of an element."""
         shape = self._table.shape(source.value)
         element = prod(shape[: source.axis]) * prod(shape[source.axis + 1 :])
         return element * dtype_of(self._table.elem_type(source.value)).itemsize
 
     def read_by_alone(self, reader: int) -> set[int]:
-        """Return the nodes whose results have no use besides a Scan's elements.
+        """Return the nodes whose results are used only by a Scan's elements.
 
         Args:
             reader: number of the Scan.
@@ -98,9 +99,10 @@ class _Graph:
         found = {reader}
         others = {*_captured(self.nodes[reader]), *_states(self.nodes[reader])}
         given = self.nodes[reader].input
+        # heapq is a min-heap, so numbers are negated.
         pending = [-self.producers[name] for name in given if name in self.producers]
         heapq.heapify(pending)
-        while pending:  # from the last node to the first: all readers come before
+        while pending:  # in reverse order, so that consumers come first
             number = -heapq.heappop(pending)
             results = [name for name in self.nodes[number].output if name]
             if number in found or not others.isdisjoint(results):
@@ -123,11 +125,11 @@ def _states(node: onnx.NodeProto) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class _Plan:
-    """How the element of a source is made.
+    """Computation of a source's element.
 
     Attributes:
         cost: bytes that a step reads for it.
-        rule: of the expression that a step computes; None if it reads the element.
+        rule: rule of the expression that a step computes; None to read the element.
     """
 
     cost: int
@@ -142,7 +144,7 @@ class _Planner:
         self._plans: dict[Source, _Plan] = {}
 
     def plan(self, source: Source, depth: int = 0) -> _Plan:
-        """Return how the element of a source is made."""
+        """Return the plan for the element of a source."""
         if source not in self._plans:
             self._plans[source] = self._new(source, depth)
         return self._plans[source]
@@ -157,23 +159,24 @@ class _Planner:
             return own
         read = {source_of(operand, source) for operand in rule.operands if not operand.is_invariant}
         cost = sum(self.plan(each, depth + 1).cost for each in read)
+        # Moving a view of equal cost may enable moving its producer.
         is_better = cost < own.cost or (rule.is_view and cost == own.cost)
         return _Plan(cost, rule) if is_better else own
 
 
 def source_of(operand: Operand, parent: Source) -> Source:
-    """Return an operand of an element's expression as a source of its own."""
+    """Return an operand of an element's expression as a source."""
     assert operand.axis is not None, "what has elements has an axis of them"
     return Source(operand.value, operand.axis, parent.is_reversed)
 
 
 class _Sinking:
-    """One Scan whose sources are replaced, as far as it has been written.
+    """A Scan whose sources are being replaced.
 
     Attributes:
-        nodes: of the body, which compute elements.
+        nodes: nodes of the body that compute elements.
         outside: writes nodes before the Scan.
-        sources: of the new Scan.
+        sources: sources of the new Scan.
     """
 
     def __init__(self, graph: _Graph, number: int, outside: NodeWriter) -> None:
@@ -186,7 +189,7 @@ class _Sinking:
         self.constants: list[onnx.TensorProto] = []
 
     def run(self) -> list[onnx.NodeProto] | None:
-        """Return the Scan's replacement with what is written before it; None if it stays."""
+        """Return the nodes that replace the Scan; None to keep it."""
         given = [(self._graph.normalized(s), name) for s, name in sources_of(self._node)]
         known = [source for source, _ in given if source is not None]
         if len(known) < len(given) or not any(self._planner.plan(s).rule for s in known):
@@ -210,7 +213,7 @@ class _Sinking:
         return self._elements[source]
 
     def invariant(self, operand: Operand) -> str:
-        """Return the name of what all steps read of an operand."""
+        """Return the name of an operand that is equal for all steps."""
         if operand.axis is None:
             return operand.value
         if operand not in self._invariants:
@@ -224,12 +227,13 @@ class _Sinking:
         return self.outside.fresh()
 
     def _read(self, source: Source) -> str:
-        """Let the Scan take the elements of a source that lie densely in memory."""
+        """Add a source with densely stored elements to the Scan; return the element's name."""
         name = self.fresh()
         shape = list(self._graph.shape(source.value) or ())
         element = [*shape[: source.axis], *shape[source.axis + 1 :]]
         kind = self._graph.elem_type(source.value)
         front = next((n for n, size in enumerate(shape) if size != 1), 0)
+        # Transpose once before the Scan, so that each step reads contiguous memory.
         if source.axis > front and source.value in self._graph.producers:
             rest = [n for n in range(len(shape)) if n != source.axis]
             order = [*rest[:front], source.axis, *rest[front:]]
@@ -240,7 +244,7 @@ class _Sinking:
 
 
 class _StepWriter:
-    """Writes the expression for the element of one source into the body."""
+    """Writes the expression for the element of a source into the body."""
 
     def __init__(self, sinking: _Sinking, source: Source) -> None:
         self._sinking, self._source = sinking, source
@@ -270,12 +274,12 @@ class _StepWriter:
         return name
 
     def transpose(self, value: str, perm: Sequence[int], *, is_invariant: bool = False) -> str:
-        """Write a transposition, of what is the same for all elements before the Scan."""
+        """Write a transposition; invariant operands are transposed before the Scan."""
         write = self._sinking.outside.node if is_invariant else self.node
         return write("Transpose", [value], perm=perm)
 
     def reshape(self, value: str, shape: Sequence[int], *, is_invariant: bool = False) -> str:
-        """Write a reshape to a static shape, of what is the same for all before the Scan."""
+        """Write a reshape to a static shape; invariant operands are reshaped before the Scan."""
         if is_invariant:
             outside = self._sinking.outside
             return outside.node("Reshape", [value, outside.integers(*shape)])
