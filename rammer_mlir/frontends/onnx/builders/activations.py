@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import pi, sqrt
 
 from rammer_mlir.bindings import math
-from rammer_mlir.frontends.onnx.builders.scalar import Scalar, literal
+from rammer_mlir.passes.ir.scalar import Scalar, literal
 
 _SIXTH = 0.16666667163372
 """The slope of HardSwish, as ONNX's own definition rounds it to 32 bits, also for doubles."""
