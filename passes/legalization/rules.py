@@ -43,6 +43,12 @@ _SEQUENTIAL_OPERATIONS = frozenset(
 
 _BODY_DIALECTS = ("arith", "math", "affine")
 
+_ELEMENTS = (
+    "integers of at most 64 bits, index, f32, f64, f16, bf16, complex<f32>, complex<f64> or floats "
+    "of at most 8 bits"
+)
+"""Element types of inputs and outputs."""
+
 _ADVICE = {
     "cf": "give structured control flow (scf), or functions of one block",
     "chlo": "run chlo-legalize-to-stablehlo in the tool that made it",
@@ -152,8 +158,9 @@ def _type_problem(kind: ir.Type, *, is_static: bool) -> str:
                 "it a size"
             )
     element = element_of(kind)
-    if dtype_of(element) is None or (is_static and str(element) not in SUPPORTED):
-        return f"expected elements of {', '.join(SUPPORTED)}, found {kind}; convert them"
+    is_held = not is_static or str(element) in SUPPORTED or not isinstance(kind, ir.ShapedType)
+    if dtype_of(element) is None or not is_held:
+        return f"expected elements of {_ELEMENTS}, found {kind}; convert them"
     return ""
 
 

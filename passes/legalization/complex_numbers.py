@@ -1,0 +1,28 @@
+"""Arithmetic on complex numbers becomes arithmetic on their real and imaginary parts."""
+
+from __future__ import annotations
+
+from rammer_mlir.bindings import arith, ir, passmanager
+from rammer_mlir.passes.ir.walking import operations_named, replace
+from rammer_mlir.passes.legalization.front_ends import uses_dialect
+from rammer_mlir.passes.legalization.stored_types import storage_of
+
+_LOWERED = "builtin.module(canonicalize,convert-complex-to-standard,canonicalize,cse)"
+
+
+def lower_complex(module: ir.Module) -> None:
+    """Lower complex scalars, which nothing but arithmetic uses by now."""
+    if not uses_dialect(module, "complex"):
+        return
+    for op in operations_named(module.operation, "arith.select"):
+        if isinstance(op.results[0].type, ir.ComplexType):
+            with ir.InsertionPoint(op), op.location:
+                replace(op, [_selected(*op.operands)])
+    passmanager.PassManager.parse(_LOWERED).run(module.operation)
+
+
+def _selected(condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
+    storage = storage_of(yes.type)
+    assert storage is not None
+    pairs = zip(storage.store(yes), storage.store(no), strict=True)
+    return storage.load([arith.select(condition, a, b) for a, b in pairs])
