@@ -19,7 +19,7 @@ _TOSA = (
 )
 
 _STABLEHLO_PREPARED = (
-    "func.func(stablehlo-legalize-deprecated-ops)",
+    "func.func(stablehlo-legalize-deprecated-ops{fail-on-unused=false})",
     "func.func(stablehlo-legalize-composite-to-call)",
     "inline",
     "symbol-dce",
@@ -66,8 +66,19 @@ def _with_advice(message: str) -> str:
     )
 
 
+def structure_control_flow(module: ir.Module) -> None:
+    """Turn branches between blocks into loops and branches of scf, where that is possible."""
+    if uses_dialect(module, "cf"):
+        try:
+            run(module, "func.func(lift-cf-to-scf,canonicalize)")
+        except FindingsError:
+            return  # refused with the advice for several blocks
+
+
 def prepare_stablehlo(module: ir.Module) -> None:
-    """Fold StableHLO, inline its composites, and remove its types with signs."""
+    """Fold StableHLO and CHLO, inline composites, and remove types with signs."""
+    if stablehlo is not None and uses_dialect(module, "chlo"):
+        run(module, "func.func(chlo-legalize-to-stablehlo)")
     if stablehlo is not None and uses_dialect(module, "stablehlo"):
         run(module, *_STABLEHLO_PREPARED)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import FindingsError, OperationError
@@ -59,7 +59,7 @@ _ADVICE = {
     "gpu": "compile launches with rammer_mlir.embedding.compile_launches",
     "scf": "use a number of steps that is known, and conditions on tensors without other effects",
     "func": "make the callee private and give it a body of one block that does not call itself",
-    "complex": "give real and imaginary parts as tensors of their own",
+    "complex": "give real and imaginary parts as tensors",
     "torch": "lower it with torch-mlir's torch-backend-to-linalg-on-tensors-backend-pipeline",
     "onnx": "compile the ONNX model itself",
     "shape": "give static shapes, or dimensions of inputs that bind all others",
@@ -103,21 +103,40 @@ def check_before_lifting(module: ir.Module) -> None:
         raise FindingsError(found[:_MOST_FINDINGS])
 
 
-def check_legal(module: ir.Module) -> None:
-    """Check that a module holds the stage `linalg`.
+def check_operations(module: ir.Module) -> None:
+    """Check that a module holds operations of the stage `linalg`, on elements of any type.
 
     Raises:
         FindingsError: with all operations that the compiler does not know.
     """
     found: list[OperationError] = []
-    for function in functions(module):
-        if is_private(function):
-            continue
-        found.extend(_interface_problems(function, is_static=True))
-        for op in function.operation.regions[0].blocks[0].operations:
-            found.extend(_nest_problems(op.operation))
+    for op in _entry_operations(module):
+        found.extend(_nest_problems(op, (*_BODY_DIALECTS, "complex"), is_stored=False))
     if found:
         raise FindingsError(found[:_MOST_FINDINGS])
+
+
+def check_legal(module: ir.Module) -> None:
+    """Check that a module holds the stage `linalg`.
+
+    Raises:
+        FindingsError: with all operations and types that the compiler does not know.
+    """
+    found: list[OperationError] = []
+    for function in functions(module):
+        if not is_private(function):
+            found.extend(_interface_problems(function, is_static=True))
+    for op in _entry_operations(module):
+        found.extend(_nest_problems(op, _BODY_DIALECTS, is_stored=True))
+    if found:
+        raise FindingsError(found[:_MOST_FINDINGS])
+
+
+def _entry_operations(module: ir.Module) -> Iterator[ir.Operation]:
+    """Yield the operations that stand in public functions."""
+    for function in functions(module):
+        if not is_private(function):
+            yield from (op.operation for op in function.operation.regions[0].blocks[0].operations)
 
 
 def _interface_problems(
@@ -188,37 +207,38 @@ def _dynamic_shapes(root: ir.Operation) -> Iterator[OperationError]:
                 break
 
 
-def _nest_problems(op: ir.Operation) -> Iterator[OperationError]:
-    """Yield what is wrong with an operation that stands in a function, and with what it holds."""
-    yield from _problems(op, _TENSOR_OPERATIONS)
-    if op.name == REGION:
-        known = _SEQUENTIAL_OPERATIONS
-    else:
-        known = _BODY_OPERATIONS
-    for inner in nested_operations(op):
-        yield from _problems(inner, known)
+def _nest_problems(
+    op: ir.Operation, dialects: Sequence[str], *, is_stored: bool
+) -> Iterator[OperationError]:
+    """Yield what is wrong with an operation that stands in a function, and with what it holds.
+
+    Args:
+        op: the operation.
+        dialects: those whose operations compute scalars.
+        is_stored: whether tensors have elements that memory holds as they are.
+    """
+    known = _SEQUENTIAL_OPERATIONS if op.name == REGION else _BODY_OPERATIONS
+    for each, names in ((op, _TENSOR_OPERATIONS), *((i, known) for i in nested_operations(op))):
+        problem = _name_problem(each, names, dialects) or _results_problem(each, is_stored)
+        if problem:
+            yield OperationError(each, problem)
 
 
-def _problems(op: ir.Operation, known: frozenset[str]) -> Iterator[OperationError]:
+def _name_problem(op: ir.Operation, known: frozenset[str], dialects: Sequence[str]) -> str:
     dialect = op.name.partition(".")[0]
-    is_known = op.name in known or dialect in _BODY_DIALECTS
-    if not is_known and op.name in _TENSOR_OPERATIONS:
+    if op.name in known or dialect in dialects:
+        return ""
+    if op.name in _TENSOR_OPERATIONS:
         parent = op.parent
         outside = "" if parent is None else f" inside of '{parent.name}'"
-        yield OperationError(
-            op,
+        return (
             f"expected operations on scalars, found '{op.name}'{outside}; "
-            "move it in front of that operation",
+            "move it in front of that operation"
         )
-        return
-    if not is_known:
-        advice = _ADVICE.get(dialect, "lower it to linalg on tensors first")
-        yield OperationError(
-            op, f"expected linalg, tensor, arith and math operations, found '{op.name}'; {advice}"
-        )
-        return
-    for value in op.results:
-        problem = _type_problem(value.type, is_static=True)
-        if problem:
-            yield OperationError(op, problem)
-            return
+    advice = _ADVICE.get(dialect, "lower it to linalg on tensors first")
+    return f"expected linalg, tensor, arith and math operations, found '{op.name}'; {advice}"
+
+
+def _results_problem(op: ir.Operation, is_stored: bool) -> str:
+    problems = (_type_problem(value.type, is_static=is_stored) for value in op.results)
+    return next(filter(None, problems), "")

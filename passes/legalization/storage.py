@@ -317,8 +317,6 @@ def _joined(parts: Values) -> ir.Value:
     groups = [[n] for n in range(kind.rank)]
     if groups:
         groups[-1].append(kind.rank)
-    columns = [
-        tensor.ExpandShapeOp(one, part, groups, [], [*shape, 1]).result for part in parts
-    ]
+    columns = [tensor.ExpandShapeOp(one, part, groups, [], [*shape, 1]).result for part in parts]
     whole = ir.RankedTensorType.get([*shape, len(parts)], kind.element_type)
     return tensor.ConcatOp(whole, kind.rank, columns).result

@@ -62,9 +62,7 @@ class _Complex:
 
     def load(self, parts: Sequence[ir.Value]) -> ir.Value:
         real, imaginary = parts
-        return ir.Operation.create(
-            "complex.create", [self.element], [real, imaginary]
-        ).results[0]
+        return ir.Operation.create("complex.create", [self.element], [real, imaginary]).results[0]
 
     def store(self, value: ir.Value) -> list[ir.Value]:
         return [
