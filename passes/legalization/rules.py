@@ -66,6 +66,13 @@ _ADVICE = {
 }
 """What to do about operations of a dialect."""
 
+_OPERATION_ADVICE = {
+    "stablehlo.rng": "give random numbers as an argument, or use rng_bit_generator and a state",
+    "stablehlo.custom_call": "replace the call by operations, or give its result as an argument",
+    "stablehlo.fft": "give static shapes and at most 2048 elements along a dimension",
+}
+"""What to do about operations."""
+
 
 def check_interface(function: ir.OpView) -> None:
     """Check arguments and results of a function, before anything of it is rewritten.
@@ -224,6 +231,12 @@ def _nest_problems(
             yield OperationError(each, problem)
 
 
+def _advice(op: ir.Operation) -> str:
+    """Return what to do about an operation that nobody lowers."""
+    found = _OPERATION_ADVICE.get(op.name) or _ADVICE.get(op.name.partition(".")[0])
+    return found or "lower it to linalg on tensors first"
+
+
 def _name_problem(op: ir.Operation, known: frozenset[str], dialects: Sequence[str]) -> str:
     dialect = op.name.partition(".")[0]
     if op.name in known or dialect in dialects:
@@ -235,8 +248,7 @@ def _name_problem(op: ir.Operation, known: frozenset[str], dialects: Sequence[st
             f"expected operations on scalars, found '{op.name}'{outside}; "
             "move it in front of that operation"
         )
-    advice = _ADVICE.get(dialect, "lower it to linalg on tensors first")
-    return f"expected linalg, tensor, arith and math operations, found '{op.name}'; {advice}"
+    return f"expected linalg, tensor, arith and math operations, found '{op.name}'; {_advice(op)}"
 
 
 def _results_problem(op: ir.Operation, is_stored: bool) -> str:

@@ -13,6 +13,7 @@ from rammer_mlir.bindings import arith, ir, linalg, stablehlo, tensor
 from rammer_mlir.passes.ir.generics import generic
 from rammer_mlir.passes.ir.walking import operations_named, replace
 from rammer_mlir.passes.legalization.elementwise import all_of, index, to_index
+from rammer_mlir.passes.legalization.static_results import take_static_operands
 
 _Combine = Callable[[ir.Value, ir.Value], ir.Value]
 
@@ -33,6 +34,7 @@ def lower_scatters(module: ir.Module) -> None:
     if stablehlo is None:
         return
     for op in operations_named(module.operation, "stablehlo.scatter"):
+        take_static_operands(op)
         combine = _combine(op)
         if combine is None:
             continue
