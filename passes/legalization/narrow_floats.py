@@ -5,7 +5,7 @@ from __future__ import annotations
 from rammer_mlir.bindings import arith, ir, passmanager
 from rammer_mlir.passes.ir.conversions import convert
 from rammer_mlir.passes.ir.element_types import NARROW_FLOATS, dtype_of, element_of
-from rammer_mlir.passes.ir.scalar import F32, UINT8, UINT32, DType, Scalar, element_type
+from rammer_mlir.passes.ir.scalar import UINT8, DType, Scalar, element_type
 from rammer_mlir.passes.ir.walking import nested_operations, operations_named, replace
 
 _CONVERSIONS = ("arith.extf", "arith.truncf")
@@ -39,7 +39,10 @@ def _is_narrow(value: ir.Value) -> bool:
 
 
 def expand_conversions(module: ir.Module) -> None:
-    """Replace conversions of narrow floats by arithmetic on their bits."""
+    """Replace conversions of narrow floats by arithmetic on their bits.
+
+    An f64 is rounded to f32 first, as ml_dtypes rounds it.
+    """
     for op in operations_named(module.operation, *_CONVERSIONS):
         source, result = op.operands[0], op.results[0]
         if _is_narrow(source) or _is_narrow(result):
@@ -58,27 +61,11 @@ def _given(value: ir.Value) -> Scalar:
     """Return a number with its NumPy type; a narrow one in a byte."""
     dtype = _dtype(value)
     if not _is_narrow(value):
-        found = Scalar(value, dtype)
-        return _rounded_to_odd(found) if dtype.itemsize > F32.itemsize else found
+        return Scalar(value, dtype)
     kind = ir.FloatType(value.type)
     bits = arith.bitcast(ir.IntegerType.get_signless(kind.width), value)
     byte = element_type(UINT8)
     return Scalar(bits if bits.type == byte else arith.extui(byte, bits), dtype)
-
-
-def _rounded_to_odd(x: Scalar) -> Scalar:
-    """Return an f32 that a narrow float is the rounding of as it is that of the f64."""
-    near = x.cast(F32)
-    wide = near.cast(x.dtype)
-    bits = near.bitcast(UINT32)
-    is_above = _absolute(wide).compare("gt", _absolute(x))
-    below = is_above.select(bits - 1, bits)
-    is_exact = wide.compare("eq", x) | x.compare("ne", x)
-    return is_exact.select(bits, below | 1).bitcast(F32)
-
-
-def _absolute(x: Scalar) -> Scalar:
-    return x.compare("lt", 0).select(-x, x)
 
 
 def _as_float(found: Scalar, kind: ir.Type) -> ir.Value:

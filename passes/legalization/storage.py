@@ -120,9 +120,7 @@ class _Storing:
         """Copy operations of a nested block to the insertion point."""
         for each in list(block.operations)[:upto]:
             op = each.operation
-            if op.name in self._rewrites or any(
-                map(self._is_concerned, (op, *nested_operations(op)))
-            ):
+            if any(map(self._is_concerned, (op, *nested_operations(op)))):
                 with op.location:
                     self._rewrite(op)
                 continue

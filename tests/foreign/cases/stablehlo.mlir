@@ -145,3 +145,14 @@ func.func @sort_columns_by_size(%a: tensor<700x2xf32>) -> tensor<700x2xf32> {
   }) {dimension = 0 : i64} : (tensor<700x2xf32>) -> tensor<700x2xf32>
   return %r : tensor<700x2xf32>
 }
+
+func.func @batch_norm_inference(%x: tensor<2x3x4xf32>, %scale: tensor<3xf32>, %offset: tensor<3xf32>, %mean: tensor<3xf32>) -> tensor<2x3x4xf32> {
+  %variance = stablehlo.constant dense<[0.5, 2.0, 3.0]> : tensor<3xf32>
+  %0 = "stablehlo.batch_norm_inference"(%x, %scale, %offset, %mean, %variance) {epsilon = 1.0e-3 : f32, feature_index = 1 : i64} : (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3x4xf32>
+  return %0 : tensor<2x3x4xf32>
+}
+
+func.func @random_bits(%s: tensor<2xui64>) -> (tensor<2xui64>, tensor<10xui32>) {
+  %0, %1 = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (tensor<2xui64>) -> (tensor<2xui64>, tensor<10xui32>)
+  return %0, %1 : tensor<2xui64>, tensor<10xui32>
+}
