@@ -6,7 +6,8 @@ import re
 
 from rammer_mlir.bindings import ir, passmanager, stablehlo
 from rammer_mlir.passes.base import DiagnosticError, FindingsError
-from rammer_mlir.passes.ir.walking import nested_operations, operations_named
+from rammer_mlir.passes.ir.element_types import element_of
+from rammer_mlir.passes.ir.walking import nested_operations, operations_named, replace
 
 _TOSA = (
     "func.func(tosa-optional-decompositions,tosa-make-broadcastable)",
@@ -81,6 +82,24 @@ def prepare_stablehlo(module: ir.Module) -> None:
         run(module, "func.func(chlo-legalize-to-stablehlo)")
     if stablehlo is not None and uses_dialect(module, "stablehlo"):
         run(module, *_STABLEHLO_PREPARED)
+        _make_logical(module)
+
+
+_LOGICAL = {
+    "stablehlo.add": "stablehlo.or", "stablehlo.maximum": "stablehlo.or",
+    "stablehlo.multiply": "stablehlo.and", "stablehlo.minimum": "stablehlo.and",
+}  # fmt: skip
+"""Arithmetic on truth values, as StableHLO's specification means it."""
+
+
+def _make_logical(module: ir.Module) -> None:
+    """Name the logic of truth values: MLIR's lowering would add them modulo 2."""
+    truth = ir.IntegerType.get_signless(1)
+    for op in list(operations_named(module.operation, *_LOGICAL)):
+        if element_of(op.results[0].type) == truth:
+            with ir.InsertionPoint(op), op.location:
+                kinds, operands = [op.results[0].type], list(op.operands)
+                replace(op, list(ir.Operation.create(_LOGICAL[op.name], kinds, operands).results))
 
 
 def lower_stablehlo(module: ir.Module) -> None:

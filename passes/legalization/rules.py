@@ -51,7 +51,7 @@ _ELEMENTS = (
 
 _ADVICE = {
     "cf": "give structured control flow (scf), or functions of one block",
-    "chlo": "run chlo-legalize-to-stablehlo in the tool that made it",
+    "chlo": "lower it to StableHLO in the tool that made it",
     "vhlo": "deserialize it with StableHLO's own tools",
     "memref": "give tensors, and leave bufferization to the compiler",
     "bufferization": "give tensors, and leave bufferization to the compiler",
@@ -202,6 +202,12 @@ def _given_problems(function: ir.OpView) -> Iterator[OperationError]:
                     op,
                     f"expected a tensor with a number of dimensions, found {value.type}; give "
                     "it a shape",
+                )
+        if op.name == "stablehlo.bitcast_convert":  # MLIR's lowering would end the process
+            kinds = [value.type for value in (*op.operands, *op.results)]
+            if any(isinstance(element_of(kind), ir.ComplexType) for kind in kinds):
+                yield OperationError(
+                    op, f"expected real numbers, found {kinds[0]}; {_ADVICE['complex']}"
                 )
 
 

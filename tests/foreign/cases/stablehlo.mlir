@@ -156,3 +156,18 @@ func.func @random_bits(%s: tensor<2xui64>) -> (tensor<2xui64>, tensor<10xui32>) 
   %0, %1 = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (tensor<2xui64>) -> (tensor<2xui64>, tensor<10xui32>)
   return %0, %1 : tensor<2xui64>, tensor<10xui32>
 }
+
+func.func @chlo(%a: tensor<3x8xf32>) -> (tensor<3x8xf32>, tensor<3x2xf32>, tensor<3x2xi32>) {
+  %0 = chlo.asinh %a : tensor<3x8xf32> -> tensor<3x8xf32>
+  %v, %i = chlo.top_k(%a, k = 2) : tensor<3x8xf32> -> (tensor<3x2xf32>, tensor<3x2xi32>)
+  return %0, %v, %i : tensor<3x8xf32>, tensor<3x2xf32>, tensor<3x2xi32>
+}
+
+func.func @truth_values(%a: tensor<40xi1>, %b: tensor<40xi1>) -> (tensor<40xi1>, tensor<40xi1>, tensor<40xi1>, tensor<i1>) {
+  %0 = stablehlo.add %a, %b : tensor<40xi1>
+  %1 = stablehlo.multiply %a, %b : tensor<40xi1>
+  %2 = stablehlo.maximum %a, %b : tensor<40xi1>
+  %z = stablehlo.constant dense<false> : tensor<i1>
+  %3 = stablehlo.reduce(%1 init: %z) applies stablehlo.add across dimensions = [0] : (tensor<40xi1>, tensor<i1>) -> tensor<i1>
+  return %0, %1, %2, %3 : tensor<40xi1>, tensor<40xi1>, tensor<40xi1>, tensor<i1>
+}
