@@ -19,13 +19,15 @@ _TOSA = (
     "canonicalize",
 )
 
+_WITHOUT_SIGNS = "stablehlo-convert-to-signless"
+
 _STABLEHLO_PREPARED = (
     "func.func(stablehlo-legalize-deprecated-ops{fail-on-unused=false})",
     "func.func(stablehlo-legalize-composite-to-call)",
     "inline",
     "symbol-dce",
     "func.func(stablehlo-legalize-quant-to-math)",
-    "stablehlo-convert-to-signless",
+    _WITHOUT_SIGNS,
 )
 
 _STABLEHLO = ("stablehlo-legalize-to-linalg", "canonicalize", "cse")
@@ -80,9 +82,25 @@ def prepare_stablehlo(module: ir.Module) -> None:
     """Fold StableHLO and CHLO, inline composites, and remove types with signs."""
     if stablehlo is not None and uses_dialect(module, "chlo"):
         run(module, "func.func(chlo-legalize-to-stablehlo)")
-    if stablehlo is not None and uses_dialect(module, "stablehlo"):
+    if stablehlo is None:
+        return
+    if uses_dialect(module, "stablehlo"):
         run(module, *_STABLEHLO_PREPARED)
         _make_logical(module)
+    elif _has_signs(module):
+        run(module, _WITHOUT_SIGNS)
+
+
+def _has_signs(module: ir.Module) -> bool:
+    """Whether functions take integers of types with signs, which TOSA's own pass removes."""
+    kinds = [
+        element_of(argument.type)
+        for op in operations_named(module.operation, "func.func")
+        for block in op.regions[0].blocks
+        for argument in block.arguments
+    ]
+    has_signs = any(isinstance(kind, ir.IntegerType) and not kind.is_signless for kind in kinds)
+    return has_signs and not uses_dialect(module, "tosa")
 
 
 _LOGICAL = {

@@ -114,7 +114,7 @@ REFUSED = {
         "  %r = stablehlo.rng %a, %b, %s, distribution = NORMAL"
         " : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<4xf32>\n"
         "  return %r : tensor<4xf32>\n}\n",
-        r"the module:3:8: 'stablehlo.rng': .*give random numbers as an argument, or use rng_bit_gen",
+        r"the module:3:8: 'stablehlo.rng': .*give random numbers as an argument, or use rng_bit_",
     ),
     "recursion": (
         "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
