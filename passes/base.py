@@ -1,4 +1,4 @@
-"""Base class of passes, and the error that a pass raises at an operation."""
+"""Base class of passes, and the errors that a pass raises at an operation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rammer_mlir.errors import PassError
 
 
 class Form(Enum):
-    """What a pass expects of the entry function and of the functions that it calls."""
+    """The form of the entry function and of its callees that a pass requires."""
 
     TENSORS = "static tensors, and scalars, in one block"
     TENSORS_ALONE = "static tensors in one block"
@@ -35,13 +35,13 @@ class Pass(ABC):
     """The pass's name in a textual pipeline, equal to its module's name with dashes."""
 
     only_marks: ClassVar[bool] = False
-    """Whether it adds or removes discardable attributes alone, so that operations mean the same."""
+    """Whether it changes only discardable attributes, so that memoized readings stay valid."""
 
     takes: ClassVar[Form | None] = None
-    """The form of a module that is checked before the pass runs; None if it checks by itself."""
+    """The form of a module that is checked before the pass runs; None for no such check."""
 
     def check_options(self) -> None:  # noqa: B027  most passes take all values of their options
-        """Refuse values of options that have no meaning, before the module is looked at.
+        """Refuse invalid values of options, before the module is read.
 
         Raises:
             RammerError: naming the option.
@@ -52,14 +52,14 @@ class Pass(ABC):
         """Change or check the module.
 
         Raises:
-            RammerError: if the module breaks what the pass expects.
+            RammerError: if the module does not meet the pass's requirements.
         """
 
 
 class OperationError(PassError):
-    """A pass's error about one operation; its location lets tools point at the line.
+    """A pass's error about an operation; its location lets tools point at the line.
 
-    The message starts with the operation's name, and its node's name where the location has one.
+    The message starts with the operation's name, and its node's name if the location has a name.
     """
 
     def __init__(self, op: ir.OpView | ir.Operation, message: str) -> None:
@@ -76,9 +76,9 @@ class DiagnosticError(OperationError):
 
 
 class FindingsError(OperationError):
-    """Everything that a check has found, each at its operation.
+    """All findings of a check, each at its operation.
 
-    Its location is that of the first finding, and its message holds all of them.
+    Its location is that of the first finding, and its message contains all of them.
     """
 
     def __init__(self, findings: Sequence[OperationError]) -> None:

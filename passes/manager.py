@@ -1,4 +1,4 @@
-"""Runs pass pipelines that mix our passes with those of MLIR, which cannot know ours."""
+"""Runs pass pipelines that mix passes of this project with MLIR's, which MLIR alone cannot run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rammer_mlir.errors import PassError, RammerError
 from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.instrumentation.base import Instrumentation, WatchedPass
 from rammer_mlir.passes.ir.forms import check_form
-from rammer_mlir.passes.ir.walking import first_named
+from rammer_mlir.passes.ir.traversal import first_named
 from rammer_mlir.passes.planning import (
     Step,
     check_pipeline,
@@ -45,21 +45,21 @@ def run_pipeline(
     """Run a textual pipeline, for example ``builtin.module(cse,rtask-tile{candidates=3})``.
 
     The `rtask` dialect is loaded into the module's context. The module is verified before the first
-    pass and after each of ours; MLIR's pass manager verifies after its own.
+    pass and after each of our passes; MLIR's pass manager verifies after its own.
 
     Args:
         module: changed in place; after an error its state is not specified.
         text: the pipeline; our passes may only stand directly in ``builtin.module(...)``.
         passes: the passes written in Python that the text may name, besides registered ones.
-        instrumentation: called around every pass; each pass in nested operations runs alone then.
-        verify_each: verify after every pass; else before the first one, after the last one, and
-            after those that are registered from outside.
+        instrumentation: called around every pass; each pass in nested operations then runs alone.
+        verify_each: verify after every pass; else before the first, after the last, and after
+            registered passes.
         statistics: ``list`` or ``pipeline`` lets MLIR print the statistics of its passes.
 
     Raises:
-        PassError: if the pipeline is malformed (with the column), a pass or option is unknown,
-            a pass of MLIR fails, or the module is not valid after a pass.
-        RammerError: what our passes raise.
+        PassError: if the pipeline is malformed (with the column), a pass or option is unknown, a
+            pass of MLIR fails, or the module is not valid after a pass.
+        RammerError: any error of our passes.
     """
     with module.context, ir.Location.unknown(), remembered_readings():
         dialects.register(module.context)
@@ -79,17 +79,17 @@ def add_pipeline(
 ) -> None:
     """Add a pipeline of our passes and MLIR's to a pass manager of the bindings.
 
-    The manager may have other passes, IR printing, timing and a verifier of its own; ours appear
+    The manager may have other passes, IR printing, timing and its own verifier; our passes appear
     there under their names. The dialect has to be registered in the manager's context.
 
     Args:
-        manager: of ``builtin.module``, or of any operation but run on a module.
-        text: passes as in ``builtin.module(...)``, or the whole of it.
+        manager: for ``builtin.module``, or for any operation but run on a module.
+        text: passes as in ``builtin.module(...)``, with or without that.
         passes: the passes written in Python that the text may name, besides registered ones.
 
     Raises:
-        PassError: as ``run_pipeline``, for the text alone. What our passes raise while the manager
-            runs becomes a diagnostic at the operation's location, and the manager's failure.
+        PassError: as ``run_pipeline``, for the text alone. An error of our passes while the manager
+            runs becomes a diagnostic at the operation's location, and the manager fails.
     """
     whole = text if text.lstrip().startswith("builtin.module(") else f"builtin.module({text})"
     for step in plan_pipeline(whole, passes):
@@ -101,14 +101,14 @@ def add_pipeline(
 
 
 def run_without_threads(manager: passmanager.PassManager, module: ir.Module) -> None:
-    """Run a pass manager of a context that has multithreading on, with passes of ours in it.
+    """Run a pass manager with passes of ours in a context with multithreading.
 
     Multithreading is off while the manager runs, since MLIR's threads would wait for Python's lock
-    to enter the verifiers of `rtask`, and it is on again afterwards. Not for use while other
+    to enter the verifiers of `rtask`, and it is on again afterwards. Must not be used while other
     threads use the context.
 
     Raises:
-        PassError: if `rtask` operations are left, which no thread of MLIR's may verify; then
+        PassError: if `rtask` operations remain, which MLIR's threads must not verify; then
             multithreading stays off.
         MLIRError: as the manager does.
     """
@@ -228,7 +228,7 @@ def _verify(module: ir.Module, when: str) -> None:
 class MlirError(PassError):
     """A failure inside MLIR; its message is the first diagnostic, ``diagnostics`` are all.
 
-    ``what`` says what failed.
+    ``what`` names the failed step.
     """
 
     def __init__(self, what: str, error: ir.MLIRError) -> None:

@@ -1,4 +1,4 @@
-"""Names of MLIR's passes and pass pipelines, for hints at misspelt ones.
+"""Names of MLIR's passes and pass pipelines, for suggestions at misspelt names.
 
 The bindings parse a pipeline, but do not list the passes that it may name.
 """
@@ -95,4 +95,4 @@ MLIR_PASS_NAMES: tuple[str, ...] = tuple(
     xegpu-vector-linearize xegpu-wg-to-sg-distribute xevm-attach-target
     """.split()
 )
-"""In alphabetical order; which of them there are depends on the bindings."""
+"""In alphabetical order; the available passes depend on the bindings."""

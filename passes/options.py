@@ -22,7 +22,7 @@ def create_pass(kind: type[Pass], options: str) -> Pass:
 
 
 def describe_options(kind: type[Pass], given: Pass | None = None) -> str:
-    """Return the options as a pipeline writes them, with their defaults or the values given."""
+    """Return the options in pipeline syntax, with the given values or the defaults."""
     return " ".join(
         f"{field.name.replace('_', '-')}="
         f"{_write(field.default if given is None else getattr(given, field.name))}"
@@ -31,7 +31,7 @@ def describe_options(kind: type[Pass], given: Pass | None = None) -> str:
 
 
 def describe_default(field: dataclasses.Field[Any]) -> str:
-    """Return the default of a pass's field as a pipeline writes it."""
+    """Return the default of a pass's field in pipeline syntax."""
     return _write(field.default)
 
 

@@ -1,4 +1,4 @@
-"""Textual pass pipelines, as MLIR writes them: ``builtin.module(a,func.func(b{x=1 y=2}),c)``."""
+"""Textual pass pipelines in MLIR's syntax: ``builtin.module(a,func.func(b{x=1 y=2}),c)``."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _CLOSING = {"{": "}", "[": "]", "(": ")"}
 class PipelineNode:
     """A pass with its options, or an operation's name around a nested pipeline.
 
-    ``options`` is the text between the braces; ``children`` is None for a pass; ``column`` counts
-    from 1 in the text of the whole pipeline.
+    ``options`` is the text between the braces; ``children`` is None for a pass; ``column`` is the
+    1-based column in the text of the whole pipeline.
     """
 
     name: str
@@ -41,7 +41,7 @@ def parse_pipeline(text: str) -> PipelineNode:
     """Parse a pipeline whose outermost operation is ``builtin.module`` or ``any``.
 
     Raises:
-        PassError: with the column of the first character that does not fit.
+        PassError: with the column of the first invalid character.
     """
     parser = _Parser(text)
     root = parser.node()
@@ -52,7 +52,7 @@ def parse_pipeline(text: str) -> PipelineNode:
 
 
 def fail(column: int, message: str) -> NoReturn:
-    """Raise a PassError about the pipeline text at a column that counts from 1."""
+    """Raise a PassError about the pipeline text at a 1-based column."""
     raise PassError(f"pass pipeline, column {column}: {message}")
 
 

@@ -1,4 +1,4 @@
-"""Checks a textual pipeline and cuts it into steps: our passes, and MLIR's between them."""
+"""Checks a textual pipeline and divides it into steps: our passes, and MLIR's between them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _ANCHOR = re.compile(r"[\w.]+\((.*)\)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Step:
-    """One of our passes, or (``own`` is None) passes of MLIR's.
+    """One of our passes, or (``own`` is None) passes of MLIR.
 
-    ``text`` is the step as it stands in the pipeline, without the outermost operation; ``anchor``
-    is the name of that operation.
+    ``text`` is the step in the pipeline's syntax, without the outermost operation, whose name is
+    ``anchor``.
     """
 
     text: str
@@ -55,7 +55,7 @@ def plan_pipeline(
     Args:
         text: the pipeline; our passes may only stand directly in ``builtin.module(...)``.
         passes: the passes written in Python that the text may name, besides registered ones.
-        leaf_by_leaf: give each pass of MLIR's a step of its own.
+        leaf_by_leaf: make a separate step for each pass of MLIR.
 
     Raises:
         PassError: with the column, if it is malformed, or a pass or an option is unknown.
@@ -70,7 +70,7 @@ def check_pipeline(text: str, *, passes: Sequence[type[Pass]] = PASSES) -> None:
 
 
 def pipeline_of_flags(flags: Iterable[tuple[str, str]]) -> str:
-    """Return the pipeline of passes given as (name, options), each nested where it can run."""
+    """Return the pipeline of passes given as (name, options), each in a suitable nesting."""
     with ir.Context():
         texts = [_nested(f"{name}{{{options}}}" if options else name) for name, options in flags]
     return f"builtin.module({','.join(texts)})"
@@ -90,12 +90,12 @@ def expanded_pipeline(text: str, *, passes: Sequence[type[Pass]] = PASSES) -> st
 
 
 def close_pass_name(name: str, own: Iterable[str]) -> str | None:
-    """Return the pass, ours or MLIR's, whose name is most like ``name``, if any is."""
+    """Return the pass, ours or MLIR's, with the most similar name, None if none is similar."""
     return close_name(name, (*own, *EXTENSION_PASSES.names(), *MLIR_PASS_NAMES))
 
 
 def is_pass_of_mlir(text: str) -> bool:
-    """Whether MLIR knows the pass, whatever its options are."""
+    """Whether MLIR has the pass, regardless of its options."""
     try:
         with ir.Context():
             passmanager.PassManager.parse(f"any({text})")
@@ -122,7 +122,7 @@ def _nested(text: str) -> str:
 
 
 class _Planner:
-    """Cuts pipelines into our passes and maximal runs of MLIR's between them."""
+    """Divides pipelines into our passes and maximal sequences of MLIR's passes between them."""
 
     def __init__(self, passes: Sequence[type[Pass]]) -> None:
         self._own = {kind.name: kind for kind in passes}
@@ -168,7 +168,7 @@ class _Planner:
                 )
 
     def _check_known(self, leaf: PipelineNode) -> None:
-        """Refuse a pass that is neither ours, nor registered, nor MLIR's, nor of a package."""
+        """Refuse a pass that is not ours, not registered, not MLIR's and not from a package."""
         if leaf.name in self._own:
             return
         registered = EXTENSION_PASSES.known(leaf.name)

@@ -1,4 +1,4 @@
-"""The table of our passes, in the order in which the compiler runs them, and outside passes."""
+"""The table of our passes, in the order in which the compiler runs them, and registered passes."""
 
 from __future__ import annotations
 
@@ -132,16 +132,16 @@ def _is_mlir_pass(name: str) -> bool:
 
 
 def is_unknown_to_mlir(error: ValueError) -> bool:
-    """Whether MLIR's pass manager refused a pipeline because it has no such pass."""
+    """Whether MLIR's pass manager refused a pipeline because a pass is unknown."""
     return "does not refer to a registered" in str(error)
 
 
 EXTENSION_PASSES: Registry[type[Pass]] = Registry("pass", {}, _check, "passes")
-"""Passes from outside, by name."""
+"""Passes of extensions, by name."""
 
 
 def register_pass(kind: type[Pass]) -> None:
-    """Make a pass known by its name, in pipelines and as an option of `rammer-opt`.
+    """Register a pass under its name, for pipelines and as an option of `rammer-opt`.
 
     Example::
 
@@ -153,7 +153,7 @@ def register_pass(kind: type[Pass]) -> None:
         register_pass(CountFunctions)
 
     Raises:
-        OptionError: if it is no pass, has options of other types, or its name is taken.
+        OptionError: if it is not a pass, has options of other types, or its name is taken.
     """
     EXTENSION_PASSES.register(str(getattr(kind, "name", "")), kind)
 
@@ -164,7 +164,7 @@ def help_line(kind: type[Pass]) -> str:
 
 
 def close_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the known pass whose name is most like ``name``, if any is."""
+    """Return the known pass with the most similar name, None if none is similar."""
     words = {full.removeprefix("rtask-"): full for full in known}
     close = difflib.get_close_matches(name.removeprefix("rtask-"), words, n=1, cutoff=0.7)
     return words[close[0]] if close else None

@@ -1,4 +1,4 @@
-"""`rtask-annotate-regions`: what code generators can take becomes regions of one unit each."""
+"""`rtask-annotate-regions`: units that code generators support become regions of a single unit."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.entry import COMPOSITE
+from rammer_mlir.passes.regions.annotations import remove_mark
 from rammer_mlir.passes.regions.codegen import (
     Codegen,
     ask,
     codegen_of_composite,
     find_codegen,
 )
-from rammer_mlir.passes.regions.marks import remove_mark
 from rammer_mlir.passes.regions.region_graph import RegionGraph
 from rammer_mlir.passes.regions.units import Unit
 
@@ -25,9 +25,9 @@ from rammer_mlir.passes.regions.units import Unit
 class AnnotateRegions(Pass):
     """Mark composites and single operations that a code generator supports with ``rtask.region``.
 
-    ``codegens`` are in the order of priority: an operation goes to the first that supports it.
-    Composites are for the code generator that their names begin with; where that is not among
-    ``codegens``, their operations are single ones again. What is marked already stays.
+    ``codegens`` are in the order of priority: an operation goes to the first that supports it. The
+    name of a composite begins with that of its code generator; if that is not among ``codegens``,
+    the composite is dissolved into single operations. Existing marks stay.
     """
 
     name: ClassVar[str] = "rtask-annotate-regions"
@@ -37,7 +37,7 @@ class AnnotateRegions(Pass):
     codegens: tuple[str, ...] = ()
 
     def check_options(self) -> None:
-        """Refuse values of options that have no meaning."""
+        """Refuse invalid values of options."""
         if not self.codegens:
             raise OptionError(f"'{self.name}': expected codegens=NAME,..., found none")
 
@@ -64,7 +64,7 @@ class AnnotateRegions(Pass):
 
 
 def _codegen_of(unit: Unit, codegens: Sequence[Codegen]) -> str | None:
-    """Return the name of the code generator that takes a unit, None if none does."""
+    """Return the name of the first code generator that supports a unit, None if none does."""
     if unit.composite is not None:
         return codegen_of_composite(unit.composite.name)
     for codegen in codegens:

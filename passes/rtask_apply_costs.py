@@ -1,4 +1,4 @@
-"""`rtask-apply-costs`: a cost function's seconds on every `rtask.kernel`."""
+"""`rtask-apply-costs`: a registered cost function annotates every `rtask.kernel` with seconds."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from rammer_mlir.scheduling.devices.catalog import find_device
 
 @dataclass(frozen=True)
 class ApplyCosts(Pass):
-    """Write the seconds that a registered cost function gives on each rKernel's description.
+    """Annotate each rKernel's description with the seconds of a registered cost function.
 
-    Where the function gives none, the model of ``device`` decides, as without this pass.
+    If the function returns None for an rKernel, the model of ``device`` decides, as without this
+    pass.
     """
 
     name: ClassVar[str] = "rtask-apply-costs"

@@ -1,4 +1,4 @@
-"""`rtask-batch-products`: products with the same weights become one of several rows."""
+"""`rtask-batch-products`: products of few rows with the same weights become one product."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from rammer_mlir.scheduling.devices.catalog import find_device
 class BatchProducts(Pass):
     """Multiply matrices of few rows by the same weights as one matrix of up to ``rows`` rows.
 
-    Products that wait for each other, like those of a recurrent layer's states, stay alone. So do
-    products with weights of fewer than ``bytes`` bytes, which are read again from the first cache.
-
-    With ``device``, a name or a file, products are batched only where ``num_veus`` of its vEUs read
-    weights for longer than they multiply one row by them: a device whose vEUs keep the weights in
-    memories of their own has nothing to gain, and would wait for rows that it could overlap.
+    Products that depend on each other, like those of a recurrent layer's states, are not batched.
+    Neither are products with weights of fewer than ``bytes`` bytes, which are read again from the
+    first-level cache. With ``device``, a name or a file, products are batched only if ``num_veus``
+    of its vEUs read weights for at least as long as they multiply two rows by them: a device whose
+    vEUs keep the weights in private memories gains nothing, and would wait for rows that it could
+    overlap.
     """
 
     name: ClassVar[str] = "rtask-batch-products"
@@ -41,12 +41,12 @@ class BatchProducts(Pass):
     num_veus: int = 1
 
     def check_options(self) -> None:
-        """Refuse values of options that have no meaning."""
+        """Refuse invalid values of options."""
         if self.rows < 1:
             raise OptionError(f"{self.name}: rows: expected at least 1, found {self.rows}")
 
     def run(self, module: ir.Module) -> None:
-        """Batch products of the entry function, and bring its operations into an order again."""
+        """Batch products of the entry function, and sort its operations topologically."""
         if self.device and not _is_slow_to_read(find_device(self.device).device(self.num_veus)):
             return
         weights = DerivedWeights(module)
@@ -80,7 +80,7 @@ def _bytes_of(weight: ir.Value) -> int:
 
 
 def _batch(members: Sequence[Product], end: ir.OpView) -> None:
-    """Emit one product for several in front of ``end``, and give each its rows of the result."""
+    """Emit one product for several before ``end``, and replace each by its rows of the result."""
     first = members[0]
     rows = [member.rows for member in members]
     matrices = [member.matrix for member in members]

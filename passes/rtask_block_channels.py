@@ -1,4 +1,4 @@
-"""`rtask-block-channels`: activations of convolutions lie in blocks of channels."""
+"""`rtask-block-channels`: activations of convolutions are stored in blocks of channels."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class BlockChannels(Pass):
     A convolution then loads and stores whole registers, and reads sixteen channels of a pixel from
     one cache line instead of from sixteen pages (NCHWc, as in Liu et al., *Optimizing CNN Model
     Inference on CPUs*, USENIX ATC 2019). ``linalg.pack`` and ``linalg.unpack`` into such blocks, by
-    which regions exchange activations, take part, or become copies.
+    which regions exchange activations, are eliminated or become copies.
     """
 
     name: ClassVar[str] = "rtask-block-channels"
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Choose the layouts of the entry function's values and rewrite what takes part."""
+        """Choose the layouts of the entry function's values and rewrite its operations."""
         weights = DerivedWeights(module)
         operations = list(entry_block(module).operations)
         blocker = ChannelBlocker(choose_layouts(operations, weights), weights)

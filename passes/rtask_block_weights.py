@@ -1,4 +1,4 @@
-"""`rtask-block-weights`: the weights of contractions lie in panels of a few output channels."""
+"""`rtask-block-weights`: the weights of contractions are stored in panels of output channels."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from rammer_mlir.passes.tiling.space import TileClass
 from rammer_mlir.passes.weights.derived import DerivedWeights
 
 _WIDTHS = (PANEL_WIDTH, 48, 16)
-"""Panel widths that may divide the channels, the preferred one first: registers of 512 bits."""
+"""Panel widths that may divide the channels, the preferred first: AVX-512 registers."""
 
 _WIDEST = 32
-"""Up to so many channels, the weights are one panel already."""
+"""Weights with at most this number of output channels are a single panel already."""
 
 _LEAST_BYTES = 2
-"""Of an element of the result: a register has more lanes of smaller ones than a panel is wide."""
+"""Minimum element size of the result: smaller elements fill registers wider than a panel."""
 
 
 @dataclass(frozen=True)
 class BlockWeights(Pass):
-    """Store weights as one panel after the other, each with a few output channels innermost.
+    """Store weights in consecutive panels, each with a few output channels innermost.
 
-    A tile of a contraction then reads its weights as one contiguous stream. In rows of all the
-    channels it would read a few of every row: each on another page, and prefetched in vain.
+    A tile of a contraction then reads its weights as one contiguous stream. In rows of all channels
+    it would read a few channels of every row, each on another page, which defeats prefetching.
     """
 
     name: ClassVar[str] = "rtask-block-weights"
@@ -75,9 +75,10 @@ class _Weight:
         argument: their number among the function's arguments.
         op: the contraction.
         operand: their number among its operands.
-        lane: its loop over the output channels, which are the weights' innermost dimension.
-        shared: dimensions in front of those that are reduced.
-        loops: those of all operations over the output channels, None if they do not line up.
+        lane: its loop over the output channels, the weights' innermost dimension.
+        shared: the number of dimensions before the reduction dimensions.
+        loops: the class of all operations' loops over the output channels, None if they do not line
+            up.
     """
 
     argument: int
@@ -89,9 +90,9 @@ class _Weight:
 
 
 def _find_weight(computation: Computation, constant: set[int]) -> _Weight | None:
-    """Return the weights of the function's one contraction, if they are wide enough for panels.
+    """Return the weights of the function's contraction, if they are wide enough for panels.
 
-    ``constant`` are the numbers of the arguments whose values are known at compile time.
+    ``constant`` has the numbers of the arguments whose values are known at compile time.
     """
     arguments: list[ir.Value] = list(computation.block.arguments)
     known = {arguments[number]: number for number in constant}
@@ -110,13 +111,13 @@ def _find_weight(computation: Computation, constant: set[int]) -> _Weight | None
 
 
 def _class_of(computation: Computation, index: int, loop: int) -> TileClass | None:
-    """Return the loops of all operations that are tiled together with one of an operation."""
+    """Return the class of loops that are tiled together with an operation's loop."""
     classes = () if computation.space is None else computation.space.classes
     return next((c for c in classes if c.loops.get(index) == loop), None)
 
 
 def _lane(op: Structured, position: int) -> int | None:
-    """Return the innermost loop of an operand if it is parallel, its own, after a reduction."""
+    """Return the innermost loop of an operand if it is parallel, private, and after a reduction."""
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     if len(dims) < 2 or None in dims or len(set(dims)) != len(dims):
         return None
@@ -138,7 +139,7 @@ def _split(
     calls: Sequence[ir.Operation],
     weights: DerivedWeights,
 ) -> bool:
-    """Split the loops over output channels where a panel's width divides them."""
+    """Split the loops over output channels if a panel's width divides them."""
     extent = weight.op.extents[weight.lane]
     width = next((w for w in _WIDTHS if extent % w == 0), None)
     if width is None or weight.loops is None:
@@ -158,7 +159,7 @@ def _pad(
     calls: Sequence[ir.Operation],
     weights: DerivedWeights,
 ) -> None:
-    """Index the weights by panels, the last of them padded with zeros; all else stays."""
+    """Index the weights by panels, the last of which is padded with zeros; loops are unchanged."""
     value = computation.block.arguments[weight.argument]
     if len(list(value.uses)) != 1 or element_bytes(weight.op.outputs[0].type) < _LEAST_BYTES:
         return
@@ -182,7 +183,7 @@ def _pad(
 
 @dataclass(frozen=True)
 class _Panel:
-    """Where the panels of weights go, and their width."""
+    """The position of panels in the weights' dimensions, and their width."""
 
     layout: Panels
     width: int
@@ -191,7 +192,7 @@ class _Panel:
 def _rewrite_call(
     call: ir.Operation, panel: _Panel, split: LoopSplit, weights: DerivedWeights
 ) -> None:
-    """Pass views of the operands, and the weights in panels; return views of the results."""
+    """Pass reshaped operands and the weights in panels; reshape the results back."""
     with ir.InsertionPoint(call), call.location:
         operands = [
             _pack(value, panel, weights)
@@ -244,6 +245,6 @@ def _split_type(kind: ir.Type, dim: int | None, width: int) -> ir.Type:
 
 
 def _groups(rank: int, dim: int) -> list[list[int]]:
-    """Return the reassociation of a view whose dimension ``dim`` is two on the other side."""
+    """Return the reassociation of a reshape that splits or merges only dimension ``dim``."""
     before = [[d] for d in range(dim)]
     return [*before, [dim, dim + 1], *([d] for d in range(dim + 2, rank + 1))]

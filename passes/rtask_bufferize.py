@@ -37,10 +37,10 @@ _BUFFERIZE_KERNELS = (
 
 @dataclass(frozen=True)
 class Bufferize(Pass):
-    """Give every tensor a buffer, or a view of the buffer that it is computed in.
+    """Assign a buffer to every tensor, or a view of the buffer in which it is computed.
 
-    rKernels are specialised to the strides of their arguments. Intermediates are one
-    ``memref.alloc`` each; `rtask-plan-memory` places them in the arena once the schedule is known.
+    rKernels are specialized to the strides of their arguments. Each intermediate is a separate
+    ``memref.alloc``; `rtask-plan-memory` places them in the arena once the schedule is known.
     """
 
     name: ClassVar[str] = "rtask-bufferize"
@@ -141,12 +141,12 @@ class _Bufferizer:
         )
 
     def _fits(self, name: str, signature: Sequence[ir.Type]) -> bool:
-        """Whether an rKernel takes such buffers: external ones take dense ones alone."""
+        """Whether an rKernel accepts buffers of these types; external ones need dense buffers."""
         has_body = bool(len(self._functions[name].operation.regions[0].blocks))
         return has_body or all(kind == _dense(kind) for kind in signature)
 
     def _is_aligned(self, name: str, op: ir.Operation) -> bool:
-        """Whether an rOperator's buffers begin where an rKernel needs them to."""
+        """Whether an rOperator's buffers have the alignment that an rKernel needs."""
         external = read_external(self._kernels[name].operation)
         if external is None or external.alignment == 1:
             return True
@@ -197,7 +197,7 @@ def _dense(kind: ir.Type) -> ir.Type:
 
 
 def _kernel_type(kind: ir.Type) -> ir.Type:
-    """Return the type of an rKernel's argument: the view's strides, counted from its start."""
+    """Return the type of an rKernel's argument: the view's strides without its offset."""
     view = ir.MemRefType(kind)
     shape = list(view.shape)
     strides, offset = view.get_strides_and_offset()
@@ -231,7 +231,7 @@ def _bufferized(old: ir.OpView, name: str, signature: Sequence[ir.Type]) -> None
 
 
 def _bufferized_kernel(old: ir.OpView, name: str, signature: Sequence[ir.Type]) -> None:
-    """Emit the rKernel on memrefs around its computation on tensors, for upstream to bufferize."""
+    """Emit the rKernel on memrefs around its computation on tensors, for MLIR's bufferization."""
     old_block = old.operation.regions[0].blocks[0]
     num_outputs = len(list(old_block.operations)[-1].operation.operands)
     kind = ir.FunctionType.get([ir.IndexType.get(), *signature], [])
@@ -264,7 +264,7 @@ def _bufferized_kernel(old: ir.OpView, name: str, signature: Sequence[ir.Type]) 
 def _clone_computation(
     operations: Sequence[ir.OpView], mapping: ValueMap, ip: ir.InsertionPoint
 ) -> None:
-    """Clone all but the terminator, fills in front of each user: none is kept and copied."""
+    """Clone all but the terminator; clone fills before each user, to avoid copies of them."""
     fills = {op.operation for op in operations if is_generic(op) and is_free(Structured(op))}
     for op in operations:
         # A region captures fills too: a loop, or a body that extracts elements.

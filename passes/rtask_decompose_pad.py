@@ -18,8 +18,8 @@ from rammer_mlir.passes.ir.structured import shape_of
 class DecomposePad(Pass):
     """Split constant paddings into a border-filling rOperator and concatenations.
 
-    A concatenation is written in place, so the producer of the padded tensor writes straight into
-    the middle of the padded buffer and nothing is copied.
+    A concatenation is written in place, so the producer of the padded tensor writes directly into
+    the middle of the padded buffer, without a copy.
     """
 
     name: ClassVar[str] = "rtask-decompose-pad"
@@ -36,7 +36,7 @@ class DecomposePad(Pass):
 
 @dataclass(frozen=True)
 class _Side:
-    """One dimension's padding: the border strips' shapes below and above, None where empty."""
+    """The border strips of a dimension: their shapes before and after, None if empty."""
 
     dim: int
     low: list[int] | None
@@ -44,7 +44,7 @@ class _Side:
 
 
 def _sides(pad: ConstantPad) -> list[_Side]:
-    """List the padded dimensions, innermost first, each strip as long as what is padded so far."""
+    """Return the padded dimensions, innermost first; strips span the dimensions padded so far."""
     shape = shape_of(pad.source)
     sides: list[_Side] = []
     for dim in reversed(range(len(shape))):

@@ -16,17 +16,17 @@ from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, 
 
 @dataclass(frozen=True)
 class DistributeActivations(Pass):
-    """Apply a function of single elements to the parts of a concatenation instead of the whole.
+    """Apply an elementwise function to the parts of a concatenation instead of the whole.
 
-    The operations that compute the parts then apply it to what they have in registers; the whole
-    is neither read nor written once more. This pays where most of the parts are for it alone.
+    The producers of the parts then apply it to values in registers, which saves a read and a write
+    of the whole. This pays if most of the parts have no other readers.
     """
 
     name: ClassVar[str] = "rtask-distribute-activations"
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite the entry function's operations that read nothing but a concatenation."""
+        """Rewrite the entry function's elementwise operations on concatenations."""
         for op in list(entry_block(module).operations):
             if is_generic(op) and (whole := _only_tensor(Structured(op))) is not None:
                 concat = whole.owner
@@ -35,7 +35,7 @@ class DistributeActivations(Pass):
 
 
 def _only_tensor(op: Structured) -> ir.Value | None:
-    """Return the one tensor that a function of its single elements reads; None for other ops."""
+    """Return the only tensor that an elementwise operation reads; None for other operations."""
     if op.num_outputs != 1 or not op.is_elementwise or op.uses_index:
         return None
     if op.reads_output(0) or not is_fresh(op.outputs[0]):
@@ -53,7 +53,7 @@ def _only_tensor(op: Structured) -> ir.Value | None:
 
 
 def _pays(concat: ir.Operation) -> bool:
-    """Whether nothing else reads the whole, nor most of the parts, which operations compute."""
+    """Whether only one operation reads the whole, and most parts are computed only for it."""
     if concat.name != CONCAT or not _is_read_once(concat.results[0]):
         return False
     alone = [v for v in concat.operands if _is_read_once(v) and _is_computed(v)]

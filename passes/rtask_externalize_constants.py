@@ -12,7 +12,7 @@ from rammer_mlir.passes.ir.constants import CONSTANT, VALUE, ArgumentList
 from rammer_mlir.passes.ir.entry import entry_block, entry_function
 
 _LARGE_SPLAT = 1024
-"""Elements above which a constant takes memory anyway: what folds into arithmetic is smaller."""
+"""Maximum elements of a splat that stays in the code, where it folds into arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class ExternalizeConstants(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Replace each non-splat tensor constant by an argument that carries its value."""
+        """Replace each tensor constant, except small splats, by an argument with its value."""
         arguments = ArgumentList(entry_function(module))
         constants = [op for op in entry_block(module).operations if _is_dense_constant(op)]
         for number, op in enumerate(constants):
@@ -38,7 +38,7 @@ class ExternalizeConstants(Pass):
 
 
 def _is_dense_constant(op: ir.OpView) -> bool:
-    """Whether the op is a tensor constant that NumPy can hold; small splats stay in the code."""
+    """Whether the op is a tensor constant of a NumPy type; small splats stay in the code."""
     if op.operation.name != "arith.constant":
         return False
     value = op.operation.attributes["value"]

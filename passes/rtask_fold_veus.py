@@ -1,4 +1,4 @@
-"""`rtask-fold-veus`: supersteps of many vEUs on few."""
+"""`rtask-fold-veus`: supersteps of many vEUs are executed on fewer vEUs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rammer_mlir.scheduling.supersteps import fold
 
 @dataclass(frozen=True)
 class FoldVeus(Pass):
-    """Let each vEU do what several did, in programs without barriers, to execute them elsewhere."""
+    """Let each vEU run the rTasks of several vEUs, in programs without barriers."""
 
     name: ClassVar[str] = "rtask-fold-veus"
 
     num_veus: int = 2
 
     def check_options(self) -> None:
-        """Refuse values of options that have no meaning."""
+        """Refuse invalid values of options."""
         if self.num_veus < 1:
             raise OptionError(f"number of vEUs: expected at least 1, found {self.num_veus}")
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite every ``rtask.program`` that has more vEUs."""
+        """Rewrite every ``rtask.program`` with more than ``num_veus`` vEUs."""
         rewrite_plan(module, lambda plan: fold(plan, self.num_veus))

@@ -29,21 +29,20 @@ from rammer_mlir.passes.ir.structured import Structured, captured_values, is_gen
 from rammer_mlir.scheduling.devices.catalog import find_device
 
 BOUNDARIES = ("none", "parallelism", "inputs", "cost")
-"""Where an rOperator may end."""
+"""The rules for the end of an rOperator."""
 
 
 @dataclass(frozen=True)
 class FormOperators(Pass):
-    """Group tensor operations into rOperators; equal computations share one function.
+    """Group tensor operations into rOperators; equal computations share a function.
 
-    Calls of functions with ``rtask.codegen``, which are regions for foreign code generators, become
-    rOperators of their own.
-
-    The ``boundary`` says which operations are fused, of those that may be. With ``none``, none
-    are. With ``parallelism``, those that lose no parallelism that matters. With ``inputs``, as long
-    as an rOperator reads no more than so many different tensors (F_max of Dali, 0 for any number).
-    With ``cost``, those that make the sum of all rOperators' predicted times small, on ``num-veus``
-    vEUs of the ``device``, a name or a file; with ``per-operator``, each is launched by itself.
+    Each call of a function with ``rtask.codegen``, which is a region for a foreign code generator,
+    becomes an rOperator. The ``boundary`` selects the operations to fuse among those that can be
+    fused. With ``none``, no operations are fused. With ``parallelism``, operations are fused unless
+    that loses parallelism that matters. With ``inputs``, operations are fused while an rOperator
+    reads at most ``inputs`` different tensors (F_max of Dali, 0 for any number). With ``cost``,
+    fusion minimizes the sum of all rOperators' predicted times on ``num-veus`` vEUs of the
+    ``device``, a name or a file; with ``per-operator``, each is a separate launch.
     """
 
     name: ClassVar[str] = "rtask-form-operators"
@@ -59,7 +58,7 @@ class FormOperators(Pass):
         """Rewrite the entry function; views and concatenations stay between the operators.
 
         Raises:
-            OptionError: if an option is not one of those that exist.
+            OptionError: if the value of an option is invalid.
         """
         self._check()
         main = entry_function(module)
@@ -95,7 +94,7 @@ class FormOperators(Pass):
 
 
 def _fold_empty_reshapes(block: ir.Block) -> None:
-    """Replace reshapes of tensors without contents: canonicalization leaves them behind fills."""
+    """Replace reshapes of empty tensors, which canonicalization leaves before fills."""
     for op in list(block.operations):
         if op.operation.name not in ("tensor.collapse_shape", "tensor.expand_shape"):
             continue
@@ -110,7 +109,7 @@ def _fold_empty_reshapes(block: ir.Block) -> None:
 
 
 def _replace_region_calls(module: ir.Module) -> None:
-    """Make an rOperator of each call of a region."""
+    """Replace each call of a region by an rOperator."""
     regions = {
         symbol_name(function)
         for function in functions(module)
@@ -158,7 +157,7 @@ def _outline(group: Group, outliner: Outliner) -> None:
 
 
 def _interface(group: Group) -> tuple[list[ir.Value], list[ir.Value]]:
-    """Return the tensors that flow into the group and those that flow out of it."""
+    """Return the group's inputs from outside and its results that are used outside."""
     inside = {op.operation for op in group.operations}
     inputs: dict[ir.Value, None] = {}
     outputs: list[ir.Value] = []
@@ -184,7 +183,7 @@ def _outside(user: ir.OpView, inside: set[ir.Operation]) -> bool:
 
 
 def _main_operation(group: Group) -> ir.OpView:
-    """Return the operation that the rOperator is named after: its contraction, or its last one."""
+    """Return the operation after which the rOperator is named: a contraction, or else the last."""
     for op in group.operations:
         if is_generic(op) and Structured(op).is_contraction:
             return op
@@ -192,7 +191,7 @@ def _main_operation(group: Group) -> ir.OpView:
 
 
 def _kind(group: Group, op: ir.OpView) -> str:
-    """Return what an rOperator is called that is named after ``op``."""
+    """Return the name of an rOperator whose main operation is ``op``."""
     if not is_generic(op):
         return op.operation.name.rsplit(".", 1)[-1]
     structured = Structured(op)

@@ -1,4 +1,4 @@
-"""`rtask-generate-regions`: code generators make code of their regions."""
+"""`rtask-generate-regions`: code generators generate code for their regions."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from rammer_mlir.scheduling.memory import aligned
 class GenerateRegions(Pass):
     """Ask each region's code generator for an external rKernel that computes the region.
 
-    A code generator without a function ``generate``, or that returns None, leaves the region to the
-    host. The code lies in an ``rtask.module``; ``rtask.generated`` on the region's function is what
-    `rtask-tile` makes a candidate of, beside the host's own rKernels. ``target`` is what the code
-    is for, as ``--target`` names it. ``options`` are for code generators and engines, as
-    ``openvino.threads=2&iree.seconds=60``.
+    If a code generator has no function ``generate``, or returns None, the host compiles the region.
+    The code is stored in an ``rtask.module``; ``rtask.generated`` on the region's function
+    describes the rKernel, which becomes a candidate in `rtask-tile` besides the host's rKernels.
+    ``target`` is the target of the code, as ``--target`` names it. ``options`` are for code
+    generators and engines, for example ``openvino.threads=2&iree.seconds=60``.
     """
 
     name: ClassVar[str] = "rtask-generate-regions"
@@ -44,7 +44,7 @@ class GenerateRegions(Pass):
     options: str = ""
 
     def run(self, module: ir.Module) -> None:
-        """Give the functions of regions their code."""
+        """Attach generated code to the functions of regions."""
         given = check_module_options(read_written(self.options))
         regions: dict[str, list[ir.OpView]] = {}
         for function in functions(module):
@@ -69,7 +69,7 @@ class GenerateRegions(Pass):
 
 @dataclass(frozen=True)
 class _Outlined:
-    """A region: its function, what its code generator sees, and the work of all of it."""
+    """A region: its function, the code generator's view of it, and its whole work."""
 
     function: ir.OpView
     region: Region
@@ -79,7 +79,7 @@ class _Outlined:
 def _generate(
     module: ir.Module, codegen: Codegen, outlined: list[_Outlined], given: Mapping[str, str]
 ) -> None:
-    """Ask a code generator for the code of its regions, after it was told of all of them."""
+    """Ask a code generator for the code of its regions, after a call of its ``prepare``."""
     prepare, generate = (_optional(codegen, name) for name in ("prepare", "generate"))
     assert generate is not None
     if prepare is not None:
@@ -98,7 +98,7 @@ def _optional(codegen: Codegen, name: str) -> Callable[..., object] | None:
 
 
 def _for_each_call(module: ir.Module, function: ir.OpView) -> list[ir.OpView]:
-    """Give each call of a function one of its own."""
+    """Give each call of a function a separate copy; return the functions."""
     name, table = symbol_name(function), ir.SymbolTable(module.operation)
     found: list[ir.OpView] = []
     for op in entry_block(module).operations:
@@ -137,7 +137,7 @@ def _check_numbers(outlined: _Outlined, codegen: str, code: RegionCode) -> None:
 
 
 def _problems(region: Region, code: RegionCode) -> Iterator[tuple[str, object]]:
-    """Yield the faults of code for a region: expected words, and the object found."""
+    """Yield the errors in the code for a region: the expected text, and the object found."""
     if code.num_rtasks < 1:
         yield "1 or more rTasks", code.num_rtasks
     sides = (("reads", region.inputs, code.reads), ("writes", region.outputs, code.writes))

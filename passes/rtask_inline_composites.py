@@ -1,4 +1,4 @@
-"""`rtask-inline-composites`: regions hold operations again instead of calls of composites."""
+"""`rtask-inline-composites`: calls of composites in regions are inlined."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rammer_mlir.passes.ir.inlining import inline_calls
 
 @dataclass(frozen=True)
 class InlineComposites(Pass):
-    """Put composites in place of their calls, so that the host can compile their regions."""
+    """Inline the calls of composites, so that the host can compile their regions."""
 
     name: ClassVar[str] = "rtask-inline-composites"
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite functions with ``rtask.codegen``, and erase those with ``rtask.composite``."""
+        """Rewrite functions with ``rtask.codegen``; erase functions with ``rtask.composite``."""
         private = [function for function in functions(module) if is_private(function)]
         composites = {
             symbol_name(function): function

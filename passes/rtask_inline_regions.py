@@ -1,4 +1,4 @@
-"""`rtask-inline-regions`: regions go back to the host."""
+"""`rtask-inline-regions`: regions are inlined, for the host to compile."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from rammer_mlir.passes.tiling.generated import GENERATED, generated_module
 
 @dataclass(frozen=True)
 class InlineRegions(Pass):
-    """Put the operations of regions in place of the calls, for the host to lay out and fuse.
+    """Inline the calls of regions, so that the host chooses layouts and fuses.
 
-    ``regions`` are names of functions with ``rtask.codegen``; without them, those that no code
-    generator has made code of. It runs where regions have just been outlined.
+    ``regions`` names functions with ``rtask.codegen``; without names, regions without generated
+    code are inlined. The pass runs directly after outlining and code generation.
     """
 
     name: ClassVar[str] = "rtask-inline-regions"
@@ -36,7 +36,7 @@ class InlineRegions(Pass):
     regions: tuple[str, ...] = ()
 
     def run(self, module: ir.Module) -> None:
-        """Inline regions, and erase functions and code that nothing uses any more."""
+        """Inline regions, and erase unused functions and code."""
         known = {symbol_name(each): each for each in functions(module) if is_private(each)}
         outlined = {n: f for n, f in known.items() if CODEGEN in f.operation.attributes}
         for name in self.regions:
@@ -60,7 +60,7 @@ class InlineRegions(Pass):
 
 
 def _erase_unused(module: ir.Module, known: Mapping[str, ir.OpView]) -> None:
-    """Erase composites that no region calls, and code that is no region's."""
+    """Erase composites that no region calls, and generated code of no region."""
     regions = [f for f in known.values() if CODEGEN in f.operation.attributes]
     called = {name for region in regions for name in _callees(region)}
     for name, function in known.items():

@@ -1,4 +1,4 @@
-"""`rtask-insert-copies`: copies where a tensor cannot live where it is wanted."""
+"""`rtask-insert-copies`: copies of tensors that cannot be computed in the required place."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from rammer_mlir.passes.tiling.generated import generated_alignment
 class InsertCopies(Pass):
     """Copy tensors that views, concatenations or results cannot use in place.
 
-    Afterwards every view can be expressed by strides and every concatenated or returned tensor is
-    computed directly in the buffer that it ends up in. External rKernels that need aligned operands
-    get copies of those that are not, or have strides. The entry function's ``rtask.placed`` keeps
-    passes from merging rOperators that are equal but have to be in different places.
+    Afterwards, strides can express every view, and every concatenated or returned tensor is
+    computed directly in its final buffer. External rKernels that need aligned operands get copies
+    of operands that are strided or not aligned. The entry function's attribute ``rtask.placed``
+    prevents passes from merging equal rOperators whose results have different places.
     """
 
     name: ClassVar[str] = "rtask-insert-copies"
     takes: ClassVar[Form | None] = Form.TENSORS_ALONE
 
     def run(self, module: ir.Module) -> None:
-        """Insert copying rOperators until no conflict is left."""
+        """Insert copying rOperators until no conflict remains."""
         outliner = Outliner(module)
         copies: dict[tuple[ir.Operation, int], ir.Operation] = {}
         while conflicts := place(entry_block(module)).conflicts:
             for conflict in conflicts:
                 use = (conflict.user.operation, conflict.index)
                 if use in copies or conflict.user.operation in copies.values():
-                    # The copied value has no place at all: another copy is no use.
+                    # The copied value has no storage at all: another copy does not help.
                     raise OperationError(
                         _producer(conflict, list(copies.values())),
                         "expected an rOperator, a view, a concatenation or a constant: run "
@@ -47,12 +47,12 @@ class InsertCopies(Pass):
                 copies[use] = _copy_operand(conflict, outliner)
         for op, alignment in _with_alignment(module):
             _align(op, alignment, place(entry_block(module)), outliner)
-        # Else cse would merge two copies that have to be in two places.
+        # Otherwise cse would merge two copies that must be in different places.
         entry_function(module).operation.attributes[PLACED] = ir.UnitAttr.get(module.context)
 
 
 def _with_alignment(module: ir.Module) -> list[tuple[ir.OpView, int]]:
-    """Return the rOperators that external rKernels with an alignment may compute."""
+    """Return the rOperators with external candidates that require an alignment, in bytes."""
     alignments = {symbol_name(f): generated_alignment(f) for f in functions(module)}
     found: list[tuple[ir.OpView, int]] = []
     for op in entry_block(module).operations:
@@ -63,7 +63,7 @@ def _with_alignment(module: ir.Module) -> list[tuple[ir.OpView, int]]:
 
 
 def _align(op: ir.OpView, alignment: int, placement: Placement, outliner: Outliner) -> None:
-    """Copy operands that are not dense and aligned, and compute such results elsewhere."""
+    """Copy operands that are not dense and aligned; copy such results out of a temporary."""
 
     def is_off(value: ir.Value) -> bool:
         is_dense = placement.storage[value].layout.is_dense
@@ -87,7 +87,7 @@ def _behind(op: ir.OpView) -> ir.InsertionPoint:
 
 
 def _producer(conflict: Conflict, copies: Sequence[ir.Operation]) -> ir.Operation:
-    """Return what computes the operand that copies copy, or its user for an argument."""
+    """Return the producer of a copied operand, looking through copies; its user for an argument."""
     op = conflict.user.operation
     owner = op.operands[conflict.index].owner
     while not isinstance(owner, ir.Block):
@@ -99,7 +99,7 @@ def _producer(conflict: Conflict, copies: Sequence[ir.Operation]) -> ir.Operatio
 
 
 def _copy_operand(conflict: Conflict, outliner: Outliner) -> ir.Operation:
-    """Let a copy compute the operand; return the copy."""
+    """Replace the operand by a copy; return the copy."""
     user = conflict.user.operation
     value = user.operands[conflict.index]
     owner = value.owner

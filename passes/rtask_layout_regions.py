@@ -1,4 +1,4 @@
-"""`rtask-layout-regions`: regions and the host exchange values in layouts that both take."""
+"""`rtask-layout-regions`: regions and the host exchange values in layouts that both support."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from rammer_mlir.passes.regions.region import Layouts, region_of
 
 @dataclass(frozen=True)
 class LayoutRegions(Pass):
-    """Exchange activations in blocks of channels with regions whose code generator takes them so.
+    """Exchange activations in blocks of channels with regions whose code generator supports them.
 
-    Without it, regions read and write the layouts of the model, and convert them inside. The entry
-    function packs and unpacks what lies in blocks: between two regions both vanish, and beside the
-    host `rtask-block-channels` takes the blocks as they are. Functions of regions that are called
-    with different layouts are copied.
+    Without this pass, regions read and write the layouts of the model, and convert them internally.
+    The entry function packs and unpacks values in blocks: between two regions both operations
+    cancel, and `rtask-block-channels` lets the host use the blocks directly. Functions of regions
+    that are called with different layouts are cloned.
     """
 
     name: ClassVar[str] = "rtask-layout-regions"
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Ask the code generators, and rewrite regions and their calls."""
+        """Query the code generators, and rewrite regions and their calls."""
         outlined = (f for f in functions(module) if CODEGEN in f.operation.attributes)
         regions = {symbol_name(function): function for function in outlined}
         layouts = {name: _layouts(module, function) for name, function in regions.items()}
@@ -59,7 +59,7 @@ def _callee(op: ir.OpView) -> str:
 
 
 def _exchange(call: ir.Operation, layout: Layouts, function: ir.OpView) -> None:
-    """Call a function that reads and returns some values in blocks."""
+    """Redirect a call to a function that reads and returns some values in blocks."""
     with ir.InsertionPoint(call), call.location:
         for number, dim in layout.inputs.items():
             call.operands[number] = pack(call.operands[number], dim)
@@ -70,7 +70,7 @@ def _exchange(call: ir.Operation, layout: Layouts, function: ir.OpView) -> None:
 
 
 def _store_in_blocks(value: ir.Value, dim: int) -> None:
-    """Have a value in blocks; all its users read its plain form, which is emitted here."""
+    """Change a value to blocks, and let all its users read its unpacked form."""
     kind = value.type
     value.set_type(blocked_type(kind, dim))
     plain = unpack(value, kind, dim)
@@ -80,7 +80,7 @@ def _store_in_blocks(value: ir.Value, dim: int) -> None:
 
 
 class _Changed:
-    """Copies of regions' functions for other layouts."""
+    """Clones of regions' functions for other layouts."""
 
     def __init__(self, module: ir.Module) -> None:
         self._module, self._symbols = module, ir.SymbolTable(module.operation)
@@ -88,7 +88,7 @@ class _Changed:
         self._replaced: dict[str, ir.OpView] = {}
 
     def function(self, function: ir.OpView, layout: Layouts) -> ir.OpView:
-        """Return the copy of a function for these layouts."""
+        """Return the clone of a function for these layouts."""
         key = symbol_name(function), str(layout)
         if key not in self._made:
             copy = function.operation.clone(ip=ir.InsertionPoint(function))
@@ -99,7 +99,7 @@ class _Changed:
         return self._made[key]
 
     def erase_unused(self) -> None:
-        """Erase functions that nothing calls any more."""
+        """Erase functions without calls."""
         called = {_callee(op) for op in entry_block(self._module).operations}
         for name, function in self._replaced.items():
             if name not in called:
@@ -107,7 +107,7 @@ class _Changed:
 
 
 def _change(function: ir.Operation, layout: Layouts) -> None:
-    """Read and return values in blocks; the function computes on plain ones as before."""
+    """Read and return values in blocks; the function still computes on the plain layout."""
     block = function.regions[0].blocks[0]
     *_, end = block.operations
     for number, dim in layout.inputs.items():

@@ -57,10 +57,10 @@ _GENERAL = ("linalg-generalize-named-ops", "linalg-inline-scalar-operands", *_SI
 
 @dataclass(frozen=True)
 class Legalize(Pass):
-    """Turn tensor programs of other producers into linalg on static tensors, or refuse them.
+    """Lower tensor programs of other producers to linalg on static tensors, or refuse them.
 
-    Public functions are rewritten in place. Everything that is left and cannot be compiled is
-    refused in one error, each operation at its location.
+    Public functions are rewritten in place. All remaining operations that cannot be compiled are
+    refused in one error, each at its location.
     """
 
     name: ClassVar[str] = "rtask-legalize"

@@ -1,4 +1,4 @@
-"""`rtask-match-composites`: sequences of operations that a code generator takes as one."""
+"""`rtask-match-composites`: sequences of operations that a code generator supports as one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.entry import COMPOSITE
+from rammer_mlir.passes.regions.annotations import Mark, set_mark
 from rammer_mlir.passes.regions.codegen import CODEGENS, patterns_of
-from rammer_mlir.passes.regions.marks import Mark, set_mark
 from rammer_mlir.passes.regions.matching import Composite, ReadingGraph, find_composites
 from rammer_mlir.passes.regions.patterns import CompositePattern
 from rammer_mlir.passes.regions.reading import Reading
@@ -26,9 +26,9 @@ from rammer_mlir.passes.regions.units import Unit
 class MatchComposites(Pass):
     """Mark matches of code generators' patterns with ``rtask.composite``.
 
-    ``table`` names code generators, whose patterns are tried together; of two matches that share an
-    operation, that of the higher priority is taken, then the larger one, then the later one.
-    ``script`` is a file with a transform script, which runs first: what it annotates is taken.
+    ``table`` names code generators, whose patterns are tried together; of overlapping matches,
+    those of the higher priority, then larger, then later matches are taken. ``script`` is a file
+    with a transform script, which runs first: operations that it annotates become composites.
     """
 
     name: ClassVar[str] = "rtask-match-composites"
@@ -39,14 +39,14 @@ class MatchComposites(Pass):
     script: str = ""
 
     def check_options(self) -> None:
-        """Refuse values of options that have no meaning."""
+        """Refuse invalid values of options."""
         if not self.table and not self.script:
             raise OptionError(
                 f"'{self.name}': expected table=CODEGEN,... or script=FILE, found neither"
             )
 
     def run(self, module: ir.Module) -> None:
-        """Mark matches in the entry function; those that are marked already stay."""
+        """Mark matches in the entry function; existing marks stay."""
         patterns = [p for name in self.table for p in patterns_of(CODEGENS.get(name))]
         if self.script:
             apply_script(module, Path(self.script))
@@ -65,7 +65,7 @@ class MatchComposites(Pass):
 
 
 def _composites(units: Sequence[Unit], patterns: Sequence[CompositePattern]) -> list[Composite]:
-    """Choose matches among the readings that are in no composite yet."""
+    """Choose matches among the readings that are not in a composite yet."""
     readings = [_only_reading(unit) for unit in units]
     known = [reading for reading in readings if reading is not None]
     return find_composites(ReadingGraph(known, _used_elsewhere(units)), patterns)
@@ -76,7 +76,7 @@ def _only_reading(unit: Unit) -> Reading | None:
 
 
 def _used_elsewhere(units: Sequence[Unit]) -> set[ir.Value]:
-    """Return the values that the block returns, or that units without a single reading read."""
+    """Return the values that the block returns, or that units without a single reading use."""
     inside = {op for unit in units if _only_reading(unit) is not None for op in unit.operations}
     return {
         value

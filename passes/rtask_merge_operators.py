@@ -1,4 +1,4 @@
-"""`rtask-merge-operators`: operators of one input become one (IOS section 3, operator merge)."""
+"""`rtask-merge-operators`: operators with a common input become one (IOS section 3)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from rammer_mlir.scheduling.devices.catalog import find_device
 class MergeOperators(Pass):
     """Compute convolutions or products that read the same input as one, and split its result.
 
-    Kernels of convolutions are padded with zeros to the largest, where its windows begin and end;
-    biases and activations after them are merged as well. They are merged if that multiplies the
-    arithmetic by no more than ``growth``: 1 merges kernels of equal size only. With ``device``, a
-    name or a file, only those are merged that form a stage of the policy `ios` which is predicted
-    to be faster so on ``num-veus`` vEUs.
+    Kernels of convolutions are padded with zeros to the common hull of their windows; subsequent
+    biases and activations are merged as well. Operators are merged if that multiplies the
+    arithmetic by at most ``growth``: 1 merges only kernels of equal size. With ``device``, a name
+    or a file, only operators are merged that form a stage of the policy `ios` whose predicted time
+    on ``num-veus`` vEUs decreases.
     """
 
     name: ClassVar[str] = "rtask-merge-operators"
@@ -40,7 +40,7 @@ class MergeOperators(Pass):
     num_veus: int = 1
 
     def check_options(self) -> None:
-        """Refuse values of options that have no meaning."""
+        """Refuse invalid values of options."""
         if not 1 <= self.growth < float("inf"):
             raise OptionError(
                 "rtask-merge-operators: growth: expected at least 1 and finite, found "
@@ -48,16 +48,16 @@ class MergeOperators(Pass):
             )
 
     def run(self, module: ir.Module) -> None:
-        """Merge what can be merged in the entry function."""
+        """Merge operators in the entry function."""
         weights = DerivedWeights(module)
         block = entry_block(module)
         fold_views(block, weights)
         found = [m for op in block.operations if (m := _find(op, weights)) is not None]
         order = {id(member): number for number, member in enumerate(found)}
         for group in self._groups(block, found, weights):
-            # They become one where the first of them stands, in front of all that read from them.
+            # The merged operator is inserted at the first member, which dominates all readers.
             group.sort(key=lambda member: order[id(member)])
-            # What was merged before may have taken the place of an input.
+            # Match again: an earlier merge may have replaced an input.
             again = (_find(member.op, weights) for member in group)
             _merge([member for member in again if member is not None], weights)
         weights.finish()

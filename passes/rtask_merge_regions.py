@@ -1,4 +1,4 @@
-"""`rtask-merge-regions`: regions of one code generator that follow each other become one."""
+"""`rtask-merge-regions`: neighbouring regions of one code generator become one."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from rammer_mlir.passes.regions.quotient import Quotient, merge_regions
 from rammer_mlir.passes.regions.region_graph import RegionGraph
 
 _MOST_OPERANDS = 96
-"""Inputs and results of a region: an operation of the dialect takes no more."""
+"""Maximum inputs and results of a region, given by the dialect's operations."""
 
 
 @dataclass(frozen=True)
 class MergeRegions(Pass):
-    """Merge neighbouring regions of a code generator as far as no two regions wait for each other.
+    """Merge neighbouring regions of a code generator, without cycles between regions.
 
-    A region has at most ``operands`` inputs and results. With ``siblings``, regions that read from
-    one operation, or that one operation reads from, are neighbours too; without, they stay apart
-    and can run at the same time.
+    A region has at most ``operands`` inputs and results. With ``siblings``, regions with a common
+    source or reader are neighbours too; without, they stay separate and can run at the same time.
     """
 
     name: ClassVar[str] = "rtask-merge-regions"
@@ -35,7 +34,7 @@ class MergeRegions(Pass):
     siblings: bool = False
 
     def check_options(self) -> None:
-        """Refuse values of options that have no meaning."""
+        """Refuse invalid values of options."""
         if not 2 <= self.operands <= _MOST_OPERANDS:
             raise OptionError(
                 f"'{self.name}': operands: expected 2 to {_MOST_OPERANDS}, found {self.operands}"
@@ -57,15 +56,15 @@ class _Boundary:
     """Values, by number, that cross the boundary of a region.
 
     Attributes:
-        inputs: for each value that the region reads, how many of its units do.
-        outputs: for each value that others read, how many units outside do.
+        inputs: for each value that the region reads, the number of its units that read it.
+        outputs: for each value that is read outside, the number of units outside that read it.
     """
 
     inputs: Mapping[int, int]
     outputs: Mapping[int, int]
 
     def joined(self, other: _Boundary) -> _Boundary:
-        """Return the boundary of two regions as one."""
+        """Return the boundary of the union of two regions."""
         inputs = Counter(self.inputs)
         inputs.update(other.inputs)
         outputs = {
@@ -83,7 +82,7 @@ class _Boundary:
 
 
 class _Boundaries:
-    """The boundaries of regions while they grow."""
+    """The boundaries of growing regions."""
 
     def __init__(self, graph: RegionGraph, regions: Quotient, most: int) -> None:
         self._regions, self._most = regions, most
@@ -101,13 +100,13 @@ class _Boundaries:
         self._known: dict[tuple[int, int], _Boundary] = {}
 
     def fit(self, a: int, b: int) -> bool:
-        """Whether two regions have few enough inputs and results as one."""
+        """Whether the union of two regions has few enough inputs and results."""
         joined = self._of(a).joined(self._of(b))
         self._known[min(a, b), self._regions.size(a) + self._regions.size(b)] = joined
         return joined.size <= self._most
 
     def _of(self, node: int) -> _Boundary:
-        """Return a region's boundary; a node's smallest unit and size tell what it consists of."""
+        """Return a region's boundary, memoized by its smallest unit and its size."""
         key = node, self._regions.size(node)
         if key not in self._known:
             units = (self._units[number] for number in self._regions.members(node))

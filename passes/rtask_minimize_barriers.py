@@ -1,4 +1,4 @@
-"""`rtask-minimize-barriers`: only waits that nothing else implies are kept."""
+"""`rtask-minimize-barriers`: removal of redundant waits."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.entry import CODEGEN, COMPOSITE, entry_block
 from rammer_mlir.passes.ir.outline import Outliner, clone_constants
 from rammer_mlir.passes.ir.structured import captured_values
+from rammer_mlir.passes.regions.annotations import READING, REGION, Mark, remove_mark
 from rammer_mlir.passes.regions.codegen import CODEGENS
-from rammer_mlir.passes.regions.marks import READING, REGION, Mark, remove_mark
 from rammer_mlir.passes.regions.reading_attribute import reading_attribute
 from rammer_mlir.passes.regions.region_graph import RegionGraph
 from rammer_mlir.passes.regions.units import Unit
@@ -24,9 +24,9 @@ from rammer_mlir.passes.regions.units import Unit
 class OutlineRegions(Pass):
     """Move each region into a function with ``rtask.codegen``, and its composites into others.
 
-    Equal regions share one function, also equal composites. Composites outside of regions are
-    single operations again. Paddings in front of a region's operations stay outside, if its code
-    generator has ``pads_apart``.
+    Equal regions share a function, and so do equal composites. Composites outside of regions are
+    dissolved into single operations. Paddings before a region's operations stay outside, if its
+    code generator has ``pads_apart``.
     """
 
     name: ClassVar[str] = "rtask-outline-regions"
@@ -42,7 +42,7 @@ class OutlineRegions(Pass):
                 remove_mark(unit.operations, attribute)
         outliner = Outliner(module)
         for mark, numbers in regions.items():
-            # Read again: a region in front has become a call, whose results are other values.
+            # Read again: an earlier region has become a call, whose results are new values.
             is_apart = bool(getattr(CODEGENS.find(mark.name), "pads_apart", False))
             units = (graph.units[number] for number in numbers)
             region = RegionGraph([_without_pads(u) if is_apart else replace(u) for u in units])
@@ -53,7 +53,7 @@ class OutlineRegions(Pass):
 
 @dataclass(frozen=True)
 class _Call:
-    """Puts a call in the place of one region, whose units are all that the graph has."""
+    """Replaces a region, whose units are all units of the graph, by a call."""
 
     region: RegionGraph
     outliner: Outliner
@@ -88,7 +88,7 @@ class _Call:
                 op.erase()
 
     def _emit(self, unit: Unit, mapping: ValueMap) -> None:
-        """Copy a unit to the current insertion point; a composite as a call."""
+        """Clone a unit to the current insertion point; a composite as a call."""
         if unit.composite is None:
             _clone(unit, mapping)
             return
@@ -113,7 +113,7 @@ class _Call:
 
 
 def _without_pads(unit: Unit) -> Unit:
-    """Leave out paddings of values from outside of the unit."""
+    """Remove paddings of values from outside of the unit."""
     inside = set(unit.operations)
 
     def is_pad(op: ir.Operation) -> bool:
@@ -124,7 +124,7 @@ def _without_pads(unit: Unit) -> Unit:
 
 
 def _clone(unit: Unit, mapping: ValueMap) -> None:
-    """Copy a unit's operations, and the constants that they use, to the insertion point."""
+    """Clone a unit's operations, and the constants that they use, to the insertion point."""
     ip = ir.InsertionPoint.current
     for op in unit.operations:
         for value in [*op.operands, *captured_values(op.opview)]:

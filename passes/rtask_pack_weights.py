@@ -1,4 +1,4 @@
-"""`rtask-pack-weights`: weights are laid out at compile time as the rKernels read them."""
+"""`rtask-pack-weights`: weights are stored in the layout that rKernels read."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 from rammer_mlir.passes.weights.folded import fold_views
 
 _FEWEST_LANES = 8
-"""Below this many output channels a vector along them would be mostly empty."""
+"""Minimum number of output channels; vectors along fewer would be mostly empty."""
 
 
 @dataclass(frozen=True)
 class PackWeights(Pass):
     """Reshape and transpose weights at compile time; put output channels innermost.
 
-    A contraction then reads a vector of weights and broadcasts one input element, whatever the
-    strides, window and size of the image are.
+    A contraction then reads a vector of weights and broadcasts an input element, for any strides,
+    window and size of the image.
     """
 
     name: ClassVar[str] = "rtask-pack-weights"
@@ -47,7 +47,7 @@ class _Packer:
         fold_views(entry_block(module), self._weights)
 
     def pack_contraction(self, op: Structured) -> None:
-        """Permute the weight operand of a contraction so that output channels are innermost."""
+        """Transpose the weight of a contraction so that output channels are innermost."""
         if not op.is_contraction:
             return
         for position, value in enumerate(op.inputs):
@@ -64,12 +64,12 @@ class _Packer:
             return
 
     def finish(self) -> None:
-        """Bring the entry function's signature up to date."""
+        """Update the entry function's signature."""
         self._weights.finish()
 
 
 def _channels_last(op: Structured, position: int) -> list[int] | None:
-    """Return the permutation that puts a weight's own parallel loop innermost, if it is not."""
+    """Return the permutation that makes a weight's private parallel loop innermost, if needed."""
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     if None in dims or len(set(dims)) != len(dims):
         return None

@@ -1,4 +1,4 @@
-"""`rtask-pad-channels`: activations get further channels where theirs do not divide into blocks."""
+"""`rtask-pad-channels`: activations are padded with channels to whole blocks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir, linalg, tensor
 from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.channels.padding import Padded, choose_paddings, rounded, runs_along
-from rammer_mlir.passes.channels.spread import Changes, Part
+from rammer_mlir.passes.channels.propagation import Changes, Part
 from rammer_mlir.passes.ir.constant_pad import pad_with_zeros
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.ir.fills import filling
@@ -20,7 +20,7 @@ from rammer_mlir.passes.weights.merged import WeightPart
 
 @dataclass(frozen=True)
 class PadChannels(Pass):
-    """Compute further channels, by weights of zeros, up to the next multiple of a block.
+    """Pad activations with channels, computed by zero weights, to a multiple of a block.
 
     `rtask-block-channels` can then store such activations in blocks too.
     """
@@ -29,7 +29,7 @@ class PadChannels(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Choose the values of the entry function that are padded and rewrite what takes part."""
+        """Choose the values of the entry function to pad, and rewrite its operations."""
         weights = DerivedWeights(module)
         operations = list(entry_block(module).operations)
         padder = _Padder(choose_paddings(operations, weights), weights)
@@ -40,7 +40,7 @@ class PadChannels(Pass):
 
 
 class _Padder:
-    """Rewrites the operations of one block in order; ``finish`` removes the old ones."""
+    """Rewrites the operations of a block in order; ``finish`` removes the old operations."""
 
     def __init__(self, paddings: Changes[Padded], weights: DerivedWeights) -> None:
         self._paddings = paddings
@@ -49,7 +49,7 @@ class _Padder:
         self._done: list[ir.OpView] = []
 
     def rewrite(self, op: ir.OpView) -> None:
-        """Emit the padded form of an operation that takes part, in front of it."""
+        """Emit the padded form of an operation with padding before the old operation."""
         part = self._paddings.parts.get(op.operation)
         if part is None:
             return
@@ -71,7 +71,7 @@ class _Padder:
         self._done.append(op)
 
     def finish(self) -> None:
-        """Give what does not take part the channels that it knows, and remove old forms."""
+        """Give unpadded readers the values without padding, and erase the old operations."""
         for op in reversed(self._done):
             with ir.InsertionPoint(op), op.operation.location:
                 for value in op.operation.results:
@@ -97,7 +97,7 @@ class _Padder:
                 copy.operands[position] = _fresh(value, _padded_type(value.type, result))
 
     def _padded_form(self, value: ir.Value) -> ir.Value:
-        """Return the padded form of a value, from a copy if nothing computes it so."""
+        """Return the padded form of a value; emit a padding if no operation computes it."""
         if value not in self._padded:
             padded = self._paddings.values[value]
             shape = shape_of(value)
@@ -107,7 +107,7 @@ class _Padder:
         return self._padded[value]
 
     def _padded_weight(self, value: ir.Value, grown: list[int]) -> ir.Value:
-        """Return a weight with zeros after each run of the dimensions that grow."""
+        """Return a weight with zeros after each run of the padded dimensions."""
         shape: list[int] = []
         size: list[int] = []
         whole: list[int] = []
@@ -137,7 +137,7 @@ def _padded_type(kind: ir.Type, padded: Padded) -> ir.Type:
 
 
 def _fresh(value: ir.Value, kind: ir.Type) -> ir.Value:
-    """Return an initial value like the old one, of another shape."""
+    """Return an initial value with the old contents, in another shape."""
     ranked = ir.RankedTensorType(kind)
     empty = tensor.EmptyOp(list(ranked.shape), ranked.element_type).result
     scalar = filling(value)
@@ -145,7 +145,7 @@ def _fresh(value: ir.Value, kind: ir.Type) -> ir.Value:
 
 
 def _own_channels(new: ir.Value, old: ir.Value, padded: Padded) -> ir.Value:
-    """Return a padded value without its further channels: a view, or several of them joined."""
+    """Return a padded value without padding: a view, or a concatenation of several views."""
     shape = shape_of(old)
     shape[padded.dim] = padded.own
     kind = ir.RankedTensorType.get(shape, ir.RankedTensorType(old.type).element_type)
@@ -159,6 +159,6 @@ def _own_channels(new: ir.Value, old: ir.Value, padded: Padded) -> ir.Value:
 
 
 def _runs_of_dimensions(map_: ir.AffineMap, runs: Mapping[int, int]) -> list[int]:
-    """Return how many runs each dimension of an operand has that grows; 0 for those that do not."""
+    """Return the number of runs of each padded dimension of an operand; 0 for others."""
     loops = [plain_dim(expr) for expr in map_.results]
     return [0 if loop is None else runs.get(loop, 0) for loop in loops]

@@ -1,4 +1,4 @@
-"""`rtask-pipeline`: chains of rOperators are computed chunk by chunk."""
+"""`rtask-pipeline`: chains of rOperators are computed in chunks."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from rammer_mlir.passes.memory.operator_steps import kernel_names, read_steps
 from rammer_mlir.passes.memory.regions import Chunk, Region, Regions
 
 _MOST_REGIONS = 64
-"""Regions of one model."""
+"""Maximum number of regions of a model."""
 
 
 @dataclass(frozen=True)
 class Pipeline(Pass):
     """Compute chains of rOperators in ``chunks``, so that their intermediates need less memory.
 
-    A chain is cut along a dimension that is a parallel loop of each of its rOperators; parts of
-    the last result are concatenated in place. Windows of convolutions make the parts overlap, and
-    what is in two parts is computed twice. Regions are those that lower the bytes in use in the
-    order of the rOperators, from the highest peak on, until they fit into ``memory`` bytes.
+    A chain is cut along a dimension that is a parallel loop of each of its rOperators; parts of the
+    last result are concatenated in place. Windows of convolutions make the parts overlap, and the
+    overlap is computed twice. Regions are chosen to lower the memory in use in the order of the
+    rOperators, from the highest peak on, until intermediates fit into ``memory`` bytes.
     """
 
     name: ClassVar[str] = "rtask-pipeline"
@@ -39,7 +39,7 @@ class Pipeline(Pass):
     memory: int = 0
 
     def check_options(self) -> None:
-        """Refuse values of options that have no meaning."""
+        """Refuse invalid values of options."""
         if self.chunks < 2:
             raise OptionError(f"{self.name}: chunks: expected at least 2, found {self.chunks}")
         if self.memory < 0:

@@ -1,4 +1,4 @@
-"""`rtask-plan-memory`: intermediates share one arena."""
+"""`rtask-plan-memory`: intermediates share an arena."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUM_BYTES = "rtask.intermediate_bytes"
 LIVE_BYTES = "rtask.live_bytes"
 
 _OFFSET = "rtask.offset"
-"""Attribute of a ``memref.alloc``: where a schedule within a limit has room for it."""
+"""Attribute of a ``memref.alloc``: its offset in a schedule within a memory limit."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class PlanMemory(Pass):
 
 
 def propose_offsets(roots: Sequence[ir.Value], offsets: Mapping[int, int]) -> None:
-    """Write on buffers where a schedule has room for them: byte offsets by number."""
+    """Annotate buffers with the byte offsets that a schedule has for them, by number."""
     for number, offset in offsets.items():
         owner = roots[number].owner
         assert not isinstance(owner, ir.Block), "an intermediate is no argument"
@@ -76,7 +76,7 @@ def _proposed(roots: Sequence[ir.Value]) -> dict[int, int]:
 
 
 def _erase_with_views(op: ir.Operation) -> None:
-    """Erase a buffer that no rTask touches: what still refers to it are views without a use."""
+    """Erase a buffer that no rTask accesses, with its views, which have no other uses."""
     for result in op.results:
         for use in list(result.uses):
             _erase_with_views(use.owner.operation)
@@ -84,7 +84,7 @@ def _erase_with_views(op: ir.Operation) -> None:
 
 
 def memory_sizes(main: ir.OpView) -> MemorySizes:
-    """Return the sizes that were planned for an entry function; zeros if it has no arena."""
+    """Return the planned memory sizes of an entry function in bytes; zeros if it has no arena."""
     arguments = main.operation.regions[0].blocks[0].arguments
     for number, marks in enumerate(argument_attributes(main)):
         if ARENA in marks:
@@ -106,7 +106,7 @@ def _is_alloc(op: ir.OpView) -> bool:
 
 
 def arena_offsets(roots: Sequence[ir.Value]) -> dict[int, int] | None:
-    """Return the byte offset of each buffer that lies in the arena; None before it is planned."""
+    """Return the byte offset of each buffer in the arena; None before memory is planned."""
     offsets: dict[int, int] = {}
     for number, root in enumerate(roots):
         if not isinstance(root.owner, ir.Block) and root.owner.operation.name == "memref.view":
@@ -118,7 +118,7 @@ def view_start(view: ir.OpView) -> int:
     """Return the byte offset of a ``memref.view`` in the arena.
 
     Raises:
-        PassError: if it is not a constant.
+        PassError: if the offset is not a constant.
     """
     owner = view.operation.operands[1].owner
     if isinstance(owner, ir.Block) or owner.operation.name != "arith.constant":

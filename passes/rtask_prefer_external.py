@@ -1,4 +1,4 @@
-"""`rtask-prefer-external`: external rKernels compute what they can."""
+"""`rtask-prefer-external`: external rKernels are preferred to the compiler's."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rammer_mlir.passes.ir.kernels import described_kernels
 
 @dataclass(frozen=True)
 class PreferExternal(Pass):
-    """Leave rOperators that have external candidate rKernels only those.
+    """Remove the other candidates of rOperators that have external candidate rKernels.
 
-    rKernels that no rOperator names any more are erased. Without this pass, the policy chooses
-    between external rKernels and the compiler's own by their costs. It runs on buffers, where it is
-    known which of them take the operands' strides.
+    rKernels that are no longer candidates are erased. Without this pass, the policy chooses
+    between external rKernels and the compiler's own by their costs. The pass runs on buffers, where
+    it is known which external rKernels support the operands' strides.
     """
 
     name: ClassVar[str] = "rtask-prefer-external"
@@ -41,5 +41,5 @@ class PreferExternal(Pass):
             if external:
                 op.operation.attributes["kernels"] = ir.ArrayAttr.get(external)
             named.update(ir.FlatSymbolRefAttr(name).value for name in external or candidates)
-        # rKernels that nobody chooses from would be compiled and measured for nothing.
+        # Erase rKernels without an rOperator, which would be compiled and measured in vain.
         erase_unused_kernels(module, named)

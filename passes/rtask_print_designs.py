@@ -1,4 +1,4 @@
-"""`rtask-print-designs`: for each rOperator, which loops a design search maps to what hardware."""
+"""`rtask-print-designs`: each rOperator's mapping of loops to hardware by a design search."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from rammer_mlir.scheduling.devices.catalog import CPU, find_device
 class PrintDesigns(Pass):
     """Print how many designs each rOperator has, and the cheapest one, on standard error (Dali).
 
-    A design says for each loop whether its iterations are rTasks, lanes, both, or serial; on a CPU,
+    A design maps the iterations of each loop to rTasks, lanes, both, or a serial loop; on a CPU,
     lanes are elements of vectors. Equal rOperators share a function and are printed once. The
     machine is a ``device``, a name or a file, with ``num-veus`` vEUs (0: one for each of its
-    units). With ``tiles``, rTasks may also take several iterations of a loop. With ``values``, what
-    is broadcast, or read more than once, is stored, recomputed, or ends the unit. The module stays
-    as it is.
+    units). With ``tiles``, rTasks may also take several iterations of a loop. With ``values``, the
+    search also decides whether a value that is broadcast or read more than once is stored,
+    recomputed, or ends the unit. The module is unchanged.
     """
 
     name: ClassVar[str] = "rtask-print-designs"
@@ -41,7 +41,7 @@ class PrintDesigns(Pass):
         """Search the designs of each function that rOperators call.
 
         Raises:
-            PassError: if there is no rOperator, or one is tiled already.
+            PassError: if there is no rOperator, or any is tiled already.
         """
         num_veus = None if self.num_veus == 0 else self.num_veus
         machine = machine_of(find_device(self.device).device(num_veus))

@@ -1,4 +1,4 @@
-"""`rtask-print-schedule`: a module's rPrograms as tables for people."""
+"""`rtask-print-schedule`: a module's rPrograms as readable tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rammer_mlir.scheduling.table import schedule_table
 
 @dataclass(frozen=True)
 class PrintSchedule(Pass):
-    """Print what each vEU does when, as a table on standard error; the module stays as it is."""
+    """Print a timetable of each vEU's rTasks on standard error; the module is unchanged."""
 
     name: ClassVar[str] = "rtask-print-schedule"
 

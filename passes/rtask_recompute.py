@@ -1,4 +1,4 @@
-"""`rtask-recompute`: values that are kept for long are computed again instead."""
+"""`rtask-recompute`: values with long live ranges are recomputed instead of stored."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from rammer_mlir.passes.ir.cloning import ValueMap, clone_into, rename_operands
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.ir.kernels import described_kernels
 from rammer_mlir.passes.memory.operator_steps import OperatorSteps, Root, read_steps
-from rammer_mlir.scheduling.recomputation.gaps import Repeated
+from rammer_mlir.scheduling.recomputation.live_range_gaps import Repeated
 from rammer_mlir.scheduling.recomputation.search import search
 
 _MOST_ROUNDS = 4
-"""Most searches in a row: a recomputed rOperator may read values that are recomputed in turn."""
+"""Maximum number of searches: a clone may read values that are then recomputed too."""
 
 
 @dataclass(frozen=True)
 class Recompute(Pass):
-    """Clone rOperators in front of late readers, so that intermediates fit into ``memory`` bytes.
+    """Clone rOperators before late readers, so that intermediates fit into ``memory`` bytes.
 
-    Values that are only kept for later are dropped, the cheapest ones to compute again first
-    (Dali; checkpoints of Chen et al., 2016). Bytes are those in use in the order of the rOperators:
-    `rtask-schedule` with the same ``memory`` keeps to it. Where they cannot fit, the choice with
-    the lowest peak is taken. Results stay equal bit by bit: a clone calls the same rKernels.
+    Values that are only stored for later readers are dropped, the cheapest to recompute first
+    (Dali; checkpoints of Chen et al., 2016). The limit applies to the bytes in use in the order of
+    the rOperators; `rtask-schedule` with the same ``memory`` keeps to it. If intermediates cannot
+    fit, the choice with the lowest peak is taken. Results are bitwise equal: a clone calls the same
+    rKernels.
     """
 
     name: ClassVar[str] = "rtask-recompute"
@@ -36,7 +37,7 @@ class Recompute(Pass):
     memory: int = 0
 
     def check_options(self) -> None:
-        """Refuse values of options that have no meaning."""
+        """Refuse invalid values of options."""
         if self.memory < 1:
             raise OptionError(f"{self.name}: memory: expected at least 1 byte, found {self.memory}")
 
@@ -52,7 +53,7 @@ class Recompute(Pass):
 
 
 def _clone(block: ir.Block, read: OperatorSteps, repeated: Repeated) -> None:
-    """Bring the operators of a block into a sequence with repetitions."""
+    """Clone operators of a block to match a sequence with repetitions."""
     copies: dict[Root, ir.Value] = {}
     place = 0
     for origin, is_again in zip(repeated.origins, repeated.is_again, strict=True):
@@ -74,7 +75,7 @@ def _clone(block: ir.Block, read: OperatorSteps, repeated: Repeated) -> None:
 def _renamed(
     op: ir.Operation, read: OperatorSteps, copies: dict[Root, ir.Value], ip: ir.InsertionPoint
 ) -> ValueMap:
-    """Return the latest copy of each operand, after the same views."""
+    """Return the latest copy of each operand, seen through clones of its views."""
     mapping: ValueMap = {}
     for value in op.operands:
         root = read.root(value)
@@ -87,7 +88,7 @@ def _renamed(
 def _view_again(
     value: ir.Value, root: ir.Value, known: ValueMap, mapping: ValueMap, ip: ir.InsertionPoint
 ) -> None:
-    """Add a copy of a view of a root to a mapping."""
+    """Clone the views from a root to a value, and map the value to the result."""
     chain: list[ir.OpView] = []
     current = value
     while current != root:

@@ -1,4 +1,4 @@
-"""`rtask-recompute-temporaries`: values are computed again by each reader, and kept by none."""
+"""`rtask-recompute-temporaries`: each reader recomputes elementwise values."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from rammer_mlir.passes.ir.structured import Structured, is_generic
 
 @dataclass(frozen=True)
 class RecomputeTemporaries(Pass):
-    """Clone the element-wise operations of rOperators for each of their readers.
+    """Clone the elementwise operations of rOperators for each of their readers.
 
-    A value that is read more than once is otherwise a temporary of its rTask. After this pass,
-    `linalg-fuse-elementwise-ops` finds one reader for each operation and puts it there. This is the
-    ablation of Dali's table 1, without temporaries. Results of reductions and products stay, and so
-    do values whose clones would let an rOperator have more than ``growth`` times its operations.
+    Otherwise, a value that is read more than once is a temporary of its rTask. After this pass,
+    `linalg-fuse-elementwise-ops` finds one reader for each operation and fuses them. This is the
+    ablation of Dali's table 1, without temporaries. Results of reductions and products stay
+    temporaries, and so do values whose clones would give an rOperator more than ``growth`` times
+    its operations.
     """
 
     name: ClassVar[str] = "rtask-recompute-temporaries"
@@ -28,16 +29,12 @@ class RecomputeTemporaries(Pass):
     growth: int = 8
 
     def check_options(self) -> None:
-        """Refuse values of options that have no meaning."""
+        """Refuse invalid values of options."""
         if self.growth < 1:
             raise OptionError(f"{self.name}: growth: expected at least 1, found {self.growth}")
 
     def run(self, module: ir.Module) -> None:
-        """Clone in every function of an rOperator.
-
-        Raises:
-            OptionError: if there is no room for any clone.
-        """
+        """Clone operations in every function of an rOperator."""
         for function in computations(module):
             for region in function.operation.regions:
                 for block in region.blocks:
@@ -47,7 +44,7 @@ class RecomputeTemporaries(Pass):
 def _clone_for_readers(block: ir.Block, growth: int) -> None:
     operations = list(block.operations)
     room = (growth - 1) * len(operations)
-    for op in reversed(operations):  # clones read again what their operands are
+    for op in reversed(operations):  # readers first: clones multiply the uses of their operands
         if not is_generic(op) or len(op.operation.results) != 1:
             continue
         if not Structured(op).is_elementwise:

@@ -26,10 +26,10 @@ from rammer_mlir.scheduling.supersteps import supersteps
 class Schedule(Pass):
     """Assign every rTask to a vEU at compile time by a policy (RAMMER section 3.3).
 
-    Costs are those of ``device``, a name or a file; if it synchronises as a whole only, rPrograms
-    are supersteps. With ``per-operator``, each operator is an
-    rProgram of its own, to compare with. Where intermediates have to fit into ``memory`` bytes,
-    operators wait for those whose memory they take over; 0 is no limit.
+    Costs are those of ``device``, a name or a file; if it only supports global synchronization,
+    rPrograms are supersteps. With ``per-operator``, each operator becomes a separate rProgram, as a
+    baseline. If intermediates have to fit into ``memory`` bytes, operators wait for the operators
+    whose memory they reuse; 0 is no limit.
     """
 
     name: ClassVar[str] = "rtask-schedule"
@@ -42,7 +42,7 @@ class Schedule(Pass):
     memory: int = 0
 
     def check_options(self) -> None:
-        """Refuse values of options that have no meaning."""
+        """Refuse invalid values of options."""
         if self.num_veus < 1:
             raise OptionError(f"number of vEUs: expected at least 1, found {self.num_veus}")
         if self.memory < 0:
@@ -74,7 +74,7 @@ class Schedule(Pass):
             )
             for number, op in enumerate(operators)
         }
-        # Dropped before memory is planned: a candidate that was not chosen asked for it.
+        # Drop unused scratch before memory is planned: only rejected candidates needed it.
         given = {c.kernel for c in calls.values() if isinstance(c.operands[-1].owner, ir.Block)}
         dropped = drop_scratch(module, {call.kernel for call in calls.values()} - given)
         for number, call in calls.items():

@@ -1,4 +1,4 @@
-"""`rtask-split-products`: a product that is used row by row is computed some rows at a time."""
+"""`rtask-split-products`: products that are read row by row are computed a few rows at a time."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 class SplitProducts(Pass):
     """Cut products with weights into products of ``rows`` rows, where results are read row by row.
 
-    Recurrent layers project the inputs of all steps at once, and each step reads its own rows. In
-    parts, the first steps need not wait for the last rows, nor a layer for the last step of the one
-    before; and the parts share one rKernel, so that a program's code is the same for sequences of
-    any length. Parts are equal: where rows are left over, the last part repeats some of the one
-    before it.
+    Recurrent layers project the inputs of all steps at once, and each step reads its rows. In
+    parts, the first steps need not wait for the last rows, nor a layer for the last step of the
+    previous layer; and the parts share an rKernel, so that a program's code is the same for
+    sequences of any length. Parts are of equal size: if the rows do not divide evenly, the last
+    part recomputes some rows of the previous part.
     """
 
     name: ClassVar[str] = "rtask-split-products"
@@ -32,12 +32,12 @@ class SplitProducts(Pass):
     rows: int = 8
 
     def check_options(self) -> None:
-        """Refuse values of options that have no meaning."""
+        """Refuse invalid values of options."""
         if self.rows < 1:
             raise OptionError(f"rtask-split-products: rows: expected at least 1, found {self.rows}")
 
     def run(self, module: ir.Module) -> None:
-        """Cut what can be cut in the entry function."""
+        """Cut products in the entry function."""
         weights = DerivedWeights(module)
         operations = list(entry_block(module).operations)
         products = [p for op in operations if (p := find_product(op, weights)) is not None]

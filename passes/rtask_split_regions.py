@@ -1,4 +1,4 @@
-"""`rtask-split-regions`: regions within the limits of their code generators, where they pay."""
+"""`rtask-split-regions`: regions are cut to their code generators' limits, and kept if they pay."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from rammer_mlir.scheduling.devices.catalog import CPU, find_device
 
 @dataclass(frozen=True)
 class SplitRegions(Pass):
-    """Cut regions that exceed a limit, and give back to the host those that are not worth it.
+    """Cut regions that exceed a limit, and return regions to the host that are not worth it.
 
     Limits are the code generator's; ``operations``, ``bytes`` and ``values`` lower them, 0 does
-    not. Of all cuts along the order of operations, that of the least time for launches and
-    transfers on the device is taken. Regions with fewer than ``min-macs`` multiplications that are
-    added up (the code generator's own ``min_macs``, if it has one) stay on the host, and those that
-    their code generator finds not worth it.
+    not. Of all cuts along the order of operations, the cut with the least time for launches and
+    transfers on the device is taken. Regions with fewer than ``min-macs`` multiply-accumulates (the
+    code generator's own ``min_macs``, if it has one) stay on the host, and so do regions that their
+    code generator considers not worth it.
     """
 
     name: ClassVar[str] = "rtask-split-regions"

@@ -1,4 +1,4 @@
-"""`rtask-tile`: every rOperator gets rKernels that compute one rTask each."""
+"""`rtask-tile`: every rOperator gets candidate rKernels, which compute one rTask per call."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from rammer_mlir.scheduling.devices.catalog import find_device
 
 @dataclass(frozen=True)
 class Limit:
-    """Bytes that an rTask may touch, 0 for any number, and the operation that errors name."""
+    """Maximum bytes that an rTask may access (0: no limit), and the operation that errors name."""
 
     memory: int
     op: ir.OpView
 
     def check(self, cost: TileCost) -> None:
-        """Raise OperationError if an rTask touches too much."""
+        """Raise OperationError if an rTask accesses too many bytes."""
         if self.memory and cost.num_bytes > self.memory:
             raise OperationError(
                 self.op,
@@ -57,25 +57,26 @@ class Limit:
 
 
 GREEDY = "greedy"
-"""Tiles by halving what moves the fewest bytes, one cut after the other."""
+"""Tiles by greedy halving: each cut minimizes the bytes moved."""
 
 _DESIGNS = (GREEDY, "search")
 
 _MANY_CALLS = 32
-"""Calls of a function that are worth one more rKernel."""
+"""Minimum calls of a function that justify an additional rKernel."""
 
 
 @dataclass(frozen=True)
 class Tile(Pass):
     """Cut every rOperator into rTasks: one or more candidate rKernels, coarse to fine.
 
-    No rTask touches more than ``memory`` bytes; 0 is no limit. With ``device``, a name or a file,
-    tiles are for its times and ``num-veus`` vEUs. Without, they are for cores of a CPU: the rTasks
-    of the coarsest rKernel do ``work`` scalar operations at most where that is possible, except
-    where it has ``enough`` rTasks and smaller ones would read much more in all. Functions that many
-    rOperators call get a candidate more, for pieces that fill gaps. Registered ``providers`` may
-    offer further rKernels, for the ``target``. On a CPU, ``design`` ``search`` looks for the tiling
-    that moves the fewest bytes in rTasks of the size that ``greedy`` refinement finds.
+    No rTask accesses more than ``memory`` bytes; 0 is no limit. With ``device``, a name or a file,
+    tiles are chosen by its times for ``num-veus`` vEUs. Without, they are for cores of a CPU: the
+    rTasks of the coarsest rKernel execute at most ``work`` scalar operations where that is
+    possible, except where it has ``enough`` rTasks and smaller ones would read many more bytes in
+    total. Functions that many rOperators call get an additional candidate, for rTasks that fill
+    gaps. Registered ``providers`` may offer more rKernels, for the ``target``. On a CPU, ``design``
+    ``search`` searches for the tiling that moves the fewest bytes in rTasks of the size that
+    ``greedy`` refinement finds.
     """
 
     name: ClassVar[str] = "rtask-tile"
@@ -92,7 +93,7 @@ class Tile(Pass):
     design: str = GREEDY
 
     def check_options(self) -> None:
-        """Refuse values of options that have no meaning."""
+        """Refuse invalid values of options."""
         if self.candidates < 1:
             raise OptionError(f"candidates: expected at least 1, found {self.candidates}")
         if self.design not in _DESIGNS:
@@ -115,6 +116,7 @@ class Tile(Pass):
         operators = _operators(module)
         for op in operators:
             check_tensor_sizes(op)
+        # Reversed, so that errors name a function's first caller.
         callers = {_callee(op): op for op in reversed(operators)}
         calls = Counter(map(_callee, operators))
         scratches: dict[str, Scratch] = {}
@@ -163,7 +165,7 @@ def _operators(module: ir.Module) -> list[ir.OpView]:
 
 
 def _separate_results(function: ir.OpView) -> None:
-    """Compute a value that is returned twice twice: each result has a buffer of its own."""
+    """Clone the producer of a value that is returned twice: each result has a separate buffer."""
     terminator = list(function.operation.regions[0].blocks[0].operations)[-1].operation
     seen: set[ir.Value] = set()
     for index, value in enumerate(terminator.operands):
@@ -203,7 +205,7 @@ def _build_candidates(function: ir.OpView, name: str, wanted: _Wanted, limit: Li
 
 
 def _generated(function: ir.OpView) -> Iterator[str]:
-    """Yield the name of the rKernel that a code generator has made of a region."""
+    """Yield the name of the rKernel that a code generator has made from a region, if any."""
     name = generated_kernel(function)
     if name is not None:
         yield name
@@ -211,14 +213,14 @@ def _generated(function: ir.OpView) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Asked:
-    """Providers that are asked for rKernels, and the target that these are for."""
+    """Providers to ask for rKernels, and the target of the rKernels."""
 
     providers: Sequence[KernelProvider]
     target: str
 
 
 def _offered(function: ir.OpView, asked: _Asked, limit: Limit) -> Iterator[str]:
-    """Yield the names of the rKernels that providers offer, which have to keep to the limit."""
+    """Yield the names of the rKernels that providers offer, after checking the limit."""
     for provider in asked.providers:
         for description in offered_kernels(Computation(function), provider, asked.target):
             attributes = description.operation.attributes
@@ -229,13 +231,13 @@ def _offered(function: ir.OpView, asked: _Asked, limit: Limit) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What tiles are chosen by.
+    """Criteria for the choice of tiles.
 
     Attributes:
-        aims: at rTasks of so much work, coarse to fine.
-        candidates: how many rKernels.
-        memory: bytes that an rTask may touch, 0 for any number.
-        device: what tiles are for; None for cores of a CPU.
+        aims: targets of an rTask's work, coarse to fine.
+        candidates: the number of rKernels.
+        memory: maximum bytes that an rTask may access, 0 for no limit.
+        device: the device; None for cores of a CPU.
         design: ``greedy`` or ``search``.
     """
 
@@ -246,7 +248,7 @@ class _Wanted:
     design: str
 
     def for_calls(self, calls: int) -> _Wanted:
-        """Return what is wanted for a function that so many rOperators call."""
+        """Return the criteria for a function with ``calls`` calling rOperators."""
         one_more = 1 < self.candidates and calls >= _MANY_CALLS and self.device is None
         return replace(self, candidates=self.candidates + 1) if one_more else self
 
@@ -256,7 +258,7 @@ def _tilings(computation: Computation, wanted: _Wanted) -> list[Tiling]:
     assert space is not None
     extents = [tile_class.extent for tile_class in space.classes]
     limits = loop_limits(computation.outside, space)
-    if wanted.memory or wanted.device:  # a limit that has to be kept; a GPU's threads
+    if wanted.memory or wanted.device:  # allow the small tiles that a limit or a GPU's threads need
         limits = [limit if limit.contiguous else LoopLimit() for limit in limits]
 
     def cost(tiling: Tiling) -> TileCost:

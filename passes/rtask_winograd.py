@@ -22,11 +22,11 @@ from rammer_mlir.passes.winograd.tiles import EXPAND
 class Winograd(Pass):
     """Compute 3x3 convolutions of unit stride as F(4x4, 3x3) or F(2x2, 3x3), where that is faster.
 
-    A large image is cut into strips, and one rTask transforms a strip, multiplies it and transforms
-    it back. For many channels the three are rOperators of their own, so that the transformed
-    weights are read once (Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*).
-    ``tile`` asks for tiles of 2 or 4 rows and columns, ``form`` for ``strips`` or ``operators``,
-    wherever that is possible.
+    A large image is cut into strips, and each rTask transforms a strip, multiplies it and
+    transforms it back. For many channels, the three steps are separate rOperators, so that the
+    transformed weights are read once (Lavin and Gray, *Fast Algorithms for Convolutional Neural
+    Networks*). ``tile`` forces tiles of 2 or 4 rows and columns, ``form`` forces ``strips`` or
+    ``operators``, wherever that is possible.
     """
 
     name: ClassVar[str] = "rtask-winograd"
@@ -36,7 +36,7 @@ class Winograd(Pass):
     form: str = ""
 
     def check_options(self) -> None:
-        """Refuse values of options that have no meaning."""
+        """Refuse invalid values of options."""
         if self.tile not in (0, *OUTPUTS):
             raise OptionError(f"tile: expected 0 or one of {OUTPUTS}, found {self.tile}")
         if self.form not in ("", "strips", "operators"):
@@ -59,7 +59,7 @@ class Winograd(Pass):
         weights: DerivedWeights,
         outliner: Outliner,
     ) -> None:
-        """Replace all calls of a function, if it is a convolution that is faster so."""
+        """Replace all calls of a function, if it is a convolution and another form is faster."""
         convolution = read_convolution(function) if calls else None
         if convolution is None:
             return
@@ -84,7 +84,7 @@ class Winograd(Pass):
 
 
 def _erase_unused_padding(value: ir.Value) -> None:
-    """Erase what pads an image if nothing reads it any more: its border would still be filled."""
+    """Erase the padding of an image if it is unused: its border would still be filled."""
     owner = value.owner
     if isinstance(owner, ir.Block) or any(True for _ in value.uses):
         return

@@ -11,7 +11,7 @@ import pytest
 import rammer_mlir
 from rammer_mlir.compiler.options import check_options, check_shapes
 from rammer_mlir.errors import ModelError, OptionError
-from rammer_mlir.runtime.gpu.opening import check_device
+from rammer_mlir.runtime.gpu.driver_loading import check_device
 from rammer_mlir.scheduling.policies import register_policy
 
 GIVEN: dict[str, Any] = {"target": "cpu", "policy": "wavefront", "num_veus": 2}

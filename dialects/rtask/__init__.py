@@ -21,15 +21,16 @@ from rammer_mlir.dialects.rtask.veu_op import VeuOp
 OPERATIONS = (OperatorOp, KernelOp, ModuleOp, ProgramOp, VeuOp, RunOp, BarrierOp)
 
 _LOADING = threading.Lock()
-"""Held while the dialect is loaded into a context.
+"""Lock around loading the dialect into a context.
 
-The bindings keep the dialect's definition in an attribute of its class while they load it. A second
-thread would replace that by its own, and the first one load what belongs to another context.
+The bindings store the dialect's definition in an attribute of its class while they load it. A
+second thread would overwrite the attribute, and the first thread would load the other context's
+definition.
 """
 
 
 def register(context: ir.Context) -> None:
-    """Load the dialect into a context; does not load it again where it is loaded already.
+    """Load the dialect into a context, unless it is loaded already.
 
     May be called from several threads at once. Turns the context's multithreading off, and it has
     to stay off: MLIR verifies functions in parallel, and its threads would wait for Python's lock

@@ -18,7 +18,8 @@ _KEYS = "argument, offsets and sizes"
 class Access:
     """The box ``offsets(rTask) .. offsets(rTask) + sizes`` of an argument, clipped to its shape.
 
-    Arguments count from 0 after the rTask's id. Offsets and sizes are in elements.
+    ``argument`` is the argument's number, counted from 0 after the rTask's id. Offsets and sizes
+    are per dimension, in elements.
     """
 
     argument: int
@@ -28,9 +29,9 @@ class Access:
     def boxes(
         self, num_rtasks: int, shape: Sequence[int]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the first element and the end of every rTask's box, (num_rtasks, rank) each.
+        """Return the start and the exclusive end of every rTask's box, both (num_rtasks, rank).
 
-        Both are clipped to the shape.
+        Both are int64 and clipped to the shape.
         """
         ids = np.arange(num_rtasks, dtype=np.int64)
         columns = [evaluate(expr, ids) for expr in self.offsets.results]
@@ -41,7 +42,13 @@ class Access:
 
 
 def evaluate(expr: ir.AffineExpr, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Evaluate an expression of the one dimension ``d0`` at every id."""
+    """Evaluate an affine expression in ``d0`` at every id, elementwise.
+
+    ``ids`` and the result are (n,) int64.
+
+    Raises:
+        ValueError: if the expression has another dimension or a symbol.
+    """
     if isinstance(expr, ir.AffineConstantExpr):
         return np.full_like(ids, expr.value)
     if isinstance(expr, ir.AffineDimExpr):
@@ -57,11 +64,12 @@ def evaluate(expr: ir.AffineExpr, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         return left % right
     if isinstance(expr, ir.AffineFloorDivExpr):
         return left // right
+    # The only kind left is the division that rounds up.
     return -(-left // right)
 
 
 def read_accesses(op: ir.Operation, key: str) -> list[Access]:
-    """Return the accesses in an attribute of an ``rtask.kernel``."""
+    """Return the accesses in the array attribute ``key`` of an ``rtask.kernel``."""
     return [_read(op, key, entry) for entry in attribute(op, key, ir.ArrayAttr)]
 
 

@@ -10,15 +10,16 @@ from rammer_mlir.dialects.rtask.dialect import RTask
 class BarrierOp(RTask.Operation, name="barrier"):
     """A barrier-rTask: wait for rTasks of other vEUs (RAMMER section 3.3).
 
-    ``waits`` holds pairs (vEU, order): vEU's rTask number ``order``, counted from 0 without
-    barriers, must have finished. The program around it checks that these rTasks exist.
+    ``waits`` is a list of pairs (vEU, order): the vEU's rTask number ``order``, counted from 0
+    without barriers, must have finished. The verifier of the enclosing program checks that these
+    rTasks exist.
     """
 
     waits: Any  # `ext` has no constraint for array<i64>: the verifier checks it
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check where the operation is and that the waits are pairs."""
+        """Check the parent operation and that the waits are pairs."""
         return verified(lambda: _check(op.operation))
 
 

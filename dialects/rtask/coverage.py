@@ -1,4 +1,4 @@
-"""Whether boxes cover an array exactly once, decided from their corners alone."""
+"""Decides from the corners of boxes whether they cover an array exactly once."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ def first_miscovered(
 ) -> tuple[tuple[int, ...], int] | None:
     """Find the first element that is not in exactly one of the boxes.
 
-    The indicator of a box has a mixed difference that is +1 or -1 at its corners and 0 elsewhere.
-    The boxes cover the array exactly once if and only if their differences add up to that of the
-    array itself. This costs O(n log n) for n boxes, however large the array is.
+    The indicator function of a box has a mixed difference that is +1 or -1 at its corners and 0
+    elsewhere. The boxes cover the array exactly once if and only if their differences add up to
+    that of the array itself. This costs O(n log n) for n boxes, regardless of the array's size.
 
     Args:
-        starts: (boxes, rank), the first element of each box.
-        ends: (boxes, rank), one past the last element of each box.
-        shape: the array's extents, one per dimension.
+        starts: (boxes, rank) int64, the first element of each box.
+        ends: (boxes, rank) int64, the exclusive end of each box.
+        shape: the array's extent in each dimension.
 
     Returns:
-        The first such element in row-major order and in how many boxes it is, or None.
+        The first such element in row-major order and the number of boxes that cover it, or None.
     """
     if 0 in shape:
         return None
     kept = (starts < ends).all(axis=1)
     starts, ends = starts[kept], ends[kept]
     extents = np.asarray(shape, np.int64)
+    # Corners are 2**rank per box: leave out the dimensions in which every box spans the array.
     cut = ((starts != 0) | (ends != extents)).any(axis=0)
     if not cut.any():
         return None if len(starts) == 1 else ((0,) * len(extents), len(starts))

@@ -1,7 +1,7 @@
-"""How a verifier of the dialect reads attributes and reports the first rule that is broken.
+"""Access to attributes in verifiers, and the report of the first broken rule.
 
-MLIR runs these verifiers before the ones that IRDL derives from an operation's declaration, so
-they cannot take for granted that an attribute or region is there.
+MLIR runs these verifiers before the verifiers that IRDL derives from an operation's declaration, so
+they cannot assume that an attribute or region is present.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Broken(Exception):
 
 
 def verified(check: Callable[[], None]) -> bool:
-    """Run a check as MLIR wants it: a diagnostic at the operation and False if a rule is broken."""
+    """Run a check for MLIR: on a broken rule, emit a diagnostic at the operation, return False."""
     try:
         check()
     except Broken as broken:
@@ -51,12 +51,12 @@ def integer(op: ir.Operation, key: str, *, at_least: int, rule: str) -> int:
 
 
 def symbol(op: ir.Operation, key: str) -> str:
-    """Return the name that a symbol attribute refers to."""
+    """Return the symbol name in an attribute."""
     return attribute(op, key, ir.FlatSymbolRefAttr).value
 
 
 def symbols(op: ir.Operation, key: str) -> list[str]:
-    """Return the names in an array of symbols, at least one."""
+    """Return the names in an array of symbols, which must not be empty."""
     entries = list(attribute(op, key, ir.ArrayAttr))
     names = [entry.value for entry in entries if isinstance(entry, ir.FlatSymbolRefAttr)]
     if not names or len(names) != len(entries):
@@ -65,7 +65,7 @@ def symbols(op: ir.Operation, key: str) -> list[str]:
 
 
 def holds_only(op: ir.Operation, names: tuple[str, ...]) -> list[ir.Operation]:
-    """Return the operations of the only block, each of which must have one of the names."""
+    """Return the operations of the only block, whose names must all be in ``names``."""
     expected = " and ".join(f"'{name}'" for name in names)
     if len(op.regions) != 1:
         raise Broken(op, "one region", len(op.regions), f"it holds the operations {expected}")
@@ -80,7 +80,7 @@ def holds_only(op: ir.Operation, names: tuple[str, ...]) -> list[ir.Operation]:
 
 
 def inside(op: ir.Operation, parent: str) -> None:
-    """Check that the operation is directly in one with the name."""
+    """Check that the operation's parent has the name ``parent``."""
     found = op.parent
     if found is None or found.operation.name != parent:
         got = "none" if found is None else f"'{found.operation.name}'"
@@ -88,7 +88,7 @@ def inside(op: ir.Operation, parent: str) -> None:
 
 
 def module_of(op: ir.Operation) -> ir.Operation:
-    """Return the innermost module around the operation, which holds its symbols."""
+    """Return the innermost module around the operation, whose symbol table it uses."""
     found = op
     while found.name != "builtin.module":
         if found.parent is None:

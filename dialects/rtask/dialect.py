@@ -1,7 +1,7 @@
-"""The dialect itself, to which each operation's file attaches its class."""
+"""The dialect, to which each operation's file attaches its class."""
 
 from rammer_mlir.bindings import ext
 
 
 class RTask(ext.Dialect, name="rtask"):
-    """RAMMER's view of a network: rOperators, rKernels, vEUs and the rPrograms they run."""
+    """RAMMER's view of a network: rOperators, rKernels, vEUs and rPrograms."""

@@ -1,7 +1,7 @@
-"""Effects on memory, from which MLIR's passes know what they may merge, move and remove.
+"""Memory effects, which tell MLIR's passes which operations they may merge, move and remove.
 
-On tensors an rOperator has none: equal ones are merged by ``cse``, and those that nobody reads are
-removed by ``canonicalize``. On memrefs it reads and writes its operands, and nothing else.
+On tensors an rOperator has no effects: ``cse`` merges equal ones, and ``canonicalize`` removes
+unused ones. On memrefs it reads and writes its operands, and nothing else.
 """
 
 from typing import Any
@@ -9,25 +9,27 @@ from typing import Any
 from rammer_mlir.bindings import ir
 
 PLACED = "rtask.placed"
-"""Attribute of a function, whose rOperators have places for their results.
+"""Attribute of a function whose rOperators have buffers assigned to their results.
 
-``rtask-insert-copies`` sets it: from there on, two parts of a concatenation have to be computed by
-two rOperators, also if these are equal.
+``rtask-insert-copies`` sets it. From then on, two equal parts of a concatenation must stay two
+rOperators, because each writes its own part of the buffer.
 """
 
 
 class BufferEffects(ir.MemoryEffectsOpInterface):
-    """Reads and writes of all operands that are memrefs, and none for tensors without places.
+    """Reads and writes of all operands that are memrefs; on tensors, none before placement.
 
-    Which operands are written stands in the descriptions of the rKernels; looking them up for each
-    question would take a search of the module.
+    The descriptions of the rKernels tell which operands are written. The effects do not depend
+    on them, because each query would search the module.
     """
 
     @staticmethod
     def get_effects(op: Any, effects: Any) -> None:
-        """Add the effects of an operation."""
+        """Append the memory effects of an operation to ``effects``."""
         operation = op.operation
         if _is_placed(operation):
+            # A write to unspecified memory keeps ``cse`` and ``canonicalize`` from merging the
+            # operation.
             effects.append(ir.MemoryEffect.Write)
         for value, operand in zip(operation.operands, operation.op_operands, strict=True):
             if isinstance(value.type, ir.MemRefType):

@@ -1,4 +1,4 @@
-"""The attribute ``external`` of ``rtask.kernel``: which code from elsewhere is the rKernel."""
+"""The attribute ``external`` of ``rtask.kernel``: the foreign function that is the rKernel."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ EXTERNAL, STATE = "external", "state"
 _ALIGNMENT, _GRAIN = "alignment", "grain"
 
 Grain = Literal["region", "device"]
-"""What runs an rTask: the thread of a vEU while others go on, or threads of the library's own on
-the whole device, beside which no other rTask runs."""
+"""The resources that run an rTask: one vEU's thread (region), or the whole device (device).
+
+With ``device``, threads of the library itself run it and no other rTask runs at the same time.
+"""
 
 GRAINS: tuple[Grain, ...] = get_args(Grain)
 
 _REQUIRED = {"module", "symbol"}
 
 ALIGNMENTS = (1, 2, 4, 8, 16, 32, 64)
-"""What buffers can be aligned to, in bytes."""
+"""Supported alignments of buffers, in bytes."""
 
 _SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*", re.ASCII)
 
@@ -33,13 +35,13 @@ class External:
     """The function that is an rKernel: ``module`` is an ``rtask.module`` that defines ``symbol``.
 
     It is called as ``int32_t symbol(int64_t rtask, void *argument0, ...)`` with the start of each
-    input and output, all dense in row-major order, and returns 0 if it succeeds. One that has a
+    input and output, all dense in row-major order, and returns 0 if it succeeds. A function with
     state is opened once, and called as ``int32_t (void *state, int64_t rtask, void **arguments)``.
-    Inputs and outputs begin at multiples of ``alignment`` bytes. If its ``grain`` is ``device``,
-    its only rTask has the device to itself.
+    Inputs and outputs begin at multiples of ``alignment`` bytes. If its ``grain`` is ``device``, it
+    has a single rTask, which runs alone on the device.
 
-    On a GPU, all threads of the block that runs the rTask call
-    ``void symbol(int64_t rtask, int32_t thread, int32_t threads, void *argument0, ...)``.
+    On a GPU, all threads of the block that runs the rTask call ``void symbol(int64_t rtask, int32_t
+    thread, int32_t threads, void *argument0, ...)``.
     """
 
     module: str
@@ -50,11 +52,11 @@ class External:
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether no other rTask runs beside its own."""
+        """Whether its rTask runs alone on the device."""
         return self.grain == "device"
 
     def as_attribute(self) -> ir.DictAttr:
-        """Return the attribute."""
+        """Return the dictionary attribute; entries with default values are omitted."""
         entries: dict[str, ir.Attribute] = {
             "module": ir.FlatSymbolRefAttr.get(self.module),
             "symbol": ir.StringAttr.get(self.symbol),
@@ -117,7 +119,7 @@ def _grain(op: ir.Operation, given: ir.Attribute | None) -> Grain:
 
 
 def check_external(op: ir.Operation, function: ir.Operation) -> None:
-    """Check that an rKernel has a body, or else a module that defines it."""
+    """Check that an rKernel has either a body or an external module that defines it."""
     external, has_body = read_external(op), bool(len(function.regions[0].blocks))
     name = ir.StringAttr(function.attributes["sym_name"]).value
     if external is None:

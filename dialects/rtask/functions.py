@@ -1,4 +1,4 @@
-"""The functions behind rKernels: looking them up and comparing operand types with signatures."""
+"""The functions that define rKernels: symbol lookup and comparison of operand types."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_kernel(function: ir.Operation) -> bool:
 
 
 def buffer_shape(kind: ir.Type) -> tuple[int, ...] | None:
-    """Return the static shape of a tensor or memref, else None."""
+    """Return the shape of a tensor or memref of static shape, else None."""
     if not isinstance(kind, ir.RankedTensorType | ir.MemRefType) or not kind.has_static_shape:
         return None
     return tuple(kind.shape)
@@ -43,7 +43,7 @@ def check_types(
     name: str,
     what: str = "operand",
 ) -> None:
-    """Check that buffers fit the function's arguments, whatever the offsets of their layouts."""
+    """Check that buffers have the types of the function's arguments, except for layout offsets."""
     if len(got) != len(expected):
         raise Broken(
             op,
@@ -62,7 +62,10 @@ def check_types(
 
 
 def _same_but_offset(one: ir.Type, other: ir.Type) -> bool:
-    """An rKernel gets a pointer to the view's start, so that the offset does not matter."""
+    """Whether two memref types differ at most in their layout's offset.
+
+    An rKernel gets a pointer to the view's start, so the offset does not matter.
+    """
     if not (isinstance(one, ir.MemRefType) and isinstance(other, ir.MemRefType)):
         return False
     if (list(one.shape), one.element_type, one.memory_space) != (
@@ -75,6 +78,6 @@ def _same_but_offset(one: ir.Type, other: ir.Type) -> bool:
 
 
 def _strides(kind: ir.MemRefType) -> list[int]:
-    """Return the strides that matter: those of dimensions with more than one element."""
+    """Return the strides of the dimensions with more than one element; others have no effect."""
     strides, _ = kind.get_strides_and_offset()
     return [stride for stride, size in zip(strides, kind.shape, strict=True) if size != 1]

@@ -1,4 +1,4 @@
-"""The dialect as IRDL, and modules in a form that tools verify which have nothing but that."""
+"""The dialect as IRDL, and modules in a form that tools verify from the IRDL alone."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _MIXED = ("rtask.operator", "rtask.run")
 def irdl_text() -> str:
     """Return the dialect's definition in IRDL.
 
-    IRDL says which operands, results, attributes and regions an operation has. It knows no traits:
-    a tool that has it from there alone refuses ``rtask.program`` and ``rtask.veu``, whose regions
-    end without a terminator. The rules of the schedule are those of our verifiers alone.
+    IRDL declares the operands, results, attributes and regions of an operation, but no traits: a
+    tool that loads only this definition rejects ``rtask.program`` and ``rtask.veu``, whose regions
+    have no terminator. Only the verifiers of this package check the rules of the schedule.
     """
     with ir.Context() as context, ir.Location.unknown(context):
         module: ir.Module = RTask._emit_module()  # type: ignore[attr-defined]
@@ -24,8 +24,9 @@ def irdl_text() -> str:
 def portable_asm(module: ir.Module, *, enable_debug_info: bool = False) -> str:
     """Return a module in the generic form, with the sizes of operand and result groups.
 
-    IRDL gives all values of a group one type, so that each operand of an rOperator is a group of
-    its own, and asks for their sizes. Our verifiers hide them; other tools need them written.
+    IRDL gives all values of a group one type, so each operand of an rOperator is a separate group,
+    and IRDL requires the groups' sizes. The verifiers of this package hide the sizes; other tools
+    need them in the text.
     """
     with module.context, ir.Location.unknown():
         copy = module.operation.clone(ip=False)
@@ -36,7 +37,7 @@ def portable_asm(module: ir.Module, *, enable_debug_info: bool = False) -> str:
         return ir.WalkResult.ADVANCE
 
     copy.operation.walk(write)
-    # Verifying would take the sizes away again.
+    # Verification would remove the sizes again.
     return copy.operation.get_asm(
         print_generic_op_form=True, enable_debug_info=enable_debug_info, assume_verified=True
     )

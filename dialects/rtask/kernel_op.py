@@ -38,17 +38,17 @@ _LEAST = {
 
 
 class KernelOp(RTask.Operation, name="kernel"):
-    """The description of an rKernel, a function ``(rTask id, buffers...)`` that computes one tile.
+    """The description of an rKernel, a function ``(rTask id, buffers...)`` that computes a tile.
 
     ``num_rtasks`` and the function are the paper's ``get_total_rtask_num`` and ``compute_rtask``.
     Every rTask needs ``threads`` threads, ``shared_memory`` bytes and ``barriers`` block-level
-    synchronisations; it does ``operations`` arithmetic operations and moves ``bytes`` bytes.
-    ``seconds``, if there, is its measured time with memory in cache, beyond it, and far away.
-    ``reads`` and ``writes`` hold, per argument, the box that rTask ``d0`` touches (see ``Access``).
-    A further attribute ``updates`` holds boxes that it may read and write, at most: they need not
-    cover the argument and may overlap, and operators update a buffer in the order of their ids.
-    ``external``, if there, says which code from elsewhere the function is (see ``External``): then
-    it is a declaration.
+    synchronizations; it performs ``operations`` arithmetic operations and moves ``bytes`` bytes.
+    The optional ``seconds`` are its measured times with data hot in a core's cache, cold, and far
+    (after many more bytes). ``reads`` and ``writes`` list, per argument, the box that rTask ``d0``
+    accesses (see ``Access``). The optional ``updates`` lists boxes that it may both read and write.
+    They need not cover the argument and may overlap, and operators update a buffer in the order of
+    their ids. The optional ``external`` names a foreign function as the implementation (see
+    ``External``); the function is then a declaration.
     """
 
     function: ir.FlatSymbolRefAttr
@@ -100,7 +100,7 @@ def _check(op: ir.Operation) -> None:
 
 
 def _check_seconds(op: ir.Operation) -> None:
-    # Not declared: an operation defined from Python has no optional attributes.
+    # Not declared as a field: an operation defined from Python has no optional attributes.
     seconds = list(attribute(op, "seconds", ir.DenseF64ArrayAttr))
     if len(seconds) != 3 or not all(0 < value < inf for value in seconds):
         rule = "a time is measured with memory in cache, beyond it, and far away"

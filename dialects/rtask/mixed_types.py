@@ -1,9 +1,9 @@
 """Operations with any number of operands and results whose types may differ.
 
-IRDL gives all values of a variadic operand one type, unless each is a segment of its own, and then
-asks for the attributes ``operandSegmentSizes`` and ``resultSegmentSizes``, which nobody wants to
-write or read. Traits are verified before IRDL's own verifier, and region invariants after it, so
-the segments are there only in between.
+IRDL gives all values of a variadic operand one type, unless each value is a separate segment, and
+then requires the attributes ``operandSegmentSizes`` and ``resultSegmentSizes``, which clutter the
+text. MLIR verifies traits before IRDL's own verifier, and region invariants after it, so the
+segment sizes are present only in between.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from rammer_mlir.dialects.rtask.diagnostics import Broken, verified
 from rammer_mlir.dialects.rtask.dialect import RTask
 
 MOST_VALUES = 96
-"""How many operands, or results, such an operation can have."""
+"""Maximum number of operands, and of results, of such an operation."""
 
 _SEGMENTS = ("operandSegmentSizes", "resultSegmentSizes")
 _OPERANDS = {f"operand_{i}": Sequence[ext.Operand[Any]] for i in range(MOST_VALUES)}
@@ -28,7 +28,7 @@ class MixedTypesOp(RTask.Operation):
 
     @staticmethod
     def verify_region_invariants(op: ir.OpView) -> bool:
-        """Take the segments away again."""
+        """Remove the segment sizes after IRDL's verifier has run."""
         attributes = op.operation.attributes
         for key in _SEGMENTS:
             if key in attributes:
@@ -37,7 +37,7 @@ class MixedTypesOp(RTask.Operation):
 
 
 def verified_with_segments(op: ir.Operation, check: Callable[[ir.Operation], None]) -> bool:
-    """Run a check, and if it passes prepare the operation for IRDL's verifier."""
+    """Run a check; if it passes, add the segment sizes for IRDL's verifier."""
 
     def checks() -> None:
         for values, what in ((op.operands, "operands"), (op.results, "results")):
@@ -52,7 +52,7 @@ def verified_with_segments(op: ir.Operation, check: Callable[[ir.Operation], Non
 
 
 def write_segments(op: ir.Operation) -> None:
-    """Write the attributes that IRDL's verifier asks for."""
+    """Set the segment sizes that IRDL's verifier requires."""
     for key, values in zip(_SEGMENTS, (op.operands, op.results), strict=True):
         sizes = [1] * len(values) + [0] * (MOST_VALUES - len(values))
         op.attributes[key] = ir.DenseI32ArrayAttr.get(sizes, op.context)

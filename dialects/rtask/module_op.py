@@ -1,4 +1,4 @@
-"""``rtask.module``: code that does not come from this compiler."""
+"""``rtask.module``: foreign code."""
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.diagnostics import Broken, attribute, inside, verified
@@ -8,29 +8,29 @@ LINKED = ("c", "llvm", "object", "ptx", "cuda")
 """C source, LLVM IR as text, a relocatable object, PTX, and CUDA source: linked with our code."""
 
 FORMS = (*LINKED, "graph", "binary")
-"""Also a graph in JSON, and bytes that only their engine knows: what engines run."""
+"""The linked forms, and those that an engine runs: a graph in JSON, and opaque bytes."""
 
 ENGINE, NEEDS = "engine", "needs"
 
 _NEED = ("package", "version", "library", "extra")
 
 OBJECTS = "objects"
-"""Attribute, where there are any: relocatable objects that the code calls."""
+"""Optional attribute: relocatable objects that the code calls."""
 
 OPTIONS = "options"
-"""Attribute, where users gave any: values of options that the engine declares."""
+"""Optional attribute: values of the options that the engine declares, as users set them."""
 
 
 class ModuleOp(RTask.Operation, name="module"):
-    """Code from elsewhere, which functions of external rKernels are linked with.
+    """Foreign code, with which functions of external rKernels are linked.
 
-    ``form`` says what ``code`` holds: ``c`` is C source, ``llvm`` LLVM IR as text, ``object`` the
+    ``form`` is the format of ``code``: ``c`` is C source, ``llvm`` LLVM IR as text, ``object`` the
     bytes of a relocatable object, ``ptx`` PTX and ``cuda`` CUDA source; ``graph`` a graph in JSON
-    and ``binary`` any bytes, both for the ``engine`` of that name. Its symbol is what ``external``
-    of an ``rtask.kernel`` names. The optional ``objects`` are relocatable objects that the code
-    calls. ``needs`` lists packages that have to be installed where the code runs, each a dictionary
-    of the strings ``package``, ``version``, ``library`` and ``extra``. ``options`` is a dictionary
-    of strings for the engine.
+    and ``binary`` opaque bytes, both for the engine named by ``engine``. The attribute ``external``
+    of an ``rtask.kernel`` refers to its symbol. The optional ``objects`` are relocatable objects
+    that the code calls. The optional ``needs`` lists packages that must be installed where the code
+    runs, each a dictionary of the strings ``package``, ``version``, ``library`` and ``extra``. The
+    optional ``options`` is a dictionary of strings for the engine.
     """
 
     sym_name: ir.StringAttr
@@ -39,7 +39,7 @@ class ModuleOp(RTask.Operation, name="module"):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check that there is code, of a known form."""
+        """Check that there is code, in a known form."""
         return verified(lambda: _check(op.operation))
 
 

@@ -14,7 +14,7 @@ class OperatorOp(MixedTypesOp, name="operator", traits=[BufferEffects]):
 
     On tensors it has operands and results; ``kernels`` names its computation on whole tensors, or,
     once tiled, its candidate rKernels. On memrefs it has no results, writes into its last operands
-    and carries ``operator_id``, a number that its ``rtask.run``s repeat. On tensors it has no
+    and has an ``operator_id``, a number that its ``rtask.run``s repeat. On tensors it has no memory
     effects until ``rtask-insert-copies``; on memrefs it reads and writes its operands.
     """
 

@@ -7,10 +7,10 @@ from rammer_mlir.dialects.rtask.schedule_rules import check_barriers, check_runs
 
 
 class ProgramOp(RTask.Operation, name="program", traits=[ir.NoTerminatorTrait]):
-    """An rProgram: what one launch runs on the vEUs of a device (RAMMER section 3.2).
+    """An rProgram: the work of one launch on the vEUs of a device (RAMMER section 3.2).
 
     The region holds ``num_veus`` operations ``rtask.veu`` with the ids 0, 1, ... in order. Several
-    programs in a function run one after the other, with a global synchronisation in between.
+    programs in a function run sequentially, with a global synchronization in between.
     """
 
     device: ir.StringAttr
@@ -24,7 +24,7 @@ class ProgramOp(RTask.Operation, name="program", traits=[ir.NoTerminatorTrait]):
 
     @staticmethod
     def verify_region_invariants(op: ir.OpView) -> bool:
-        """Check the vEUs' order, every wait and every run, in time linear in their number."""
+        """Check the vEUs' order, every wait and every run, in linear time."""
         return verified(lambda: _check_region(op.operation))
 
 

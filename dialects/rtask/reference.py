@@ -31,7 +31,7 @@ _EXAMPLE_HEAD = re.compile(r"// (?P<names>rtask\.[a-z]+(?: rtask\.[a-z]+)*): (?P
 
 
 def examples() -> list[str]:
-    """Return the examples, each a module's text that begins with a comment."""
+    """Return the examples, each the text of a module that begins with a comment."""
     text = Path(__file__).with_name("examples.mlir").read_text(encoding="utf-8")
     return text.split(_SEPARATOR)
 
@@ -60,7 +60,7 @@ def _name(operation: type[ir.OpView]) -> str:
 
 
 def _section(operation: type[ir.OpView]) -> Iterator[str]:
-    """Yield the description of an operation, the table of its parts, and its effects."""
+    """Yield the description of an operation, the table of its attributes, and its effects."""
     yield f"## `{operation.OPERATION_NAME}`"
     yield f"{inspect.cleandoc(operation.__doc__ or '').replace('``', '`')}\n"
     yield "| part | type |\n| --- | --- |"

@@ -1,4 +1,4 @@
-"""``rtask.run``: rTasks that a vEU runs."""
+"""``rtask.run``: a run of rTasks on a vEU."""
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.diagnostics import inside, integer, symbol
@@ -9,8 +9,8 @@ from rammer_mlir.dialects.rtask.mixed_types import MixedTypesOp, verified_with_s
 class RunOp(MixedTypesOp, name="run", traits=[BufferEffects]):
     """Run the rTasks ``first``, ``first + 1``, ... (``count`` of them) of an rKernel in order.
 
-    ``operator_id`` tells which rOperator they are part of; the operands are its buffers. The
-    program around it checks that the rKernel exists, has these rTasks and takes these operands.
+    ``operator_id`` identifies their rOperator; the operands are its buffers. The verifier of the
+    enclosing program checks that the rKernel exists, has these rTasks and takes these operands.
     """
 
     kernel: ir.FlatSymbolRefAttr
@@ -20,7 +20,7 @@ class RunOp(MixedTypesOp, name="run", traits=[BufferEffects]):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check where the operation is and its numbers."""
+        """Check the parent operation and the numbers."""
         return verified_with_segments(op.operation, _check)
 
 

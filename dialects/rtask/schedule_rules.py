@@ -60,7 +60,7 @@ class _Kernel:
 
 
 def check_runs(program: ir.Operation, items: Items) -> None:
-    """Check every run's rKernel, ids and operand types, looking each rKernel up once."""
+    """Check the rKernel, the ids and the operand types of every run; look each rKernel up once."""
     described = _descriptions(module_of(program))
     table = ir.SymbolTable(module_of(program))
     kernels: dict[str, _Kernel] = {}

@@ -1,4 +1,4 @@
-"""``rtask.veu``: what one vEU does."""
+"""``rtask.veu``: the runs and barriers of one vEU."""
 
 from rammer_mlir.bindings import ext, ir
 from rammer_mlir.dialects.rtask.diagnostics import holds_only, inside, integer, verified
@@ -6,14 +6,14 @@ from rammer_mlir.dialects.rtask.dialect import RTask
 
 
 class VeuOp(RTask.Operation, name="veu", traits=[ir.NoTerminatorTrait]):
-    """The ordered list of runs and barriers of one virtual execution unit (RAMMER section 3.2)."""
+    """The ordered list of runs and barriers of a virtual execution unit (RAMMER section 3.2)."""
 
     id: ir.IntegerAttr
     body: ext.Region
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check where the operation is and what it holds."""
+        """Check the parent operation and the operations inside."""
         return verified(lambda: _check(op.operation))
 
 

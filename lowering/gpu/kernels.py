@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir, passmanager
-from rammer_mlir.lowering.gpu.contractions.find import plan_contractions
 from rammer_mlir.lowering.gpu.contractions.matrix_unit import MatrixUnit
+from rammer_mlir.lowering.gpu.contractions.plan_matching import plan_contractions
 from rammer_mlir.lowering.gpu.contractions.staging import AsyncCopies, RegisterCopies
 from rammer_mlir.lowering.gpu.temporaries import (
     ALIGNMENT,

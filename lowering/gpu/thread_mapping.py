@@ -14,7 +14,7 @@ from rammer_mlir.bindings import arith, gpu, ir, scf
 from rammer_mlir.lowering.gpu.column_plan import ColumnPlan
 from rammer_mlir.lowering.gpu.column_reductions import emit_columns
 from rammer_mlir.lowering.gpu.contractions.contraction import StagingMemory, emit_contraction
-from rammer_mlir.lowering.gpu.contractions.find import PLAN, Plan
+from rammer_mlir.lowering.gpu.contractions.plan_matching import PLAN, Plan
 from rammer_mlir.lowering.gpu.contractions.staging import Copies
 from rammer_mlir.lowering.gpu.thread_distribution import distribute
 from rammer_mlir.lowering.gpu.threads import Threads

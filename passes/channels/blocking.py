@@ -1,4 +1,4 @@
-"""Rewrite operations for values that are stored in blocks of channels."""
+"""Rewrites operations for values that are stored in blocks of channels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir, linalg, tensor
 from rammer_mlir.passes.channels.layout import Blocked, reassociation
-from rammer_mlir.passes.channels.spread import Changes, Part, trailing_elements
+from rammer_mlir.passes.channels.propagation import Changes, Part, trailing_elements
 from rammer_mlir.passes.ir.fills import filling
 from rammer_mlir.passes.ir.generics import generic, indexing_maps, iterator_types
 from rammer_mlir.passes.ir.packs import BLOCK, PACK, blocked_type, packed_dim
@@ -17,10 +17,12 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 
 @dataclass(frozen=True)
 class SplitLoops:
-    """New numbers of a generic's loops, where some are split into blocks and their points.
+    """The new loop numbers of a generic, some of whose loops are split into blocks and points.
 
-    Points of parallel loops stand after the last parallel loop, points of reductions at the end:
-    one step after the other then reads one channel after the other of the same pixel.
+    ``blocks`` and ``points`` map an old loop to its loop over blocks and its loop within a block;
+    ``kinds`` has True for each new loop that is parallel. Points of parallel loops follow the last
+    parallel loop, points of reductions are innermost: consecutive iterations then read consecutive
+    channels of the same pixel.
     """
 
     blocks: dict[int, int]
@@ -29,7 +31,7 @@ class SplitLoops:
 
     @staticmethod
     def of(parallel: Sequence[bool], loops: frozenset[int]) -> SplitLoops:
-        """Number the loops; ``parallel`` tells for each old one whether it is parallel."""
+        """Number the new loops; ``parallel`` has True for each old loop that is parallel."""
         last = max((loop for loop, kind in enumerate(parallel) if kind), default=-1)
         order: list[tuple[int, bool]] = []
         for loop in range(len(parallel)):
@@ -44,11 +46,12 @@ class SplitLoops:
         )
 
     def renumber(self, map_: ir.AffineMap) -> list[ir.AffineExpr]:
-        """Return a map's results on the new loops, split ones as their blocks."""
+        """Return a map's results in terms of the new loops, with blocks for split loops."""
         dims = [ir.AffineExpr.get_dim(self.blocks[loop]) for loop in range(map_.n_dims)]
         renumbered = ir.AffineMap.get(len(self.kinds), 0, dims)
         exprs = [expr.compose(renumbered) for expr in map_.results]
-        return list(ir.AffineMap.get(len(self.kinds), 0, exprs).results)  # of their own classes
+        # Composed expressions are of the base class; the results of a map have their own classes.
+        return list(ir.AffineMap.get(len(self.kinds), 0, exprs).results)
 
     def point(self, loop: int) -> ir.AffineExpr:
         """Return the loop over the points of a block."""
@@ -56,7 +59,7 @@ class SplitLoops:
 
 
 class ChannelBlocker:
-    """Rewrites the operations of one block in order; ``finish`` removes the old ones."""
+    """Rewrites the operations of a block in order; ``finish`` removes the old operations."""
 
     def __init__(self, layouts: Changes[Blocked], weights: DerivedWeights) -> None:
         self._layouts = layouts
@@ -65,9 +68,9 @@ class ChannelBlocker:
         self._done: list[ir.OpView] = []
 
     def rewrite(self, op: ir.OpView) -> None:
-        """Emit the blocked form of an operation that takes part, in front of it.
+        """Emit the blocked form of an operation with a layout change, before the old operation.
 
-        Packs and unpacks that do not are copies.
+        Packs and unpacks without a layout change become copies.
         """
         part = self._layouts.parts.get(op.operation)
         if part is None:
@@ -83,8 +86,9 @@ class ChannelBlocker:
         self._done.append(op)
 
     def finish(self) -> None:
-        """Give what does not take part the plain form of what it reads, and remove old forms."""
+        """Convert blocked values for readers of the plain layout; erase the old operations."""
         for op in reversed(self._done):
+            # Readers are visited first, so that an old form without uses left is dead.
             if not any(True for value in op.operation.results for _ in value.uses):
                 op.operation.erase()
                 continue
@@ -98,7 +102,7 @@ class ChannelBlocker:
             op.operation.erase()
 
     def _packed(self, op: ir.Operation) -> None:
-        """Take the blocked form that a pack makes as it is, or that an unpack reads."""
+        """Reuse the blocked value that a pack would produce, or that an unpack reads."""
         if op.name == PACK:
             op.results[0].replace_all_uses_with(self._blocked_form(op.operands[0]))
         else:
@@ -143,7 +147,7 @@ class ChannelBlocker:
         return self._blocked_form(value), [*loops.renumber(map_), loops.point(loop)]
 
     def _blocked_form(self, value: ir.Value) -> ir.Value:
-        """Return the blocked form of a value, from a copy if nothing computes it so."""
+        """Return the blocked form of a value; emit a copy if no operation computes it."""
         if value not in self._blocked:
             self._blocked[value] = blocked(value, self._layouts.values[value].dim)
         return self._blocked[value]
@@ -151,9 +155,10 @@ class ChannelBlocker:
     def _destination(
         self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops, result: Blocked | None
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        """Return an initial value like the old one in the layout of the result."""
+        """Return an initial value with the old contents, in the layout of the result."""
         shape, exprs = _expanded(map_, shape_of(value), loops)
         if result is not None:
+            # The point dimension follows its block dimension here, and becomes the innermost.
             exprs.append(exprs.pop(result.dim + 1))
             shape.append(shape.pop(result.dim + 1))
         if shape == shape_of(value):
@@ -170,7 +175,7 @@ class ChannelBlocker:
     def _weight(
         self, op: Structured, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        """Store a weight in the order in which the loops read it; what lies innermost stays so."""
+        """Store a weight in the order in which the loops read it; keep the innermost dimension."""
         shape, exprs = _expanded(map_, shape_of(value), loops)
         points = set(loops.points.values())
         last = exprs[-1]
@@ -191,7 +196,7 @@ class ChannelBlocker:
     def _plain_operand(
         self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        """Read a value that is not blocked through a view with the split dimension."""
+        """Read a value that is not blocked through a view that splits the dimension."""
         shape = shape_of(value)
         if not shape:
             return value, loops.renumber(map_)
@@ -217,7 +222,7 @@ class ChannelBlocker:
 
 
 def copy_packed(op: ir.OpView) -> None:
-    """Replace a pack or unpack of one dimension in blocks by a copy; leave others as they are."""
+    """Replace a pack or unpack of a dimension in blocks by a copy; ignore all others."""
     dim = packed_dim(op)
     if dim is None:
         return
@@ -230,7 +235,7 @@ def copy_packed(op: ir.OpView) -> None:
 
 
 def unblocked(blocked: ir.Value, old: ir.Value, dim: int) -> ir.Value:
-    """Emit the plain form, of the type of ``old``, of a blocked value."""
+    """Emit the plain form of a blocked value, with the type of ``old``, blocked along ``dim``."""
     shape = shape_of(old)
     if trailing_elements(old, dim) == 1:
         return _reshaped(blocked, shape)
@@ -242,7 +247,7 @@ def unblocked(blocked: ir.Value, old: ir.Value, dim: int) -> ir.Value:
 
 
 def blocked(plain: ir.Value, dim: int) -> ir.Value:
-    """Emit the blocked form of a plain value."""
+    """Emit the blocked form of a plain value: ``[.., C, ..]`` becomes ``[.., C/16, .., 16]``."""
     shape = shape_of(plain)
     rank = len(shape)
     split = _reshaped(plain, [*shape[:dim], shape[dim] // BLOCK, BLOCK, *shape[dim + 1 :]])
@@ -251,14 +256,18 @@ def blocked(plain: ir.Value, dim: int) -> ir.Value:
 
 
 def _points_last(rank: int, dim: int) -> list[int]:
-    """Return the dimensions of a plain value, split at ``dim``, in a blocked value's order."""
+    """Return the dimensions of a plain value split at ``dim``, in blocked order."""
     return [*range(dim + 1), *range(dim + 2, rank + 1), dim + 1]
 
 
 def _transposed(
     source: ir.Value, shape: Sequence[int], read: Sequence[int], written: Sequence[int]
 ) -> ir.Value:
-    """Emit a copy of the given shape; dimensions are those of loops that read and write them."""
+    """Emit a transposing copy of the given shape.
+
+    ``read`` and ``written`` have the loop that indexes each dimension of the source and of the
+    copy.
+    """
     maps = [
         ir.AffineMap.get(len(loops), 0, [ir.AffineExpr.get_dim(loop) for loop in loops])
         for loops in (read, written)
@@ -275,7 +284,7 @@ def _transposed(
 def _expanded(
     map_: ir.AffineMap, shape: Sequence[int], loops: SplitLoops
 ) -> tuple[list[int], list[ir.AffineExpr]]:
-    """Split the dimensions along split loops in two; return the shape and how it is indexed."""
+    """Split the dimensions along split loops in two; return the new shape and index expressions."""
     sizes: list[int] = []
     exprs: list[ir.AffineExpr] = []
     for old, new, size in zip(map_.results, loops.renumber(map_), shape, strict=True):
@@ -290,7 +299,7 @@ def _expanded(
 
 
 def _reshaped(value: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """View a value in another shape, as one row in between where no simpler view is known."""
+    """Reshape a value; between ranks above 1, collapse to a vector first."""
     element = ir.RankedTensorType(value.type).element_type
     old = shape_of(value)
     if old == list(shape):
@@ -312,7 +321,7 @@ def _count(shape: Sequence[int]) -> int:
 
 
 def _reassociated(op: ir.OpView, value: ir.Value, kind: ir.Type) -> ir.Value:
-    """Emit the same view of a blocked value; the points of a block stay innermost."""
+    """Emit the same reshape of a blocked value; the points of a block stay innermost."""
     groups = reassociation(op)
     groups.append([groups[-1][-1] + 1])
     if op.operation.name == "tensor.collapse_shape":
@@ -332,11 +341,11 @@ _WHOLE = {
     "static_sizes": BLOCK,
     "static_strides": 1,
 }
-"""What a slice or a padding does to the points of a block: nothing."""
+"""Padding, offset, size and stride of the point dimension, which covers the whole block."""
 
 
 def _with_point_dimension(operation: ir.Operation, source: ir.Value, kind: ir.Type) -> ir.Operation:
-    """Clone a slice or a padding for a source with the points of a block as further dimension."""
+    """Clone a slice or a padding for a source with the points of a block as last dimension."""
     copy = operation.clone().operation
     copy.operands[0] = source
     copy.results[0].set_type(kind)
@@ -345,12 +354,13 @@ def _with_point_dimension(operation: ir.Operation, source: ir.Value, kind: ir.Ty
             old = list(ir.DenseI64ArrayAttr(copy.attributes[name]))
             copy.attributes[name] = ir.DenseI64ArrayAttr.get([*old, whole])
     for region in copy.regions:
+        # The body of a padding has an index argument per dimension.
         region.blocks[0].add_argument(ir.IndexType.get(), operation.location)
     return copy
 
 
 def _divide(copy: ir.Operation, dim: int) -> None:
-    """Count a slice's offset and size along the blocked dimension in blocks."""
+    """Express a slice's offset and size along the blocked dimension in blocks."""
     for name in ("static_offsets", "static_sizes"):
         numbers = list(ir.DenseI64ArrayAttr(copy.attributes[name]))
         numbers[dim] //= BLOCK

@@ -1,9 +1,9 @@
-"""Which activations are stored in blocks of channels, and how each operation goes along.
+"""Selects the activations to store in blocks of channels, and the change of each operation.
 
 A value of shape [N, C, H, W] that is *blocked* along C is stored as [N, C / 16, H, W, 16]: the
-layout in which a convolution loads and stores whole registers, whatever its window and stride. It
-begins at the results of contractions with constant weights and spreads through everything that
-treats channels alike: elementwise operations, pooling, padding, concatenation and views.
+layout in which a convolution loads and stores whole registers for any window and stride. The layout
+starts at the results of contractions with constant weights and propagates through all operations
+that treat channels uniformly: elementwise operations, pooling, padding, concatenation and views.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.channels.spread import (
+from rammer_mlir.passes.channels.propagation import (
     Changes,
     Part,
     changed_loops,
@@ -39,23 +39,26 @@ class Blocked:
 def choose_layouts(
     operations: Sequence[ir.OpView], weights: Container[ir.Value]
 ) -> Changes[Blocked]:
-    """Return the layouts of a block's values; ``weights`` are those known at compile time.
+    """Return the layouts of a block's values; ``weights`` are the values known at compile time.
 
-    No value is blocked only to be brought back to its plain layout.
+    A value is blocked only if a contraction or reduction benefits from it.
     """
     return spread(operations, _Blocking(weights))
 
 
 @dataclass(frozen=True)
 class _Blocking:
-    """The rules of blocks. A generic's loops along blocked values become blocks and points."""
+    """The propagation rules of blocked layouts.
+
+    The loops of a generic along blocked values are split into blocks and points.
+    """
 
     weights: Container[ir.Value]
 
     def generic_part(
         self, op: Structured, values: Mapping[ir.Value, Blocked], refused: Container[ir.Value]
     ) -> Part[Blocked] | None:
-        """Return how a generic goes along; it brings back the results that are refused."""
+        """Return the change of a generic; its results in ``refused`` keep the plain layout."""
         loops = changed_loops(op, values, self.weights, _divides, refused)
         if not loops or not _splittable(op, loops, self.weights):
             return None
@@ -70,14 +73,17 @@ class _Blocking:
         return Part(loops, results, pays=not op.is_elementwise)
 
     def view(self, op: ir.OpView, operands: Sequence[Blocked]) -> Blocked | None:
-        """Return the dimension of a view's result."""
+        """Return the blocked dimension of a view's result."""
         rule = _VIEWS.get(op.operation.name)
         return None if rule is None else rule(op, operands)
 
     def made_part(
         self, op: ir.OpView, values: Mapping[ir.Value, Blocked], refused: Container[ir.Value]
     ) -> Part[Blocked] | None:
-        """Return how a pack of a blocked value, or an unpack into one, goes along."""
+        """Return the change of a pack that reads a blocked value, or of an unpack.
+
+        Both then disappear: the blocked value is used directly.
+        """
         dim = packed_dim(op)
         if dim is None:
             return None
@@ -90,7 +96,7 @@ class _Blocking:
     def conversion(
         self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, Blocked]
     ) -> Blocked | None:
-        """Return the layout of the other operands, if a value can be stored so."""
+        """Return the common layout of the other operands if the value can be converted to it."""
         layouts = {values[other] for other in op.operation.operands if other in values}
         if len(layouts) != 1 or not is_convertible(value, self.weights):
             return None
@@ -98,7 +104,7 @@ class _Blocking:
         return layout if _divides(shape_of(value)[layout.dim]) else None
 
     def is_free(self, value: ir.Value, change: Blocked) -> bool:
-        """Whether nothing moves in memory."""
+        """Whether the blocked and the plain layout are the same in memory."""
         return trailing_elements(value, change.dim) == 1
 
 
@@ -107,7 +113,7 @@ def _divides(channels: int) -> bool:
 
 
 def _splittable(op: Structured, loops: frozenset[int], weights: Container[ir.Value]) -> bool:
-    """Whether the loops divide into blocks, and every operand moves plainly along them."""
+    """Whether the loops divide into blocks and index every operand by plain dimensions."""
     if not all(_divides(op.extents[loop]) for loop in loops):
         return False
     for map_, value in zip(op.maps, op.op.operation.operands, strict=True):
@@ -121,7 +127,7 @@ def _splittable(op: Structured, loops: frozenset[int], weights: Container[ir.Val
 
 
 def _can_start(init: ir.Value, values: Mapping[ir.Value, Blocked], result: Blocked | None) -> bool:
-    """Whether a result's initial value can be had in the layout of the result."""
+    """Whether the initial value of a result is available in the layout of the result."""
     return is_fresh(init) or (result is not None and values.get(init) == result)
 
 
@@ -166,6 +172,6 @@ _VIEWS: Mapping[str, Callable[[ir.OpView, Sequence[Blocked]], Blocked | None]] =
 
 
 def reassociation(op: ir.OpView) -> list[list[int]]:
-    """Return which dimensions of the larger shape belong together."""
+    """Return the groups of dimensions of the larger shape that a reshape merges."""
     groups = ir.ArrayAttr(op.operation.attributes["reassociation"])
     return [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in groups]

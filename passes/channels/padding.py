@@ -1,12 +1,12 @@
-"""Which activations get further channels, so that they divide into blocks, and how operations do.
+"""Selects the activations whose channels are padded to whole blocks, and the change of operations.
 
 A value whose channels are no multiple of a block cannot be stored in blocks
-(``channels/layout.py``). It is *padded*: further channels stand after its own, which weights
-padded with zeros compute, and which the weights of the next convolution multiply by zero. What is
-in them is known when the network is compiled (``channels/further.py``); it has to be finite,
-because zero times infinity is no zero.
+(``channels/layout.py``). It is *padded*: padding channels follow its own channels. Weights padded
+with zeros compute them, and the weights of the next convolution multiply them by zero. Their
+contents are known at compile time (``channels/padding_values.py``); they have to be finite, because
+infinity times zero is NaN.
 
-A concatenation of padded values has several *runs* of channels, each with further ones after it.
+A concatenation of padded values has several *runs* of channels, each followed by its padding.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.channels.further import ZEROS, Fills, held_fills, result_fills
-from rammer_mlir.passes.channels.spread import (
+from rammer_mlir.passes.channels.padding_values import ZEROS, Fills, held_fills, result_fills
+from rammer_mlir.passes.channels.propagation import (
     Changes,
     Part,
     changed_loops,
@@ -34,10 +34,10 @@ from rammer_mlir.passes.ir.structured import Structured, constant_value, plain_d
 from rammer_mlir.passes.weights.derived import DerivedWeights
 
 _ANY: Fills = frozenset((1.0,))
-"""What stands for an input that a body does not read."""
+"""Placeholder for an input that a body does not read."""
 
 _MOST_GROWTH = 1.34
-"""How many times more channels are not too many: 24 become 32, 12 become 16."""
+"""Pad only if the channels grow by at most this factor: 24 become 32, 12 become 16."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class Padded:
     """A padded value.
 
     Attributes:
-        dim: the dimension that grows.
-        own: channels of a run before it grows.
-        fills: what further channels hold.
-        runs: how many runs lie one after the other, each with its further channels.
+        dim: the padded dimension.
+        own: channels of a run without padding.
+        fills: the numbers that padding channels may contain.
+        runs: the number of consecutive runs, each followed by its padding channels.
     """
 
     dim: int
@@ -58,19 +58,19 @@ class Padded:
 
     @property
     def size(self) -> int:
-        """Channels with those added."""
+        """Number of channels with padding."""
         return self.runs * rounded(self.own)
 
 
 def rounded(channels: int) -> int:
-    """Return the next multiple of a block."""
+    """Round a number of channels up to a multiple of a block."""
     return -(-channels // BLOCK) * BLOCK
 
 
 def choose_paddings(operations: Sequence[ir.OpView], weights: DerivedWeights) -> Changes[Padded]:
-    """Return the paddings of a block's values; ``weights`` are those known at compile time.
+    """Return the paddings of a block's values; ``weights`` are the values known at compile time.
 
-    No value is padded unless something after it is reduced over its further channels.
+    A value is padded only if a later operation reduces over its padding channels.
     """
     return spread(operations, _Padding(weights))
 
@@ -78,7 +78,7 @@ def choose_paddings(operations: Sequence[ir.OpView], weights: DerivedWeights) ->
 def runs_along(
     op: Structured, loops: Container[int], values: Mapping[ir.Value, Padded]
 ) -> dict[int, int] | None:
-    """Return of how many runs each loop that grows goes through; None where operands differ."""
+    """Return the number of runs along each padded loop; None if operands disagree."""
     runs: dict[int, int] = {}
     for value, map_ in zip(op.op.operation.operands, op.maps, strict=True):
         padded = values.get(value)
@@ -92,14 +92,17 @@ def runs_along(
 
 @dataclass(frozen=True)
 class _Padding:
-    """The rules of padding. A generic's loops along padded values grow, its results with them."""
+    """The propagation rules of padding.
+
+    The loops of a generic along padded values are extended, and its results with them.
+    """
 
     weights: DerivedWeights
 
     def generic_part(
         self, op: Structured, values: Mapping[ir.Value, Padded], refused: Container[ir.Value]
     ) -> Part[Padded] | None:
-        """Return how a generic goes along; not at all if one of its results is refused."""
+        """Return the change of a generic; None if any of its results is refused."""
         loops = changed_loops(op, values, self.weights, _worth_padding, refused)
         runs = runs_along(op, loops, values)
         if not loops or runs is None or not self._can_grow(op, loops, values):
@@ -123,7 +126,7 @@ class _Padding:
     def made_part(
         self, op: ir.OpView, values: Mapping[ir.Value, Padded], refused: Container[ir.Value]
     ) -> None:
-        """Return None: padding is this pass's alone."""
+        """Return None: no operation of the input is a padding of channels."""
 
     def view(self, op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
         """Return the padding of a view's result."""
@@ -133,7 +136,7 @@ class _Padding:
     def conversion(
         self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, Padded]
     ) -> Padded | None:
-        """Return a padding with zeros, in runs like the other operands'."""
+        """Return a padding with zeros, in runs as long as the other operands' runs."""
         lengths = {(c.dim, c.own) for o in op.operation.operands if (c := values.get(o))}
         if len(lengths) != 1 or not is_convertible(value, self.weights):
             return None
@@ -141,13 +144,13 @@ class _Padding:
         return Padded(dim, own, ZEROS) if shape_of(value)[dim] == own else None
 
     def is_free(self, value: ir.Value, change: Padded) -> bool:
-        """Whether it costs nothing: never."""
+        """Whether the change costs nothing: never."""
         return False
 
     def _can_grow(
         self, op: Structured, loops: frozenset[int], values: Mapping[ir.Value, Padded]
     ) -> bool:
-        """Whether every operand that moves along the loops is padded, a weight, or fresh."""
+        """Whether every operand indexed by the loops is padded, a weight, or freshly created."""
         reductions = {loop for loop in loops if not op.parallel[loop]}
         if reductions and not self._multiplies_by_zeros(op, reductions):
             return False
@@ -165,7 +168,7 @@ class _Padding:
         return True
 
     def _multiplies_by_zeros(self, op: Structured, reductions: set[int]) -> bool:
-        """Whether a weight, by which all is multiplied, moves along all reductions that grow."""
+        """Whether a weight is indexed by all padded reductions, so that it can be zero there."""
         if not multiplies_and_adds(op.op) or op.num_outputs != 1 or op.captures:
             return False
         return any(
@@ -176,7 +179,7 @@ class _Padding:
     def _input_fills(
         self, op: Structured, loops: frozenset[int], values: Mapping[ir.Value, Padded]
     ) -> list[Fills]:
-        """Return what each input holds in further channels; empty where that is not known."""
+        """Return the padding numbers of each input; an empty set where they are unknown."""
         inputs: list[Fills] = []
         for position, (value, map_) in enumerate(zip(op.inputs, op.maps, strict=False)):
             if not op.reads_input(position):
@@ -197,7 +200,7 @@ def _worth_padding(channels: int) -> bool:
 
 
 def _pad(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
-    """Further channels hold the border's number at the border."""
+    """Return the padding of a ``tensor.pad``: padding channels also contain the border's number."""
     pad, (source,) = find_constant_pad(op), operands
     if pad is None or pad.low[source.dim] or pad.high[source.dim]:
         return None
@@ -211,7 +214,7 @@ def _slice(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
 
 
 def _concat(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
-    """Runs of one length lie one after the other."""
+    """Return the padding of a concatenation: runs of equal length, in order."""
     first, dim = operands[0], ir.IntegerAttr(op.operation.attributes["dim"]).value
     if any((source.dim, source.own) != (first.dim, first.own) for source in operands):
         return None
@@ -220,7 +223,7 @@ def _concat(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
         same = all(source.runs == first.runs for source in operands)
         return replace(first, fills=fills) if same else None
     if not any(_is_read_beside(value, op.operation) for value in op.operation.operands):
-        return None  # only the whole matters, and that needs no runs
+        return None  # no other reader: pad the whole result instead, without runs
     return replace(first, fills=fills, runs=sum(source.runs for source in operands))
 
 

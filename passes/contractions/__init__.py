@@ -1,1 +1,1 @@
-"""Readings of products and convolutions, and how products are joined and cut."""
+"""Matching of matrix products and convolutions, and batching and splitting of products."""

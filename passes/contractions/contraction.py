@@ -1,4 +1,4 @@
-"""A reading of contractions, and of the element-wise steps on their results alone."""
+"""Contractions, with the chains of elementwise operations on their results."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from rammer_mlir.passes.ir.structured import (
 from rammer_mlir.passes.weights.derived import DerivedWeights
 
 Terms = dict[int, int]
-"""The coefficient of each dimension of a sum."""
+"""The coefficient of each dimension of a linear expression, by dimension."""
 
 
 @dataclass(frozen=True)
 class Contraction:
-    """A contraction with weights, and steps on its result alone.
+    """A contraction with weights, and the elementwise operations on its result.
 
     Attributes:
         op: the ``linalg.generic``.
-        chain: element-wise operations that follow, each the only reader of the one before.
+        chain: the elementwise operations that follow, each the only reader of its predecessor.
     """
 
     op: ir.OpView
@@ -31,24 +31,24 @@ class Contraction:
 
     @property
     def result(self) -> ir.Value:
-        """The last step's result."""
+        """The result of the last elementwise operation, or else of the contraction."""
         last = self.chain[-1] if self.chain else self.op
         return last.operation.results[0]
 
     @property
     def kind(self) -> object:
-        """Equal for contractions that may be merged: here, if steps differ in weights only."""
+        """Key that is equal for mergeable contractions: the chains differ in weights only."""
         element = str(ir.RankedTensorType(self.result.type).element_type)
         return element, tuple(body_key(op) for op in self.chain)
 
 
 def multiplies_and_adds(op: ir.OpView) -> bool:
-    """Whether a body adds up products."""
+    """Whether a body is a floating-point multiply-accumulate."""
     return [inner.operation.name for inner in body_operations(op)] == ["arith.mulf", "arith.addf"]
 
 
 def terms_of(expr: ir.AffineExpr) -> Terms | None:
-    """Return the coefficients of a sum of dimensions; None if it is something else."""
+    """Return the coefficients of a linear expression without constant, else None."""
     if isinstance(expr, ir.AffineDimExpr):
         return {expr.position: 1}
     if isinstance(expr, ir.AffineMulExpr):
@@ -63,7 +63,10 @@ def terms_of(expr: ir.AffineExpr) -> Terms | None:
 
 
 def following_steps(op: ir.OpView, weights: DerivedWeights) -> tuple[ir.OpView, ...]:
-    """Follow the result while one element-wise operation reads it, with weights by channel."""
+    """Return the chain of elementwise operations after ``op`` with per-channel weights.
+
+    Each of them is the only reader of its predecessor.
+    """
     found: list[ir.OpView] = []
     while True:
         result = op.operation.results[0]
@@ -89,7 +92,7 @@ def _is_step(reading: Structured, source: ir.Value, weights: DerivedWeights) -> 
 
 
 def body_key(op: ir.OpView) -> object:
-    """Return a body's operations with their operands' origins; equal bodies compute the same."""
+    """Return a key of a body's operations and operands; equal keys compute the same."""
     block = op.operation.regions[0].blocks[0]
     names: dict[ir.Value, object] = {argument: n for n, argument in enumerate(block.arguments)}
     key: list[object] = [str(op.operation.attributes["indexing_maps"])]

@@ -1,4 +1,4 @@
-"""A reading of convolutions: image, window, strides, padding, and what follows on each result."""
+"""Matches convolutions: image, window, strides, padding, and following elementwise operations."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 
 @dataclass(frozen=True)
 class Convolution(Contraction):
-    """A convolution of floats in NCHW order with weights, and steps on its result alone.
+    """A convolution of floats in NCHW order with weights, and elementwise operations on its result.
 
     Attributes:
-        image: what it reads, without the zeros around it.
-        weight: filters, channels, and the window if it is more than one element.
-        low: rows and columns of zeros in front of the image.
-        window, strides, out: rows and columns of the window, its steps, and the result.
+        image: the input without padding, [N, C, H, W].
+        weight: the filters, [F, C] and the window if it has more than one element.
+        low: rows and columns of zero padding before the image.
+        window, strides, out: rows and columns of the window, of its strides, and of the result.
     """
 
     image: ir.Value
@@ -54,17 +54,17 @@ class Convolution(Contraction):
 
     @property
     def work(self) -> int:
-        """Multiplications of one output pixel and input channel."""
+        """Multiplications per output pixel and input channel."""
         return self.filters * self.window[0] * self.window[1]
 
     @property
     def kind(self) -> object:
-        """Same image, strides, size of the result, and steps that differ in weights only."""
+        """Key: same image, strides, size of the result, and chains that differ in weights only."""
         return "convolution", self.image, self.strides, self.out, super().kind
 
 
 def find_convolution(op: ir.OpView, weights: DerivedWeights) -> Convolution | None:
-    """Read an operation as a convolution; None if it is none, or one of another form."""
+    """Match a convolution of floats with weights in the usual loop order, else return None."""
     if not is_generic(op) or not multiplies_and_adds(op):
         return None
     reading = Structured(op)
@@ -91,14 +91,17 @@ def find_convolution(op: ir.OpView, weights: DerivedWeights) -> Convolution | No
 
 @dataclass(frozen=True)
 class _Axis:
-    """Rows or columns: the step from window to window, and the loop over the window if any."""
+    """Rows or columns: the stride of the window, and the loop over the window, if any."""
 
     stride: int
     loop: int | None
 
 
 def _axis(terms: Terms | None, parallel: int) -> _Axis | None:
-    """Read ``stride * parallel + loop``; windows of one element have no loop, dilation is none."""
+    """Match ``stride * parallel + loop``; a window of one element has no loop.
+
+    None for other expressions, such as dilated windows.
+    """
     if terms is None or terms.get(parallel, 0) < 1:
         return None
     others = [(loop, factor) for loop, factor in terms.items() if loop != parallel]
@@ -110,7 +113,7 @@ def _axis(terms: Terms | None, parallel: int) -> _Axis | None:
 
 
 def _has_usual_order(terms: list[list[Terms | None]], rows: _Axis, columns: _Axis) -> bool:
-    """Whether loops are image, filter, row, column, channel, and then those over the window."""
+    """Whether the loops are image, filter, row, column, channel, and then the window's loops."""
     image, kernel, out = terms
     window = [axis.loop for axis in (rows, columns) if axis.loop is not None]
     return (
@@ -122,7 +125,7 @@ def _has_usual_order(terms: list[list[Terms | None]], rows: _Axis, columns: _Axi
 
 
 def _without_padding(image: ir.Value) -> tuple[ir.Value, tuple[int, int]]:
-    """Look through zeros around an image."""
+    """Return the image without its zero padding, and the padding before its rows and columns."""
     pad = padding_of(image)
     if pad is None or not pad.is_zero or any((*pad.low[:2], *pad.high[:2])):
         return image, (0, 0)

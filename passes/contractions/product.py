@@ -1,4 +1,4 @@
-"""Products of a matrix with weights: a reading, with what follows on each result, and a new one."""
+"""Matches matrix products with constant weights and their elementwise consumers; emits products."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _ROWS, _COLUMNS, _INNER = {0: 1}, {1: 1}, {2: 1}
 
 @dataclass(frozen=True)
 class Product(Contraction):
-    """A matrix times weights, and steps on the result alone.
+    """A matrix times weights, and the elementwise operations on its result.
 
     Attributes:
-        is_transposed: whether the weights are columns of the result by inner dimension.
+        is_transposed: whether the weights are [columns of the result, inner dimension].
     """
 
     is_transposed: bool
 
     @property
     def matrix(self) -> ir.Value:
-        """What the weights are multiplied with now, rows by inner dimension."""
+        """The left operand, [rows, inner dimension]."""
         return self.op.operation.operands[0]
 
     @property
     def weight(self) -> ir.Value:
-        """The weights."""
+        """The weights, [inner dimension, columns] or transposed."""
         return self.op.operation.operands[1]
 
     @property
@@ -51,12 +51,12 @@ class Product(Contraction):
 
     @property
     def kind(self) -> object:
-        """Same matrix, and steps that differ in weights only."""
+        """Key: same matrix, and chains that differ in weights only."""
         return "product", self.matrix, super().kind
 
 
 def find_product(op: ir.OpView, weights: DerivedWeights) -> Product | None:
-    """Read an operation as a product with weights; None if it is none, or of another form."""
+    """Match an operation as a product with weights; None if it is not of the supported form."""
     if not is_generic(op) or not multiplies_and_adds(op):
         return None
     reading = Structured(op)

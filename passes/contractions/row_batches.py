@@ -1,9 +1,8 @@
-"""Which products with the same weights become one, each giving rows to one matrix.
+"""Batches products with the same weights into one product over the rows of all.
 
-An unrolled recurrent layer multiplies the input of each step by the same weights. Nothing makes
-these products wait for each other, so that several of them can be one: the weights are then read
-once for all (Appleyard et al., *Optimizing Performance of Recurrent Neural Networks on GPUs*,
-2016).
+An unrolled recurrent layer multiplies the input of each step by the same weights. These products
+are independent, so several can be merged, which reads the weights only once (Appleyard et
+al., *Optimizing Performance of Recurrent Neural Networks on GPUs*, 2016).
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from rammer_mlir.passes.ir.structured import captured_values
 def choose_batches(
     operations: Sequence[ir.OpView], products: Sequence[Product], most_rows: int
 ) -> list[list[int]]:
-    """Return an order of operations, by number, where those of one batch stand together.
+    """Return an order of the operations, by number, in which each batch is a list.
 
     Args:
-        operations: a block's, in an order that respects their dependences.
-        products: those among them that may become parts of a batch.
-        most_rows: of one batch; a product that has more than half of them stays alone.
+        operations: the operations of a block, in an order that respects their dependences.
+        products: the products among them that may become parts of a batch.
+        most_rows: maximum rows of a batch; a product with more than half of them is not batched.
     """
     alike: dict[object, list[Product]] = {}
     for product in products:
@@ -46,9 +45,9 @@ def choose_batches(
 
 
 def equal_parts(numbers: Sequence[int], most: int) -> list[Sequence[int]]:
-    """Cut a sequence into parts of at most ``most``, all of one size if that is possible.
+    """Cut a sequence into parts of at most ``most`` elements, all of equal size if possible.
 
-    Parts of one size share their code. They are not made smaller than half of ``most`` for it.
+    Parts of equal size share their code. For that, they shrink to no less than half of ``most``.
     """
     total = len(numbers)
     sizes = [n for n in range(min(most, total), most // 2, -1) if total % n == 0]
@@ -60,7 +59,7 @@ def equal_parts(numbers: Sequence[int], most: int) -> list[Sequence[int]]:
 
 
 class _Dependences:
-    """Which operations wait for which; some of them have been contracted to one node."""
+    """The dependence graph of the operations, in which batched operations are contracted."""
 
     def __init__(self, operations: Sequence[ir.OpView]) -> None:
         numbers = {op.operation: number for number, op in enumerate(operations)}
@@ -76,7 +75,7 @@ class _Dependences:
         self._nodes: list[int] | None = None
 
     def order(self) -> list[list[int]]:
-        """Return the operations of each node, sources first, else in their old order."""
+        """Return the operations of each node in topological order, otherwise in their old order."""
         return [self._members[node] for node in self._order()]
 
     def peers(self, numbers: Iterable[int]) -> list[list[int]]:
@@ -93,7 +92,7 @@ class _Dependences:
         return [sorted(part) for part in found.values()]
 
     def contract(self, nodes: Sequence[int]) -> None:
-        """Make one node of several that do not wait for each other."""
+        """Contract several independent nodes to a single node."""
         kept, *others = nodes
         for node in others:
             for source in self._sources.pop(node):

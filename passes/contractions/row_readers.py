@@ -1,4 +1,4 @@
-"""Who reads a matrix step by step: slices of some rows each."""
+"""The slices that read a matrix in steps of some rows."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rammer_mlir.passes.ir.structured import shape_of
 
 @dataclass(frozen=True)
 class RowReaders:
-    """The slices that read a matrix, each one step: some rows, all steps equally many.
+    """The slices that read a matrix, each a step of ``rows`` rows.
 
     Attributes:
-        view: None, or the ``tensor.expand_shape`` that the slices are of; steps are its first
-            dimension.
-        slices: ``tensor.extract_slice`` operations.
-        steps: the step that each of them reads.
-        num_steps: steps that the matrix consists of.
-        rows: of each step.
+        view: the ``tensor.expand_shape`` between the matrix and the slices, with the steps as its
+            first dimension; None if the slices read the matrix itself.
+        slices: the ``tensor.extract_slice`` operations.
+        steps: the step that each slice reads.
+        num_steps: the number of steps in the matrix.
+        rows: rows of each step.
     """
 
     view: ir.Operation | None
@@ -30,7 +30,7 @@ class RowReaders:
 
 
 def find_row_readers(matrix: ir.Value) -> RowReaders | None:
-    """Return a matrix's readers, None if one of them reads more than a step."""
+    """Return the readers of a matrix; None if any of them reads more than one step."""
     users = _users(matrix)
     view = users[0] if len(users) == 1 and users[0].name == "tensor.expand_shape" else None
     source = matrix if view is None else view.results[0]
@@ -50,7 +50,7 @@ def _users(value: ir.Value) -> Sequence[ir.Operation]:
 
 
 def _step(user: ir.Operation) -> int | None:
-    """Return the one index of the first dimension that a slice takes, None if it is not one."""
+    """Return the only index of the first dimension that a slice reads; None if it reads several."""
     if user.name != "tensor.extract_slice" or len(user.operands) > 1:
         return None
     offsets = list(ir.DenseI64ArrayAttr(user.attributes["static_offsets"]))

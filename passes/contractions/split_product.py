@@ -1,4 +1,4 @@
-"""A product with weights, and the steps after it, in parts of equally many rows."""
+"""Splits a product with weights and its elementwise consumers into parts of equally many rows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from rammer_mlir.passes.ir.structured import Structured, shape_of
 
 
 def split_product(product: Product, readers: RowReaders, steps: int) -> None:
-    """Compute ``steps`` of the readers' steps at a time, and let each reader take its part."""
+    """Compute ``steps`` of the readers' steps per product; redirect each reader to its part."""
     last = (product.chain or (product.op,))[-1].operation
+    # The last part overlaps its predecessor where the steps do not divide evenly: parts of equal
+    # size share their code.
     begins = [min(n, readers.num_steps - steps) for n in range(0, readers.num_steps, steps)]
     with ir.InsertionPoint(last), last.location:
         parts = [_part(product, readers, begin, steps) for begin in begins]
@@ -27,7 +29,7 @@ def split_product(product: Product, readers: RowReaders, steps: int) -> None:
 
 
 def _part(product: Product, readers: RowReaders, begin: int, steps: int) -> ir.Value:
-    """Emit the product of some steps, in the form that readers take slices of."""
+    """Emit the product for the rows of some steps, in the shape that the readers slice."""
     rows = steps * readers.rows
     inner = shape_of(product.matrix)[1]
     element = ir.RankedTensorType(product.matrix.type).element_type
@@ -52,7 +54,7 @@ def _zeros(product: Product, rows: int) -> ir.Value:
 
 
 def _clone(op: ir.OpView, source: ir.Value, part: ir.Value, start: ir.Value) -> ir.Value:
-    """Clone a ``linalg.generic`` for a part of an input and a result to start from."""
+    """Clone a ``linalg.generic`` for some rows of ``source``; ``start`` is the initial result."""
     copy = op.operation.clone(ip=ir.InsertionPoint.current).operation
     for number, operand in enumerate(Structured(op).inputs):
         if operand == source:
@@ -72,6 +74,6 @@ def _expand(view: ir.Operation, part: ir.Value, steps: int) -> ir.Value:
 
 
 def _move(user: ir.Operation, step: int) -> None:
-    """Let a slice take another step."""
+    """Set the step that a slice reads."""
     offsets: Sequence[int] = list(ir.DenseI64ArrayAttr(user.attributes["static_offsets"]))
     user.attributes["static_offsets"] = ir.DenseI64ArrayAttr.get([step, *offsets[1:]])

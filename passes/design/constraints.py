@@ -1,7 +1,7 @@
-"""Read the design problem of an rOperator off its function: loops, values, memory traffic.
+"""Reads the design problem of an rOperator from its function: loops, values, memory traffic.
 
-Every ``linalg.generic`` that is no fill becomes an assignment; a ``tensor.extract`` in its body is
-a read whose indices are loops where they are ``linalg.index``. Where a value passes through another
+Every ``linalg.generic`` except fills becomes an assignment; a ``tensor.extract`` in its body is a
+read, whose indices are loops where they are ``linalg.index``. Where a value passes through another
 operation, no loop is known to index it.
 """
 
@@ -35,10 +35,10 @@ from rammer_mlir.scheduling.designs.problem import (
 )
 
 _MOST_DECIDED = 6
-"""Values of a group that get decisions: each triples the number of designs."""
+"""Maximum number of values with decisions; each triples the number of designs."""
 
 Dims = tuple[int | None, ...]
-"""The loop that indexes each dimension by itself; None where none does."""
+"""The loop that alone indexes each dimension; None if there is no such loop."""
 
 
 def read_problem(computation: Computation, *, decide_values: bool = False) -> Problem | None:
@@ -46,8 +46,8 @@ def read_problem(computation: Computation, *, decide_values: bool = False) -> Pr
 
     Args:
         computation: a function on whole tensors.
-        decide_values: whether values that are broadcast, or read more than once, may also be
-            recomputed or end the unit; the first few of a function may.
+        decide_values: whether values that are broadcast or read more than once may also be
+            recomputed or end the unit; this applies to the first few values of a function.
     """
     reader = _Reader(computation)
     extents = [extent for op in reader.operations for extent in op.extents]
@@ -66,7 +66,7 @@ def _with_decisions(problem: Problem, opaque: set[int]) -> Problem:
 
 
 def _is_shared(problem: Problem, value: int) -> bool:
-    """Whether a value is read more than once, or broadcast over further loops of its reader."""
+    """Whether a value is read more than once, or broadcast over additional loops of its reader."""
     reads = [read for read in problem.reads if read.value == value]
     return len(reads) > 1 or any(
         not set(problem.assignments[read.reader].loops) <= set(read.dims) for read in reads
@@ -75,14 +75,14 @@ def _is_shared(problem: Problem, value: int) -> bool:
 
 @dataclass(frozen=True)
 class _Source:
-    """A value of the group that another one is made of; through other operations or directly."""
+    """A value of the group from which another value is made, directly or by other operations."""
 
     value: int
     is_direct: bool
 
 
 class _Reader:
-    """A function's assignments, numbered in order, as are their loops and values."""
+    """Reads a function's assignments, loops and values, each numbered in order."""
 
     def __init__(self, computation: Computation) -> None:
         self._computation = computation
@@ -108,7 +108,7 @@ class _Reader:
         return first
 
     def problem(self) -> Problem:
-        """Return all that was read, each value being stored."""
+        """Return the problem, in which each value is stored."""
         numbers = range(len(self.operations))
         return Problem(
             tuple(loop for n in numbers for loop in self._loops(n)),
@@ -118,7 +118,7 @@ class _Reader:
         )
 
     def _name(self, number: int) -> str:
-        """Return a name for people: of the costliest operation in the body, and a number."""
+        """Return a readable name: the costliest operation in the body, and a number."""
         names = [inner.operation.name for inner in self.operations[number].body]
         dear = [name for name in names if name.startswith("math.")]
         name = [*names, *dear][-1] if names else "copy"
@@ -177,7 +177,7 @@ class _Reader:
                 yield Read(source.value, number, (None,) * len(shape_of(result)))
 
     def _sources(self, value: ir.Value) -> Iterator[_Source]:
-        """Yield the values of the group that a value is, or is made of by other operations."""
+        """Yield the values of the group that a value equals or is made from."""
         if value in self._values:
             yield _Source(self._values[value], is_direct=True)
             return
@@ -188,7 +188,7 @@ class _Reader:
             yield from (_Source(s.value, is_direct=False) for s in self._sources(operand))
 
     def _traffic(self, number: int) -> Iterator[Traffic]:
-        """Yield what moves to and from memory; equal boxes of an input are moved once."""
+        """Yield the memory traffic of an assignment; equal boxes of an input count once."""
         op = self.operations[number]
         for position, value in enumerate(op.operands):
             is_read = position < len(op.inputs) or op.reads_output(position - len(op.inputs))
@@ -231,7 +231,7 @@ def _returns(computation: Computation, operation: ir.Operation) -> bool:
 
 
 def _is_contiguous(op: Structured, loop: int) -> bool:
-    """Whether a loop walks neighbours along the last dimension of all operands that it indexes."""
+    """Whether a loop has stride one along the last dimension of all operands that it indexes."""
     for map_ in op.maps:
         *outer, last = map_.results or [None]
         if any(loop in loops_in(expr) for expr in outer if expr is not None):

@@ -1,1 +1,1 @@
-"""Which operations become one rOperator, and where their results lie."""
+"""Fusion: groups of operations that become rOperators, and the placement of their results."""

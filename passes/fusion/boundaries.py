@@ -1,4 +1,4 @@
-"""Where an rOperator ends, decided operation by operation while groups grow."""
+"""Rules for the end of an rOperator, applied per operation while groups grow."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from rammer_mlir.passes.fusion.spaces import FusedSpace
 from rammer_mlir.passes.ir.structured import shape_of
 
 _SMALL_WORK = 200_000
-"""Scalar operations below which losing parallelism costs less than one more rOperator."""
+"""Fuse despite lost parallelism up to this many scalar operations.
+
+Below this, the lost parallelism costs less than one more rOperator.
+"""
 
 _ENOUGH_TASKS = 64
-"""Independent pieces that keep every vEU of a small device busy."""
+"""Independent tasks that keep every vEU of a small device busy."""
 
 
 @dataclass(frozen=True)
 class Joined:
-    """A group that two groups would become, and the facts about all three."""
+    """The merger of two groups, and the facts about all three."""
 
     parts: Sequence[FusedSpace]
     merged: FusedSpace
@@ -29,41 +32,41 @@ class Joined:
 
     @property
     def inputs(self) -> int:
-        """How many different arrays the group reads; scalars are none."""
+        """The number of different arrays that the group reads; scalars do not count."""
         return sum(bool(shape_of(value)) for value in self.units.inputs(self.operations))
 
 
 class Boundary(Protocol):
-    """A rule that says whether an operation joins the group of a producer."""
+    """A rule for whether an operation joins the group of a producer."""
 
     gathers: ClassVar[bool]
     """Whether an operation may gather from values of its own group."""
 
     def admits(self, joined: Joined) -> bool:
-        """Whether two groups become one, where that is legal."""
+        """Whether to merge two groups whose merger is legal."""
         ...
 
 
 @dataclass(frozen=True)
 class Separate:
-    """No operation joins another one: what fusion gains is the difference."""
+    """No fusion: the baseline for measuring the gain of fusion."""
 
     gathers: ClassVar[bool] = False
 
     def admits(self, joined: Joined) -> bool:
-        """Whether two groups become one: never."""
+        """Return False: never merge two groups."""
         del joined
         return False
 
 
 @dataclass(frozen=True)
 class Parallelism:
-    """Operations join unless that loses parallelism that matters."""
+    """Fuse unless that loses parallelism that matters."""
 
     gathers: ClassVar[bool] = False
 
     def admits(self, joined: Joined) -> bool:
-        """Whether both parts were as parallel as the whole, or the loss is small."""
+        """Whether the merged group is as parallel as both parts, or the loss is small."""
         merged = joined.merged
         if merged.parallelism >= max(part.parallelism for part in joined.parts):
             return True
@@ -74,15 +77,15 @@ class Parallelism:
 
 @dataclass(frozen=True)
 class UniqueInputs:
-    """Operations join while a group has no more than ``most`` unique inputs; 0 is no limit.
+    """Fuse while a group has at most ``most`` unique inputs; 0 means no limit.
 
-    This is F_max of Dali: an operation that would need more begins a new group as its leaf, and one
-    that needs more by itself is a group of its own.
+    This is F_max of Dali: an operation that would exceed the limit begins a new group as its leaf,
+    and an operation that exceeds the limit alone forms a separate group.
     """
 
     most: int
     gathers: ClassVar[bool] = True
 
     def admits(self, joined: Joined) -> bool:
-        """Whether the whole reads few enough different tensors."""
+        """Whether the merged group reads few enough different tensors."""
         return not self.most or joined.inputs <= self.most

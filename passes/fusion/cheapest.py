@@ -1,9 +1,9 @@
-"""Groups of the smallest predicted time.
+"""Search for the groups with the smallest predicted time.
 
-Two operations are fused if their rOperator is predicted to be faster than both by themselves, with
-the barrier or launch of the second. Operations that form a tree are cut optimally. For all others,
-the best of several groupings is improved: that of merging by gain, and those of the other
-boundaries.
+Two operations are fused if their rOperator is predicted to be faster than two separate rOperators,
+including the barrier or launch of the second. Operations that form a tree are cut optimally. For
+all others, the best of several groupings is improved: merging by gain, and the groupings of the
+other boundaries.
 """
 
 from __future__ import annotations
@@ -22,33 +22,36 @@ from rammer_mlir.passes.fusion.unit_costs import UnitCosts
 from rammer_mlir.scheduling.device import Device
 
 RULES: tuple[Boundary, ...] = (Parallelism(), *(UniqueInputs(most) for most in range(9)))
-"""The boundaries whose groups are the starts of the search."""
+"""The boundaries whose groups are the starting points of the search."""
 
 
 _MOST_SEARCHED = 2000
-"""Operations of a block beyond which the groups of a few other boundaries are compared and not
-improved: each improvement takes time in proportion to the block."""
+"""Maximum operations of a block for the full search.
+
+Each improvement takes time proportional to the block. In larger blocks, the groups of a few other
+boundaries are compared without improving them.
+"""
 
 _FEW_RULES: tuple[Boundary, ...] = (Parallelism(), UniqueInputs(3), UniqueInputs(0))
 """The boundaries that are compared in large blocks."""
 
 
 def group_by_cost(block: ir.Block, device: Device, *, launches: bool = False) -> list[Group]:
-    """Partition the block's computing operations into the rOperators of the least predicted time.
+    """Partition the block's operations into the rOperators with the least predicted time.
 
     Args:
-        block: the entry function's.
-        device: whose cost model is asked.
-        launches: whether each rOperator is launched by itself.
+        block: the block of the entry function.
+        device: the device whose cost model predicts times.
+        launches: whether each rOperator is a separate launch.
     """
     return CheapestGroups(block, device, launches=launches).groups()
 
 
 class CheapestGroups:
-    """The search for the groups of one block."""
+    """The search for the groups of a block."""
 
     def __init__(self, block: ir.Block, device: Device, *, launches: bool = False) -> None:
-        """Read the block; it is not to change meanwhile."""
+        """Read the block, which must not change during the search."""
         self._block = block
         self._units = Units(gathers=True)
         self._graph = OperationGraph(block, self._units)
@@ -77,7 +80,7 @@ class CheapestGroups:
         return sorted([*fused, *alone], key=lambda g: self._number[g.operations[-1].operation])
 
     def price(self, groups: Sequence[Group]) -> float:
-        """Return the predicted time of groups, without those that are the same in all cases."""
+        """Return the predicted seconds of groups, without the operations that cannot be fused."""
         units = map(self._unit, groups)
         return sum(self.costs.seconds(unit) for unit in units if unit <= self._fusable)
 
@@ -85,7 +88,7 @@ class CheapestGroups:
         return Unit(self._number[op.operation] for op in group.operations)
 
     def _cut(self, partition: Partition, tree: Sequence[int]) -> None:
-        """Put the cheapest units of a tree."""
+        """Put the cheapest units of a tree into the partition."""
         inside = set(tree)
         sources = {number: self._graph.sources[number] & inside for number in tree}
         partition.put(cheapest_cuts(tree, sources, self.costs.seconds))
@@ -97,7 +100,7 @@ class CheapestGroups:
     def _solve(
         self, partition: Partition, component: Sequence[int], starts: Sequence[Sequence[Unit]]
     ) -> None:
-        """Put the cheapest units of a component: the best start, or what merging leads to."""
+        """Put the cheapest units of a component: the best start, or the result of merging."""
         alone = [Unit([number]) for number in component]
         if not self._is_large:
             partition.merge(component)
@@ -105,6 +108,7 @@ class CheapestGroups:
         inside = set(component)
         for start in starts:
             partition.put(alone)
+            # Operations of units that the cost model forbids stay alone.
             units = [u for u in start if u <= inside and self.costs.seconds(u) < inf]
             if partition.try_put(units) and partition.price(component) < price:
                 best, price = partition.units(component), partition.price(component)
@@ -119,7 +123,7 @@ class CheapestGroups:
         return [self._unit(group) for group in group_operations(self._block, rule, units)]
 
     def _components(self) -> list[list[int]]:
-        """Divide the operations that can be fused into those that are connected by legal pairs."""
+        """Return the connected components of fusable operations under legal pairs."""
         found: list[list[int]] = []
         left = set(self._graph.fusable)
         while left:
@@ -134,13 +138,13 @@ class CheapestGroups:
         return found
 
     def _partners(self, number: int) -> Iterator[int]:
-        """Yield the operations that one may be fused with directly."""
+        """Yield the operations that an operation may be fused with directly."""
         for other in (*self._graph.sources[number], *self._graph.readers[number]):
             if other in self._fusable and self._units.space(self._graph.members((number, other))):
                 yield other
 
     def _is_tree(self, component: Sequence[int]) -> bool:
-        """Whether each operation but the last one is read by one operation, of the component."""
+        """Whether each operation but the last has a single reader, which is in the component."""
         inside = set(component)
         return all(
             len(self._graph.readers[number]) == 1 and self._graph.readers[number] <= inside

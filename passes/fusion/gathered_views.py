@@ -1,4 +1,4 @@
-"""Gathers from a view of a computed tensor read the tensor itself, so that both may be fused."""
+"""Redirects gathers from a view of a computed tensor to the tensor, so that both may be fused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 
 
 def fold_views_of_gathers(block: ir.Block) -> None:
-    """Index the operands of reshapes that only add or drop dimensions of size one."""
+    """Gather directly from the operands of reshapes that only add or drop unit dimensions."""
     for op in block.operations:
         for gather in gathers_of(Structured(op)) if is_generic(op) else ():
             _fold(gather)
@@ -34,7 +34,7 @@ def _fold(gather: Gather) -> None:
 
 
 def _is_foldable(value: ir.Value) -> bool:
-    """Whether a value is a reshape of a computed tensor, with one dimension in each group."""
+    """Whether a value is a reshape of a computed tensor that only adds or drops unit dimensions."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.operation.name not in _RESHAPES:
         return False
@@ -46,7 +46,7 @@ def _is_foldable(value: ir.Value) -> bool:
 
 
 def _source_indices(view: ir.Operation, indices: Sequence[ir.Value]) -> list[ir.Value]:
-    """Return the indices into a reshape's operand, from those into its result."""
+    """Return the indices into a reshape's operand for given indices into its result."""
     source, result = shape_of(view.operands[0]), shape_of(view.results[0])
     zero = arith.constant(ir.IndexType.get(), 0)
     found = [zero] * len(source)
@@ -60,7 +60,7 @@ def _source_indices(view: ir.Operation, indices: Sequence[ir.Value]) -> list[ir.
 
 
 def _main_dim(group: Sequence[int], shape: Sequence[int]) -> int:
-    """Return the dimension of a group that is not of size one, or its first one."""
+    """Return the only non-unit dimension of a group, or else the first."""
     return next((dim for dim in group if shape[dim] != 1), group[0])
 
 

@@ -1,6 +1,6 @@
-"""Groups by a greedy walk in def-before-use order.
+"""Greedy grouping in def-before-use order.
 
-An operation joins the groups that produce its operands when it may be one rOperator with them
+An operation joins the groups that produce its operands if their union may be an rOperator
 (``grouping.Units``), the boundary admits it, and the graph stays acyclic.
 """
 
@@ -29,9 +29,9 @@ def group_operations(
     """Partition the block's computing operations into rOperators, in a valid order.
 
     Args:
-        block: the entry function's.
-        boundary: where an rOperator ends.
-        units: answers that were found before, for the boundary's gathers.
+        block: the block of the entry function.
+        boundary: the rule for the end of an rOperator.
+        units: memoized results to reuse, computed with the boundary's ``gathers``.
     """
     units = units or Units(gathers=boundary.gathers)
     return _Grouping(list(block.operations)[:-1], boundary, units).groups()
@@ -82,10 +82,10 @@ class _Grouping:
         return sorted(found, key=self._latest_input, reverse=True)
 
     def _latest_input(self, group: Group) -> int:
-        """Return where the last of a group's inputs is made.
+        """Return the position of the last definition among a group's inputs.
 
-        A sum of two products can join one of them only: that which has to wait for its inputs
-        anyway. The other product can then run early, next to what the first waits for.
+        A sum of two products can join only one of them: the product whose inputs are ready last.
+        The other product can then run early, beside the producers of those inputs.
         """
         return max(map(self._root_position, self._units.inputs(group.operations)), default=-1)
 
@@ -122,7 +122,7 @@ class _Grouping:
         )
 
     def _stays_acyclic(self, producer: Group, consumer: Group) -> bool:
-        """Whether no path leaves ``producer`` and comes back through ``consumer``'s operands."""
+        """Whether no path leaves ``producer`` and returns through ``consumer``'s operands."""
         inside = {op.operation for op in producer.operations + consumer.operations}
         if self._used_only_in(producer, inside):
             return True

@@ -1,8 +1,8 @@
-"""Which operations of the data-flow graph may become one rOperator, wherever its boundary is.
+"""Legality of fusion: which operations may form an rOperator, independent of the boundary.
 
-The union has to cut into independent rTasks (see ``tiling/space.py``), hold at most one contraction
-and small temporaries, and have few operands. This is the fusion that RAMMER section 4 asks for,
-decided on the loops instead of on operator names.
+The union has to be cut into independent rTasks (see ``tiling/space.py``), contain at most one
+contraction and only small temporaries, and have few operands. This is the fusion that RAMMER
+section 4 asks for, decided on the loops instead of on operator names.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ VIEWS = frozenset({"tensor.collapse_shape", "tensor.expand_shape", "tensor.extra
 """Operations that only re-address a tensor: they stay between rOperators and cost nothing."""
 
 CONCAT = "tensor.concat"
-"""Joins tensors; its operands are written in place into the result's buffer."""
+"""Joins tensors; its operands are computed in place in the result's buffer."""
 
 OPERATOR = "rtask.operator"
-"""An rOperator that exists already, as a region for a code generator does; it is never fused."""
+"""An rOperator that exists already, such as a region for a code generator; it is never fused."""
 
 _MOST_OPERANDS = 64
-"""Inputs and results of one rOperator: the dialect's operations take no more than 96."""
+"""Maximum inputs and results of an rOperator; the dialect allows 96 of each."""
 
 _TEMPORARY_BYTES = 256 * 1024
-"""Largest temporary of one rTask: about what stays in a core's own cache."""
+"""Maximum size of an rTask's temporary, about the size of a core's private cache."""
 
 
 @dataclass(eq=False)
 class Group:
-    """Operations that become one rOperator, in def-before-use order."""
+    """Operations that become an rOperator, in def-before-use order."""
 
     operations: list[ir.OpView]
     start: int
@@ -49,12 +49,12 @@ class Group:
 
     @property
     def is_opaque(self) -> bool:
-        """Whether it cannot be tiled: it becomes one rTask."""
+        """Whether the group cannot be tiled, so that it becomes a single rTask."""
         return self.space is None
 
 
 def is_cloned(op: ir.OpView) -> bool:
-    """Whether every user gets its own copy: constants, empty tensors, fills, index arithmetic."""
+    """Whether every user gets a copy: constants, empty tensors, fills, index arithmetic."""
     name = op.operation.name
     if name in ("arith.constant", "tensor.empty"):
         return True
@@ -99,10 +99,10 @@ def is_computed(op: ir.OpView) -> bool:
 
 
 class Units:
-    """Which operations may form a unit, which is what becomes one rOperator."""
+    """Memoized legality of units, the sets of operations that may become an rOperator."""
 
     def __init__(self, *, gathers: bool) -> None:
-        """Begin without answers.
+        """Start with an empty cache.
 
         Args:
             gathers: whether an operation may gather from values of its unit.
@@ -111,15 +111,15 @@ class Units:
         self._used: dict[ir.Operation, list[ir.Value]] = {}
 
     def structured(self, op: ir.OpView) -> Structured:
-        """Return an operation that was read once."""
+        """Return the memoized ``Structured`` of an operation."""
         return self._spaces.structured(op)
 
     def kind(self, op: ir.OpView) -> int:
-        """Return a number that operations have in common if and only if they are alike."""
+        """Return a number that is equal for two operations if and only if their patterns are."""
         return self._spaces.kind(op)
 
     def values(self, op: ir.OpView) -> list[ir.Value]:
-        """Return what an operation uses that is made elsewhere and not copied to every user."""
+        """Return the values that an operation uses, except those that are copied to every user."""
         if op.operation not in self._used:
             captured = self._spaces.captures(op) if is_generic(op) else captured_values(op)
             self._used[op.operation] = [
@@ -130,13 +130,13 @@ class Units:
         return self._used[op.operation]
 
     def inputs(self, operations: Sequence[ir.OpView]) -> list[ir.Value]:
-        """Return the values that a unit reads, each once."""
+        """Return the values that a unit reads from outside, each once."""
         inside = {op.operation for op in operations}
         used = (value for op in operations for value in self.values(op))
         return list(dict.fromkeys(v for v in used if not is_defined_in(v, inside)))
 
     def space(self, operations: Sequence[ir.OpView]) -> FusedSpace | None:
-        """Return the facts about a unit of ``linalg.generic``s, None if it may not be one."""
+        """Return the facts about a unit of ``linalg.generic``s; None if it is illegal."""
         space = self._spaces.of(operations)
         if space is None or len(operations) == 1:
             return space
@@ -147,13 +147,13 @@ class Units:
 
 
 def is_defined_in(value: ir.Value, inside: Container[ir.Operation]) -> bool:
-    """Whether one of these operations computes a value."""
+    """Whether any operation in ``inside`` computes a value."""
     owner = value.owner
     return not isinstance(owner, ir.Block) and owner.operation in inside
 
 
 def enclosing(user: ir.OpView, top: Container[ir.Operation]) -> ir.Operation:
-    """Return the operation of ``top`` that a user is, or is nested in."""
+    """Return the operation of ``top`` that equals a user or contains it."""
     operation = user.operation
     while operation not in top and operation.parent is not None:
         operation = operation.parent.operation

@@ -1,4 +1,4 @@
-"""The operations of a block by numbers: who reads from whom, and which may be fused."""
+"""The data-flow graph of a block: operations by number, their sources and readers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class OperationGraph:
     """A block without its terminator, whose operations are numbered in order."""
 
     def __init__(self, block: ir.Block, units: Units) -> None:
-        """Read the block; it is not to change meanwhile."""
+        """Read the block, which must not change afterwards."""
         *self.operations, self._terminator = list(block.operations)
         self._units = units
         everything = [*self.operations, self._terminator]
@@ -22,7 +22,7 @@ class OperationGraph:
 
     @cached_property
     def sources(self) -> list[set[int]]:
-        """For each operation, the numbers of those that it reads from."""
+        """For each operation, the numbers of the operations that it reads from."""
         return [
             {
                 self._position[value.owner.operation]
@@ -34,7 +34,7 @@ class OperationGraph:
 
     @cached_property
     def readers(self) -> list[set[int]]:
-        """For each operation, the numbers of those that read from it; the last one returns."""
+        """For each operation, the numbers of its readers; the terminator has the last number."""
         found: list[set[int]] = [set() for _ in self.operations]
         for number, results in enumerate(self.readers_of_results):
             found[number].update(*results)
@@ -53,7 +53,7 @@ class OperationGraph:
 
     @cached_property
     def scalar_groups(self) -> list[list[int]]:
-        """Operations that numbers flow between: one rOperator, because it takes tensors only."""
+        """Operations that scalars connect: one rOperator each, since its operands are tensors."""
         group_of: dict[int, set[int]] = {}
         for number, op in enumerate(self.operations):
             for value in self._units.values(op) if is_computed(op) else ():
@@ -68,7 +68,7 @@ class OperationGraph:
 
     @cached_property
     def fusable(self) -> list[int]:
-        """The operations that can be cut into rTasks, so that others may be fused with them."""
+        """The numbers of the operations that can be cut into rTasks and therefore be fused."""
         taken = {number for group in self.scalar_groups for number in group}
         return [
             number
@@ -81,7 +81,7 @@ class OperationGraph:
 
     @cached_property
     def alone(self) -> list[list[int]]:
-        """The operations that are computed and not fusable, in the groups that they have to be."""
+        """The computed operations that are not fusable, in their scalar groups."""
         grouped = {number for group in self.scalar_groups for number in group}
         others = grouped.union(self.fusable)
         single = [

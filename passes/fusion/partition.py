@@ -1,7 +1,7 @@
-"""Partitions of a graph's operations into units that do not wait for each other.
+"""Partitions of a graph's operations into units without cyclic dependences.
 
-Prices of partitions are lowered greedily: by merging the two neighbours that gain most, and by
-moving single operations to a neighbouring unit or into one of their own.
+A greedy search lowers the price of a partition: it merges the two neighbours with the largest gain,
+and moves single operations to a neighbouring unit or into a new unit.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from math import inf
 from rammer_mlir.passes.fusion.tree_cuts import Seconds, Unit
 
 _LEAST_GAIN = 1e-12
-"""Seconds: less is rounding."""
+"""Minimum gain in seconds; less is rounding error."""
 
 _FEW_UNITS = 2
-"""Units of which each is followed by itself to find a wait; for more, all are put in an order."""
+"""Up to this many changed units, search for a cycle from each; for more, sort all units."""
 
 _MOST_ROUNDS = 8
-"""How often all operations are tried to be moved, if something changed."""
+"""Maximum number of rounds in which every operation is tried for a move."""
 
 
 class Partition:
-    """Units of some operations of a graph; all others are units of their own."""
+    """Units of some operations of a graph; every other operation is a unit alone."""
 
     def __init__(
         self,
@@ -31,11 +31,11 @@ class Partition:
         readers: Sequence[Collection[int]],
         seconds: Seconds,
     ) -> None:
-        """Begin with single operations.
+        """Start with every operation as a unit.
 
         Args:
             sources: the operations that each operation reads from.
-            readers: the operations that read from it; numbers beyond the last operation are none.
+            readers: the operations that read from each; numbers after the last are ignored.
             seconds: the price of a unit, infinite if it is illegal.
         """
         self._sources = sources
@@ -44,7 +44,7 @@ class Partition:
         self._unit_of: dict[int, Unit] = {}
 
     def unit_of(self, number: int) -> Unit:
-        """Return the unit that an operation is in."""
+        """Return the unit of an operation."""
         return self._unit_of.get(number) or Unit([number])
 
     def units(self, numbers: Iterable[int]) -> list[Unit]:
@@ -52,23 +52,24 @@ class Partition:
         return list(dict.fromkeys(map(self.unit_of, sorted(numbers))))
 
     def put(self, units: Iterable[Unit]) -> None:
-        """Make operations these units, which have all operations of the units that they change."""
+        """Replace units by these units, which cover all operations of the replaced units."""
         for unit in units:
             self._unit_of.update(dict.fromkeys(unit, unit))
 
     def price(self, numbers: Iterable[int]) -> float:
-        """Return the price of the units of these operations."""
+        """Return the price of the units of these operations, in seconds."""
         return sum(map(self._seconds, self.units(numbers)))
 
     def is_acyclic(self, units: Iterable[Unit]) -> bool:
-        """Whether none of these units waits for itself, by way of others."""
+        """Whether none of these units depends on itself, directly or through other units."""
+        # Single operations form an acyclic graph: a cycle passes through a larger unit.
         several = [unit for unit in units if len(unit) > 1]
         if len(several) > _FEW_UNITS:
             return self._are_ordered()
         return not any(self._waits_for_itself(unit) for unit in several)
 
     def _are_ordered(self) -> bool:
-        """Whether all units of the graph have an order in which each is after its sources."""
+        """Whether all units of the graph have a topological order."""
         everything = self.units(range(len(self._sources)))
         missing = {
             unit: sum(self.unit_of(s) != unit for n in unit for s in self._sources[n])
@@ -97,7 +98,7 @@ class Partition:
         return False
 
     def try_put(self, units: Sequence[Unit]) -> bool:
-        """Put units if no unit waits for itself then; return whether that was done."""
+        """Put units unless that creates a cycle; return whether they were put."""
         before = self.units(number for unit in units for number in unit)
         self.put(units)
         if self.is_acyclic(units):
@@ -106,7 +107,7 @@ class Partition:
         return False
 
     def improve(self, numbers: Collection[int]) -> None:
-        """Lower the price of these operations' units, until neither merging nor moving does."""
+        """Lower the price of these operations' units by merges and moves, until a local optimum."""
         self.merge(numbers)
         for _ in range(_MOST_ROUNDS):
             if not self._move_each(numbers):
@@ -114,12 +115,13 @@ class Partition:
             self.merge(numbers)
 
     def merge(self, numbers: Collection[int]) -> None:
-        """Merge neighbours among these operations' units, those first that gain most."""
+        """Merge neighbours among these operations' units, in order of the largest gain."""
         inside = set(numbers)
         heap = [gain for unit in self.units(inside) for gain in self._gains(unit, inside)]
         heapq.heapify(heap)
         while heap:
             _, first, last, a, b = heapq.heappop(heap)
+            # A stale entry: one of the two units has been merged since.
             if self.unit_of(first) != a or self.unit_of(last) != b:
                 continue
             merged = a | b
@@ -130,7 +132,7 @@ class Partition:
     def _gains(
         self, unit: Unit, inside: Collection[int]
     ) -> Iterator[tuple[float, int, int, Unit, Unit]]:
-        """Yield what merging with each neighbour loses, which is negative, and the two units."""
+        """Yield the price change of each merge with a gain (negative), and the two units."""
         for other in self._neighbours(unit, inside):
             loss = self._seconds(unit | other) - self._seconds(unit) - self._seconds(other)
             if loss < -_LEAST_GAIN:
@@ -148,10 +150,11 @@ class Partition:
 
     def _move_each(self, numbers: Collection[int]) -> bool:
         inside = set(numbers)
+        # A list, not a generator: every operation is tried.
         return any([self._move(number, inside) for number in sorted(inside)])
 
     def _move(self, number: int, inside: set[int]) -> bool:
-        """Move an operation to where the price falls most; return whether there is such a place."""
+        """Move an operation to the unit with the largest gain; return whether it was moved."""
         old = self.unit_of(number)
         rest = self._connected(old - {number})
         options: list[tuple[float, int, list[Unit]]] = []
@@ -164,7 +167,7 @@ class Partition:
         return any(self.try_put(units) for _, _, units in sorted(options, key=lambda o: o[:2]))
 
     def _connected(self, numbers: Collection[int]) -> list[Unit]:
-        """Divide operations into units of which each is connected."""
+        """Divide operations into connected components."""
         left, found = set(numbers), list[Unit]()
         while left:
             pending, unit = [min(left)], set[int]()

@@ -1,8 +1,8 @@
-"""Where each tensor of the data-flow graph lives.
+"""Assigns a buffer and a layout to each tensor of the data-flow graph.
 
 Views cost nothing and concatenations are written in place: a value that is returned or concatenated
-is computed directly in the buffer it ends up in. What strides cannot express, or what would have to
-live in two places, is listed as a conflict: a copy solves it.
+is computed directly in its final buffer. A view whose layout strides cannot express, and a value
+that would need two places, are listed as conflicts, which a copy resolves.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from rammer_mlir.passes.ir.structured import element_bytes, shape_of
 
 @dataclass(frozen=True)
 class Storage:
-    """A value's place: the value whose buffer holds it (an argument, a result to be allocated, or
-    ``output`` j of the function) and its layout in that buffer, in elements.
+    """The buffer and the layout of a value.
+
+    ``root`` is the value that owns the buffer: an argument, a result to be allocated, or the number
+    of an output of the function. ``layout`` has the offset and the strides in elements.
     """
 
     root: ir.Value | int
@@ -43,14 +45,14 @@ class Placement:
     conflicts: list[Conflict] = field(default_factory=list[Conflict])
 
     def is_callers(self, value: ir.Value) -> bool:
-        """Whether a value lies in an array of the caller, which may begin anywhere."""
+        """Whether a value lies in an array of the caller, whose alignment is unknown."""
         root = self.storage[value].root
         if isinstance(root, int):
             return True
         return isinstance(root.owner, ir.Block) and not is_constant(root)
 
     def is_aligned(self, value: ir.Value, alignment: int) -> bool:
-        """Whether a value begins at a multiple of so many bytes, at most ``ALIGNMENT``."""
+        """Whether a value begins at a multiple of ``alignment`` bytes, at most ``ALIGNMENT``."""
         start = self.storage[value].layout.offset * element_bytes(value.type)
         return start % alignment == 0 and not self.is_callers(value)
 
@@ -58,11 +60,12 @@ class Placement:
 def place(block: ir.Block) -> Placement:
     """Assign storage to every tensor value of an entry block at the `operators` or `tasks` stage.
 
-    The storage of values in conflict is left out.
+    Values in conflict have no storage.
     """
     placement = Placement()
     operations = list(block.operations)
     requested: dict[ir.Value, Storage] = {}
+    # Backwards, so that the place of a result is known before that of its operands.
     for op in reversed(operations):
         _request(op, requested, placement)
     for argument in block.arguments:
@@ -73,7 +76,7 @@ def place(block: ir.Block) -> Placement:
 
 
 def _request(op: ir.OpView, requested: dict[ir.Value, Storage], placement: Placement) -> None:
-    """Ask for the operands of a return, concatenation or reshape to be computed in place."""
+    """Request that operands of a return, concatenation or reshape be computed in place."""
     name = op.operation.name
     if name == "func.return":
         for index, value in enumerate(op.operation.operands):
@@ -101,7 +104,7 @@ def _ask(
 ) -> None:
     value = user.operation.operands[index]
     if 0 in shape_of(value):
-        return  # Nothing is ever written there.
+        return  # A tensor without elements needs no memory.
     if value in requested or not _can_be_computed_in(value, storage, requested):
         placement.conflicts.append(Conflict(user, index))
     else:
@@ -111,7 +114,7 @@ def _ask(
 def _can_be_computed_in(
     value: ir.Value, storage: Storage, requested: dict[ir.Value, Storage]
 ) -> bool:
-    """Whether the value is computed by an rOperator, possibly after reshapes of dense memory."""
+    """Whether an rOperator computes the value, possibly followed by reshapes of dense memory."""
     owner = value.owner
     if isinstance(owner, ir.Block):
         return False
@@ -150,12 +153,12 @@ def _resolve(op: ir.OpView, requested: dict[ir.Value, Storage], placement: Place
 
 
 def _is_recomputed(value: ir.Value) -> bool:
-    """Whether a tensor is computed anew by each of its users, and has no memory."""
+    """Whether each user of a tensor recomputes it, so that it has no memory."""
     return not isinstance(value.owner, ir.Block) and is_cloned(value.owner.opview)
 
 
 def _parts(concat: ir.OpView, whole: Layout) -> list[Layout]:
-    """Split a concatenation's layout into those of its operands."""
+    """Return the layouts of a concatenation's operands within the layout of its result."""
     axis = ir.IntegerAttr(concat.operation.attributes["dim"]).value
     parts: list[Layout] = []
     start = 0
@@ -174,7 +177,7 @@ def _groups(op: ir.OpView) -> list[Sequence[int]]:
 
 
 def view_layout(op: ir.OpView, source: Layout) -> Layout | None:
-    """Return the layout of a view's result, or None where strides cannot express it."""
+    """Return the layout of a view's result; None if strides cannot express it."""
     name = op.operation.name
     if name == "tensor.collapse_shape":
         groups = _groups(op)
@@ -194,7 +197,7 @@ def view_layout(op: ir.OpView, source: Layout) -> Layout | None:
 
 
 def _drop_unit_dims(layout: Layout, op: ir.OpView) -> Layout:
-    """Match a rank-reducing slice's result, which leaves out dimensions of size one."""
+    """Drop the unit dimensions that a rank-reducing slice omits."""
     shape = shape_of(op.operation.results[0])
     if len(shape) == len(layout.sizes):
         return layout
@@ -202,6 +205,7 @@ def _drop_unit_dims(layout: Layout, op: ir.OpView) -> Layout:
     for dim, size in enumerate(layout.sizes):
         left = len(layout.sizes) - dim - 1
         missing = len(shape) - len(kept)
+        # A unit dimension is dropped if the remaining dimensions suffice for the rest of the shape.
         if missing and size == shape[len(kept)] and (size != 1 or left >= missing - 1):
             kept.append(dim)
     return Layout(
@@ -212,7 +216,7 @@ def _drop_unit_dims(layout: Layout, op: ir.OpView) -> Layout:
 
 
 def _undo_reshape(op: ir.OpView, result: Layout) -> Layout | None:
-    """Return the operand's layout that makes the reshape's result lie at ``result``."""
+    """Return the operand's layout that places the reshape's result at ``result``."""
     source_shape = shape_of(op.operation.operands[0])
     if op.operation.name == "tensor.collapse_shape":
         groups = _groups(op)

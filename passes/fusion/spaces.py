@@ -1,8 +1,8 @@
-"""What fusion asks about operations taken together: answered once for all that are alike.
+"""Memoized facts about fused operations, computed once per pattern.
 
-A recurrent network has the same few operations thousands of times. Operations are alike if their
-loops, operand types and kinds of arithmetic are, and groups of them if values flow between them
-alike.
+A recurrent network has the same few operations thousands of times. Operations have equal patterns
+if they have the same loops, operand types and arithmetic, and groups of them if values also flow
+between them in the same way.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _Indices = tuple[tuple[int | None, ...], ...]
 """For each gather of a body, the loops that index it."""
 _Kind = tuple[ir.Attribute, ir.Attribute, tuple[ir.Type, ...], tuple[str, ...], _Indices]
 _Source = tuple[int, int] | None
-"""Where in a group a value is made: an operation and one of its results."""
+"""The producer of a value in a group: an operation and the number of its result."""
 _Pattern = tuple[tuple[int, tuple[_Source, ...]], ...]
 
 
@@ -29,10 +29,10 @@ class FusedSpace:
     """Facts about operations whose loops line up.
 
     Attributes:
-        parallelism: number of independent pieces that the finest tiling has.
-        contractions: how many of the operations are contractions.
-        temporary_bytes: largest value inside one rTask when every tileable loop is cut to one.
-        work: scalar operations of all.
+        parallelism: number of independent rTasks of the finest tiling.
+        contractions: number of contractions among the operations.
+        temporary_bytes: size of the largest value inside one rTask of the finest tiling.
+        work: scalar operations of all operations.
     """
 
     parallelism: int
@@ -42,10 +42,10 @@ class FusedSpace:
 
 
 class FusedSpaces:
-    """Answers for groups of ``linalg.generic``s in def-before-use order."""
+    """Memoized facts about groups of ``linalg.generic``s in def-before-use order."""
 
     def __init__(self, *, gathers: bool = False) -> None:
-        """Begin without answers.
+        """Start with an empty cache.
 
         Args:
             gathers: whether bodies may gather from values of their group.
@@ -56,7 +56,7 @@ class FusedSpaces:
         self._known: dict[_Pattern, FusedSpace | None] = {}
 
     def of(self, operations: Sequence[ir.OpView]) -> FusedSpace | None:
-        """Return what is known of operations together, None if their loops do not line up."""
+        """Return the facts about fused operations; None if their loops do not line up."""
         pattern = self._pattern(operations)
         if pattern not in self._known:
             read = [self._read(op)[1] for op in operations]
@@ -65,11 +65,11 @@ class FusedSpaces:
         return self._known[pattern]
 
     def structured(self, op: ir.OpView) -> Structured:
-        """Return an operation that was read once."""
+        """Return the memoized ``Structured`` of an operation."""
         return self._read(op)[1]
 
     def kind(self, op: ir.OpView) -> int:
-        """Return a number that operations have in common if and only if they are alike."""
+        """Return a number that is equal for two operations if and only if their patterns are."""
         return self._read(op)[0]
 
     def captures(self, op: ir.OpView) -> Sequence[ir.Value]:
@@ -88,7 +88,7 @@ class FusedSpaces:
         return tuple(found)
 
     def _read(self, op: ir.OpView) -> tuple[int, Structured]:
-        """Return the number of an operation's kind, and the operation; read once."""
+        """Return the number of an operation's kind and its ``Structured``, both memoized."""
         operation = op.operation
         if operation not in self._structured:
             structured = Structured(op)

@@ -1,8 +1,8 @@
-"""The cheapest way to cut a tree of operations into units, by dynamic programming over its edges.
+"""Optimal cuts of a tree of operations into units, by dynamic programming over its edges.
 
-In a tree each operation is read by one other at most. The state of an operation is a unit that ends
-there, as far as it is known: its edge to the reader is either cut, which closes the unit at its
-price, or the unit grows into one of the reader's.
+In a tree each operation has at most one reader. A state of an operation is the open unit that
+contains it: its edge to the reader is either cut, which closes the unit at its price, or the unit
+grows into the reader's unit.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import inf
 
 Unit = frozenset[int]
-"""Numbers of the operations that become one rOperator."""
+"""Numbers of the operations that become an rOperator."""
 
 Seconds = Callable[[Unit], float]
-"""The price of a unit. A unit that is infinitely expensive makes all larger ones so as well."""
+"""The price of a unit in seconds. If a unit has an infinite price, so have its supersets."""
 
 MOST_STATES = 512
-"""Units of one operation that are followed up: all of them in trees of few operations."""
+"""Maximum open units per operation that the search keeps: all of them in small trees."""
 
 _Cut = tuple[float, tuple[Unit, ...]]
-"""The price of closed units, and these."""
+"""The price of the closed units, and the units."""
 
 
 def cheapest_cuts(
@@ -29,14 +29,14 @@ def cheapest_cuts(
     seconds: Seconds,
     most: int = MOST_STATES,
 ) -> tuple[Unit, ...]:
-    """Return the units that cost least together.
+    """Return the units with the least total price.
 
     Args:
-        order: the tree's operations, each after its sources; the last one is the root.
-        sources: for each operation those that it reads from, none of which another one reads from.
+        order: the tree's operations, each after its sources; the last is the root.
+        sources: for each operation the operations that it reads from, each with no other reader.
         seconds: the price of a unit.
-        most: units of one operation that are followed up; the result is optimal unless there are
-            more, of which the cheapest are.
+        most: maximum open units per operation; the result is optimal unless there are more, of
+            which the cheapest are kept.
     """
     open_units: dict[int, dict[Unit, _Cut]] = {}
     closed: dict[int, _Cut] = {}
@@ -56,7 +56,7 @@ def cheapest_cuts(
 def _grow(
     states: Mapping[Unit, _Cut], above: Mapping[Unit, _Cut], cut: _Cut
 ) -> Iterable[tuple[Unit, _Cut]]:
-    """Yield the units of an operation with one more of its sources, in the same unit or not."""
+    """Yield the units of an operation with and without the unit of one more source."""
     for unit, (rest, units) in states.items():
         yield unit, (rest + cut[0], (*units, *cut[1]))
         for other, (other_rest, other_units) in above.items():

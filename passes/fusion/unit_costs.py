@@ -1,4 +1,4 @@
-"""The predicted time of a unit, which is one rOperator by itself on a device."""
+"""The predicted time of a unit as a separate rOperator on a device."""
 
 from __future__ import annotations
 
@@ -20,26 +20,25 @@ from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import RKernel
 
 _Pattern = tuple[tuple[int, tuple[tuple[int, int], ...], tuple[bool, ...]], ...]
-"""For each operation its kind, where each value that it uses is from, and which results leave."""
+"""For each operation: its kind, the origin of each used value, and which results escape."""
 
 _OUTSIDE, _CONSTANT = -1, -2
-"""In place of an operation's number: a value from outside, by its number, or one in the IR."""
+"""Instead of an operation's number: a value from outside, or a constant in the IR."""
 
 
 class UnitCosts:
-    """Seconds of units of a block; units that are alike are estimated once."""
+    """Predicted seconds of units of a block; units with equal patterns are estimated once."""
 
     def __init__(
         self, graph: OperationGraph, units: Units, device: Device, *, launches: bool = False
     ) -> None:
-        """Begin without estimates.
+        """Start with an empty cache.
 
         Args:
             graph: the block's operations.
-            units: which of them may form a unit.
-            device: whose cost model and tiles are taken.
-            launches: whether each rOperator is launched by itself; otherwise a barrier is in front
-                of it.
+            units: the legality of units.
+            device: the device whose cost model and tiles are used.
+            launches: whether each rOperator is a separate launch; otherwise a barrier precedes it.
         """
         self._graph = graph
         self._units = units
@@ -50,13 +49,13 @@ class UnitCosts:
 
     @property
     def num_patterns(self) -> int:
-        """How many different units were estimated."""
+        """The number of different units that were estimated."""
         return len(self._of_pattern)
 
     def seconds(self, unit: frozenset[int]) -> float:
-        """Return the time of a unit, its barrier or launch included.
+        """Return the seconds of a unit, including its barrier or launch.
 
-        It is infinite if the unit is illegal, or slower than the model says.
+        It is infinite if the unit is illegal, or in truth slower than the cost model predicts.
         """
         if unit not in self._of_unit:
             self._of_unit[unit] = self._seconds(unit)
@@ -74,10 +73,10 @@ class UnitCosts:
         return self._of_pattern[pattern]
 
     def _slows_a_contraction(self, members: Sequence[ir.OpView], space: FusedSpace) -> bool:
-        """Whether a product or convolution has a loop that it could cut if it were alone.
+        """Whether a contraction has a loop that it could tile only outside the unit.
 
-        Its code is then blocked for neither caches nor registers, which the model does not see: a
-        product with a normalization in its rTasks was measured to take twice as long.
+        Its code is then blocked for neither caches nor registers, which the cost model does not
+        see: a product with a normalization in its rTasks was measured to take twice as long.
         """
         alone = (
             self._units.space([op]) for op in members if self._units.structured(op).is_contraction
@@ -96,13 +95,15 @@ class UnitCosts:
             op = self._graph.operations[number]
             used = self._units.structured(op)
             values = [*used.operands, *used.captures]
+            # Outside values are numbered by first use, so that equal computations have equal
+            # patterns.
             sources = tuple(known.setdefault(v, _source(v, len(known))) for v in values)
             found.append((self._units.kind(op), sources, tuple(self._escapes(number, unit))))
             known.update((value, (place, n)) for n, value in enumerate(op.operation.results))
         return tuple(found)
 
     def _estimate(self, unit: Sequence[int]) -> RKernel:
-        """Return the fastest rKernel of a unit by the device's times."""
+        """Return the fastest rKernel of a unit by the device's cost model."""
         operations = self._graph.members(unit)
         returned = [
             value
@@ -125,7 +126,7 @@ def estimate(
     returned: Sequence[ir.Value],
     device: Device,
 ) -> RKernel:
-    """Return the fastest rKernel of operations that may be one, by the device's times."""
+    """Return the fastest rKernel of fusable operations by the device's cost model."""
     space = analyze(operations, returned)
     assert space is not None, "expected operations whose loops line up"
     limits = [

@@ -1,4 +1,4 @@
-"""What watches a pipeline while it runs: printing of IR, timing and reproducers."""
+"""Instrumentation of a running pipeline: printing of IR, timing and reproducers."""
 
 from __future__ import annotations
 

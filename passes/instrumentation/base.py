@@ -1,4 +1,4 @@
-"""The hooks of a pipeline that runs."""
+"""The hooks of a running pipeline."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rammer_mlir.bindings import ir
 
 @dataclass(frozen=True)
 class WatchedPass:
-    """A pass of a pipeline that runs.
+    """A pass of a running pipeline.
 
     Attributes:
-        number: of the pass in the pipeline, from 0.
-        text: the pass with its options, in the operations that it is nested in below the module.
-        argument: its name alone.
+        number: the pass's number in the pipeline, from 0.
+        text: the pass with its options, nested in its operations below the module.
+        argument: the pass's name alone.
         remaining: the pipeline from this pass on.
     """
 
@@ -25,13 +25,13 @@ class WatchedPass:
 
 
 class Instrumentation:
-    """Is called around each pass, with the module as it then is; does nothing by itself."""
+    """Base class of hooks around each pass, with the current module; these do nothing."""
 
     def before(self, step: WatchedPass, module: ir.Module) -> None:
-        """Is called before a pass runs."""
+        """Observe the module before a pass runs."""
 
     def after(self, step: WatchedPass, module: ir.Module) -> None:
-        """Is called after a pass that did not fail, once the module is verified."""
+        """Observe the verified module after a pass that succeeded."""
 
     def failed(self, step: WatchedPass, module: ir.Module) -> None:
-        """Is called after a pass that failed, or that left a module that is not valid."""
+        """Observe the module after a pass that failed or left an invalid module."""

@@ -1,4 +1,4 @@
-"""Printing the IR before and after passes, to a stream or into a folder."""
+"""Printing of the IR before and after passes, to a stream or into a folder."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class IrPrinting(Instrumentation):
     """Prints the whole module around passes.
 
     Attributes:
-        text_of: returns the module as text, in the form that was asked for; the module may be
-            invalid.
+        text_of: returns the module as text in the requested form; the module may be invalid.
         before_all, after_all: print around each pass.
         before_names, after_names: print around the passes of these names.
-        only_changes: print after a pass only if it changed the module; alone, after any pass.
+        only_changes: print after a pass only if it changed the module; this applies to all passes
+            unless ``after_names`` are given.
         after_failure: print the module that a failed pass leaves.
         folder: write a file per printing there, instead of printing to ``stream``.
         stream: None for standard error.
@@ -44,19 +44,19 @@ class IrPrinting(Instrumentation):
     _written: int = field(default=0, init=False)
 
     def is_on(self) -> bool:
-        """Whether anything is to be printed."""
+        """Whether any printing is requested."""
         everywhere = self.before_all or self.after_all or self.only_changes or self.after_failure
         return everywhere or bool(self.before_names or self.after_names)
 
     def before(self, step: WatchedPass, module: ir.Module) -> None:
-        """Print the module before a pass, if that was asked for."""
+        """Print the module before a pass, if requested."""
         if self.before_all or step.argument in self.before_names:
             self._print("Before", step, module)
         if self.only_changes and self._is_wanted_after(step):
             self._last = _fingerprint(module)
 
     def after(self, step: WatchedPass, module: ir.Module) -> None:
-        """Print the module after a pass, if that was asked for."""
+        """Print the module after a pass, if requested."""
         if not self._is_wanted_after(step):
             return
         if self.only_changes and _fingerprint(module) == self._last:
@@ -64,7 +64,7 @@ class IrPrinting(Instrumentation):
         self._print("After", step, module)
 
     def failed(self, step: WatchedPass, module: ir.Module) -> None:
-        """Print the module that a pass leaves which failed, if that was asked for."""
+        """Print the module that a failed pass leaves, if requested."""
         if self.after_failure or self._is_wanted_after(step):
             self._print("After", step, module, " Failed")
 

@@ -1,6 +1,6 @@
-"""Reproducers: a module with the pipeline that fails on it, in the form of MLIR's tools.
+"""Reproducers: a module with the pipeline that fails on it, in the format of MLIR's tools.
 
-The pipeline stands in the metadata of the file, as ``external_resources`` of ``mlir_reproducer``;
+The pipeline is in the metadata of the file, as ``external_resources`` of ``mlir_reproducer``;
 the parser ignores it, and each tool's ``--run-reproducer`` runs it.
 """
 
@@ -35,7 +35,7 @@ def read_reproducer(text: str) -> Recorded:
     """Return the pipeline in the metadata of a file.
 
     Raises:
-        OptionError: if there is none.
+        OptionError: if the file has no such metadata.
     """
     metadata = _METADATA.search(text)
     found = _REPRODUCER.search(metadata["text"]) if metadata is not None else None
@@ -66,15 +66,15 @@ def with_pipeline(text: str, pipeline: str, *, verify_each: bool) -> str:
 class Reproducer(Instrumentation):
     """Keeps a file from which the run of a pipeline can be repeated.
 
-    The file is written before the first pass, so that it is there if native code ends the process,
-    and it is removed when all passes have run.
+    The file is written before the first pass, so that it exists even if native code ends the
+    process, and it is removed when all passes have run.
 
     Attributes:
-        path: of the file.
+        path: the path of the file.
         text_of: returns the module as text that can be parsed.
-        verify_each: what the reproducer says of verification between passes.
-        local: begin anew at each pass, so that the file holds the pass that fails alone.
-        keeps: leave the file where it is when all passes have run.
+        verify_each: whether the reproducer asks for verification between passes.
+        local: rewrite the file at each pass, so that it contains only the failing pass.
+        keeps: keep the file when all passes have run.
     """
 
     path: Path
@@ -85,7 +85,7 @@ class Reproducer(Instrumentation):
     _is_begun: bool = field(default=False, init=False)
 
     def before(self, step: WatchedPass, module: ir.Module) -> None:
-        """Write the file, where this is the pass that it begins with."""
+        """Write the file before the first pass of the reproducer."""
         if self._is_begun and not self.local:
             return
         self._is_begun = True
@@ -94,6 +94,6 @@ class Reproducer(Instrumentation):
         write_atomically(self.path, text.encode())
 
     def finish(self) -> None:
-        """Remove the file: no pass failed."""
+        """Remove the file, because no pass failed."""
         if self._is_begun and not self.keeps:
             self.path.unlink(missing_ok=True)

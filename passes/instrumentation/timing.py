@@ -16,7 +16,7 @@ _RULE = "===" + "-" * 73 + "==="
 
 @dataclass
 class _Entry:
-    """A name with its seconds; the entries inside are parts of it."""
+    """A name with its seconds, and the nested entries."""
 
     name: str
     seconds: float = 0.0
@@ -26,7 +26,7 @@ class _Entry:
         return self.seconds + sum(entry.total() for entry in self.inside)
 
     def child(self, name: str) -> _Entry:
-        """Return the last entry inside if it has the name, else a new one."""
+        """Return the last nested entry if it has the name, else a new entry."""
         if not self.inside or self.inside[-1].name != name:
             self.inside.append(_Entry(name))
         return self.inside[-1]
@@ -39,7 +39,7 @@ class _Entry:
 
 
 class Timing(Instrumentation):
-    """Measures passes, with their verification, and phases around them."""
+    """Measures passes including their verification, and other phases of a run."""
 
     def __init__(self) -> None:
         """Start the clock."""
@@ -73,7 +73,7 @@ class Timing(Instrumentation):
             self._root.inside.append(_Entry(name, time.perf_counter() - start))
 
     def report(self, *, display: str = "tree", form: str = "text") -> str:
-        """Return the times.
+        """Return the times in seconds as text.
 
         Args:
             display: ``tree`` in the order of the pipeline, or ``list`` with one line per name, the

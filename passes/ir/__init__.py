@@ -1,1 +1,1 @@
-"""Readings of linalg operations, functions and weights that all passes share."""
+"""Access to linalg operations, functions and weights, which all passes share."""

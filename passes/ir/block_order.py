@@ -1,4 +1,4 @@
-"""The order of a block's operations."""
+"""Topological sorting of a block's operations."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from rammer_mlir.bindings import ir
 
 
 def sort_block(block: ir.Block) -> None:
-    """Move operations after the operations that they use; others keep their order.
+    """Move operations after the operations that they use; otherwise keep their order.
 
-    A call of several operations stands where the last one stood, which may be after a user of an
-    earlier one.
+    A call that replaces several operations is at the position of the last, which may be after a
+    user of another.
     """
     operations = [op.operation for op in block.operations]
     here, placed = set(operations), set[ir.Operation]()
@@ -34,7 +34,7 @@ def sort_block(block: ir.Block) -> None:
 
 
 def _used(op: ir.Operation) -> list[ir.Value]:
-    """Return the values that an operation uses, also inside of its regions."""
+    """Return the values that an operation uses, including uses inside its regions."""
     values = list(op.operands)
     for region in op.regions:
         for block in region.blocks:

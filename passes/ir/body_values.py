@@ -1,4 +1,4 @@
-"""The value that an operation's body has where its inputs are known numbers."""
+"""Evaluation of an operation's body on known numbers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from rammer_mlir.passes.ir.structured import body_operations, constant_value
 
 
 def evaluate_body(op: ir.OpView, arguments: Sequence[float | None]) -> list[float | None]:
-    """Return what a ``linalg.generic`` yields for the given block arguments.
+    """Return the values that a ``linalg.generic`` yields for the given block arguments.
 
-    None stands for what is not known, in arguments and in results. Numbers are computed in double
-    precision: they tell finite from infinite, and zero from others, not more.
+    None stands for an unknown value, in arguments and in results. Numbers are computed in double
+    precision: enough to tell finite from infinite and zero from non-zero, but not to fold
+    constants.
     """
     block = op.operation.regions[0].blocks[0]
     known: dict[ir.Value, float] = {
@@ -56,6 +57,7 @@ def _comparison(op: ir.Operation) -> Callable[..., float]:
     def compare(a: float, b: float) -> float:
         if math.isnan(a) or math.isnan(b):
             return float(unordered)
+        # Index 0 is equal, 1 is less, 2 is greater.
         return float("=<>"[(a < b) + 2 * (a > b)] in ordered)
 
     return compare
@@ -68,7 +70,7 @@ _PREDICATES: Sequence[tuple[str, bool]] = (
     *((outcomes, False) for outcomes in _ORDERED),
     *((outcomes, True) for outcomes in (*_ORDERED[1:7], "", "=<>")),
 )
-"""The predicates of ``arith.cmpf``: true for these outcomes, and for NaNs or not."""
+"""The predicates of ``arith.cmpf``: the outcomes that satisfy each, and its result for NaNs."""
 
 
 def _maximum(a: float, b: float) -> float:

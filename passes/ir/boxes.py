@@ -1,7 +1,7 @@
-"""Boxes of operands that a tile of the iteration domain touches, as affine functions of the tile.
+"""Boxes of operands that a tile of the iteration space accesses, as affine functions of the tile.
 
 All offsets are affine expressions of one dimension, the rTask's id; all sizes are the static sizes
-of a full tile (a tile at the edge of the domain is clipped to the operand's shape).
+of a full tile (a tile at the edge of the iteration space is clipped to the operand's shape).
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from rammer_mlir.bindings import ir
 
 @dataclass(frozen=True)
 class Span:
-    """One loop's part of a tile: offset as an expression of the rTask id, and full size."""
+    """The part of a loop in a tile: offset as an expression of the rTask id, and size.
+
+    ``extent`` is the trip count of the whole loop.
+    """
 
     offset: ir.AffineExpr
     size: int
@@ -28,7 +31,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Box:
-    """The part of an operand that one rTask touches: offsets of the id, sizes of a full tile."""
+    """The part of an operand that an rTask accesses: offsets by its id, sizes of a full tile."""
 
     offsets: tuple[ir.AffineExpr, ...]
     sizes: tuple[int, ...]
@@ -47,7 +50,7 @@ class Linear:
 
 
 def linear_form(expr: ir.AffineExpr) -> Linear | None:
-    """Return the expression as a linear form of dimensions, or None when it is none."""
+    """Return the expression as a linear form of dimensions; None if it is not linear."""
     if isinstance(expr, ir.AffineDimExpr):
         return Linear({expr.position: 1}, 0)
     if isinstance(expr, ir.AffineConstantExpr):
@@ -71,19 +74,19 @@ def linear_form(expr: ir.AffineExpr) -> Linear | None:
 
 
 PANEL_WIDTH = 32
-"""Points of a panel: two AVX-512 registers of f32. Tiles along such loops are whole panels."""
+"""Points of a panel: two AVX-512 registers of f32. Tiles of panel loops are whole panels."""
 
 
 @dataclass(frozen=True)
 class PanelIndex:
-    """A loop's place in panels of ``PANEL_WIDTH`` points: a panel's number, or a point in it."""
+    """An index into panels of ``PANEL_WIDTH`` points of a loop: a panel, or a point in it."""
 
     loop: int
     is_number: bool
 
 
 def panel_index(expr: ir.AffineExpr) -> PanelIndex | None:
-    """Return ``loop floordiv PANEL_WIDTH``, or ``mod``, as a place; None for all else."""
+    """Match ``loop floordiv PANEL_WIDTH`` or ``loop mod PANEL_WIDTH``, else return None."""
     if not isinstance(expr, ir.AffineFloorDivExpr | ir.AffineModExpr):
         return None
     if not isinstance(expr.lhs, ir.AffineDimExpr) or expr.rhs != panel_width():
@@ -97,12 +100,12 @@ def panel_width() -> ir.AffineExpr:
 
 
 def panel_number(index: ir.AffineExpr) -> ir.AffineExpr:
-    """Return the number of the panel that a point lies in."""
+    """Return the number of the panel that contains a point."""
     return ir.AffineExpr.get_floor_div(index, panel_width())
 
 
 def point_of_panel(index: ir.AffineExpr) -> ir.AffineExpr:
-    """Return the place of a point in its panel."""
+    """Return the position of a point in its panel."""
     return ir.AffineExpr.get_mod(index, panel_width())
 
 
@@ -118,7 +121,7 @@ def loops_in(expr: ir.AffineExpr) -> set[int]:
 def can_slice(expr: ir.AffineExpr, tiled: set[int]) -> bool:
     """Whether an operand dimension indexed by ``expr`` shrinks to a box when loops are tiled.
 
-    Places in panels do where tiles consist of whole panels.
+    Panel indices do if tiles consist of whole panels.
     """
     if panel_index(expr) is not None:
         return True

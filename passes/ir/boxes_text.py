@@ -1,4 +1,4 @@
-"""Boxes of rTasks as people write them."""
+"""Boxes of rTasks as users write them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from rammer_mlir.bindings import ir
 
 Box = Sequence[tuple[int | str, int]]
-"""For each dimension, where an rTask's part begins, in terms of ``d0``, and its size."""
+"""For each dimension, the offset of an rTask's box in terms of ``d0``, and its size.
+
+Both are in elements.
+"""
 
 
 def box_problems(kinds: Sequence[ir.Type], boxes: object) -> Iterator[tuple[str, object]]:
-    """Yield the faults of boxes that somebody wrote: expected words, and the object found.
+    """Yield the errors in user-written boxes: the expected form, and the found object.
 
     Args:
         kinds: types of the inputs, or of the outputs.
-        boxes: by their numbers.
+        boxes: a mapping from their numbers to boxes, unchecked.
     """
     if not isinstance(boxes, Mapping):
         yield "a mapping from numbers to boxes", repr(boxes)
@@ -51,7 +54,7 @@ def _is_offset(offset: int | str) -> bool:
 
 
 def accesses_of(kinds: Sequence[ir.Type], boxes: Mapping[int, Box], first: int) -> ir.ArrayAttr:
-    """Return the accesses of inputs or outputs, which are arguments from ``first`` on."""
+    """Return the accesses of inputs or outputs, which are the arguments from ``first`` on."""
     found: list[ir.Attribute] = []
     for number, kind in enumerate(kinds):
         whole = [(0, size) for size in ir.ShapedType(kind).shape]

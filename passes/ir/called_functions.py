@@ -9,13 +9,13 @@ from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.entry import functions, symbol_name
 from rammer_mlir.passes.ir.inlining import inline_call
 from rammer_mlir.passes.ir.kernels import described_kernels
-from rammer_mlir.passes.ir.walking import operations_named
+from rammer_mlir.passes.ir.traversal import operations_named
 
 _ADVICE = "write an rtask.kernel with 'external' and an rtask.module with its code"
 
 
 def called_functions(module: ir.Module, names: Iterable[str]) -> set[str]:
-    """Return the names of functions, and of those that they call, directly or not."""
+    """Return the given names and those of all functions that they call, even indirectly."""
     known = {symbol_name(function): function for function in functions(module)}
     found: set[str] = set()
     pending = list(names)
@@ -30,17 +30,17 @@ def called_functions(module: ir.Module, names: Iterable[str]) -> set[str]:
 def inline_called_functions(
     module: ir.Module, kernels: Sequence[ir.Operation], *, keeps_declared: bool = False
 ) -> None:
-    """Put the functions that rKernels call in place of the calls, and erase those functions.
+    """Inline the calls in rKernels, and erase the called functions.
 
     Args:
-        module: that holds the functions.
+        module: the module of the functions.
         kernels: functions of rKernels.
-        keeps_declared: whether calls of functions without a body stay, because such functions
-            are linked later.
+        keeps_declared: whether calls of functions without a body stay, because such functions are
+            linked later.
 
     Raises:
-        OperationError: at a call of a function that calls itself, that has branches between
-            blocks, or that has no body and is not linked later.
+        OperationError: at a call of a recursive function, of a function with several blocks, or of
+            a function without a body that is not linked later.
     """
     known = {symbol_name(function): function for function in functions(module)}
     inlined: set[str] = set()
@@ -51,7 +51,7 @@ def inline_called_functions(
 
 
 def check_called_functions(module: ir.Module, kernels: Iterable[ir.Operation]) -> None:
-    """Check that all functions that rKernels call, directly or not, have a body.
+    """Check that all functions that rKernels call, directly or indirectly, have a body.
 
     Raises:
         OperationError: at a call of a declaration.
@@ -103,7 +103,7 @@ def _declared(call: ir.Operation) -> OperationError:
 
 
 def _erase_unused(module: ir.Module, candidates: Collection[str]) -> None:
-    """Erase functions that no other function calls any more."""
+    """Erase the candidates that no function calls any more."""
     roots = [name for f in functions(module) if (name := symbol_name(f)) not in candidates]
     used = called_functions(module, [*roots, *described_kernels(module)])
     for function in list(functions(module)):

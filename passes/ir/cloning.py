@@ -1,4 +1,4 @@
-"""Copying operations into another function while renaming the values that they use."""
+"""Cloning of operations into another function, with replaced operands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ ValueMap = dict[ir.Value, ir.Value]
 
 
 def clone_into(op: ir.OpView, mapping: ValueMap, ip: ir.InsertionPoint) -> ir.Operation:
-    """Clone the op at ``ip`` with operands and captured values renamed; record its results."""
+    """Clone the op at ``ip`` with operands and captured values replaced; map its results."""
     copy = op.operation.clone(ip=ip).operation
     rename_operands(copy, mapping)
     for old, new in zip(op.operation.results, copy.results, strict=True):
@@ -27,7 +27,7 @@ def copy_module(module: ir.Module) -> ir.Module:
 
 
 def rename_operands(op: ir.Operation, mapping: ValueMap) -> None:
-    """Replace every operand found in ``mapping``, in the op and everything nested in it."""
+    """Replace every operand found in ``mapping``, in the op and in nested operations."""
     for index, operand in enumerate(op.operands):
         new = mapping.get(operand)
         if new is not None:

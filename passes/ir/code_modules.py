@@ -1,4 +1,4 @@
-"""Code from elsewhere in a module: its ``rtask.module`` operations."""
+"""Foreign code in a module: its ``rtask.module`` operations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rammer_mlir.programs.modules import Requirement
 
 
 def code_modules(module: ir.Module) -> Iterator[ir.Operation]:
-    """Yield the operations that hold code from elsewhere."""
+    """Yield the ``rtask.module`` operations of a module."""
     for op in module.body.operations:
         if op.operation.name == "rtask.module":
             yield op.operation
@@ -31,16 +31,16 @@ def emit_module(
     objects: Sequence[bytes] = (),
     options: Mapping[str, str] | None = None,
 ) -> ir.Operation:
-    """Emit an ``rtask.module`` with code from elsewhere at the current insertion point.
+    """Emit an ``rtask.module`` with foreign code at the current insertion point.
 
     Args:
-        name: of its symbol.
-        form: of the code.
+        name: the name of its symbol.
+        form: the format of the code.
         code: source, an object, a graph, or other bytes.
-        engine: what runs a graph or other bytes.
-        needs: packages that have to be installed where it runs.
-        objects: relocatable objects that it calls.
-        options: values for the engine.
+        engine: the engine that runs a graph or other bytes.
+        needs: packages that must be installed where the code runs.
+        objects: relocatable objects that the code calls.
+        options: values of the engine's options.
     """
     strings = {"sym_name": name, "form": form, "code": code}
     if engine:
@@ -69,10 +69,10 @@ def objects_of(code: ir.Operation) -> tuple[bytes, ...]:
 
 
 def adopt_module(code: ir.Operation, ip: ir.InsertionPoint) -> str:
-    """Copy an ``rtask.module`` to where the insertion point is; return the symbol of the copy.
+    """Copy an ``rtask.module`` to the insertion point; return the symbol of the copy.
 
-    Code that is there already, under any name, is not copied again. A copy gets a name that no
-    other symbol has.
+    Reuse equal code in the same block under its existing name. A copy gets a name that no other
+    symbol has.
     """
     there = ip.block.owner
     for op in ip.block.operations:
@@ -87,9 +87,9 @@ def adopt_module(code: ir.Operation, ip: ir.InsertionPoint) -> str:
 
 
 def erase_unused_kernels(module: ir.Module, used: Collection[str]) -> None:
-    """Erase rKernels except those of the names ``used``, and all that only the others need.
+    """Erase all rKernels except ``used``, and the functions and modules that only they need.
 
-    Functions that the rKernels of these names call stay.
+    Functions that the used rKernels call stay.
     """
     for name, description in described_kernels(module).items():
         if name not in used:
@@ -102,7 +102,7 @@ def erase_unused_kernels(module: ir.Module, used: Collection[str]) -> None:
 
 
 def erase_unused_modules(module: ir.Module, also_used: Iterable[str] = ()) -> None:
-    """Erase modules of foreign code that no described rKernel names, except ``also_used`` ones."""
+    """Erase modules of foreign code that no rKernel refers to, except ``also_used`` ones."""
     found = (read_external(op.operation) for op in described_kernels(module).values())
     used = {external.module for external in found if external is not None} | set(also_used)
     for code in list(code_modules(module)):

@@ -1,4 +1,4 @@
-"""Paddings with one constant: ``tensor.pad`` read, and created for zeros."""
+"""Padding with a constant: matching of ``tensor.pad``, and emission of zero padding."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PAD = "tensor.pad"
 
 @dataclass(frozen=True)
 class ConstantPad:
-    """A ``tensor.pad`` with static, non-negative widths and one constant value.
+    """A ``tensor.pad`` with static, non-negative widths and a constant value.
 
     Attributes:
-        source: what is padded.
-        low, high: how many elements stand in front of it and after it in each dimension.
-        border: the scalar that they are.
+        source: the padded tensor.
+        low, high: the number of elements before and after it in each dimension.
+        border: the scalar value of these elements.
     """
 
     source: ir.Value
@@ -29,12 +29,12 @@ class ConstantPad:
 
     @property
     def is_zero(self) -> bool:
-        """Whether the elements around the source are zeros."""
+        """Whether the padding value is zero."""
         return constant_value(self.border) == 0.0
 
 
 def find_constant_pad(op: ir.OpView) -> ConstantPad | None:
-    """Read an operation as such a padding; None if it is something else."""
+    """Match an operation as padding with a constant; None if it is not."""
     operation = op.operation
     if operation.name != PAD or len(operation.operands) != 1:
         return None
@@ -49,13 +49,13 @@ def find_constant_pad(op: ir.OpView) -> ConstantPad | None:
 
 
 def padding_of(value: ir.Value) -> ConstantPad | None:
-    """Return the padding that a value is the result of; None if it is none."""
+    """Return the constant padding whose result a value is; None if it is not."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else find_constant_pad(owner.opview)
 
 
 def pad_with_zeros(source: ir.Value, low: Sequence[int], high: Sequence[int]) -> ir.Value:
-    """Emit a padding of floats with so many zeros in front of and after each dimension."""
+    """Emit a zero padding of floats with ``low`` and ``high`` elements per dimension."""
     element = ir.RankedTensorType(source.type).element_type
     shape = [a + b + c for a, b, c in zip(low, shape_of(source), high, strict=True)]
     zero = arith.constant(element, 0.0)

@@ -1,13 +1,13 @@
-"""Weights: arguments of the entry function that carry ``rtask.constant``.
+"""Weights: arguments of the entry function with the attribute ``rtask.constant``.
 
-The attribute names a value that lives beside the IR. ``rtask.value`` holds a small value itself.
-``rtask.pack`` says how the argument is made from the named value at compile time: a list of steps,
-reshape and transpose in turn, beginning with a reshape; the argument's type is the final shape.
-A step may also be a matrix that the first dimension is multiplied by, ``matrix @ x``; after it
-comes a reshape again. From the first matrix on, values are f64, and rounded once at the end.
-``rtask.parts`` stands for several values, joined along their first dimension before these steps:
-each has these attributes again, its ``shape``, the zeros ``low`` in front, and its ``size`` with
-all zeros.
+The attribute names a value that is stored outside the IR. ``rtask.value`` stores a small value
+itself. ``rtask.pack`` has the steps that make the argument from the named value at compile time:
+alternating reshapes and transposes, beginning with a reshape; the argument's type is the final
+shape. A step may also be a matrix that multiplies the first dimension, ``matrix @ x``; a reshape
+follows it. From the first matrix on, values are f64, and rounded once at the end. ``rtask.parts``
+lists several values, which are concatenated along their first dimension before these steps: each
+part has these attributes, its ``shape``, the number ``low`` of zeros before it, and its ``size``
+including zeros.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Matrix = tuple[tuple[float, ...], ...]
 """Rows of numbers."""
 
 Step = list[int] | Matrix
-"""A shape or a permutation, whichever's turn it is; or a matrix."""
+"""A shape or a permutation, which alternate, or a matrix."""
 
 
 @dataclass(frozen=True)
 class ConstantArgument:
-    """One weight: its argument number and attributes."""
+    """A weight: its argument number and attributes."""
 
     number: int
     value: ir.Value
@@ -49,14 +49,14 @@ class ConstantArgument:
 
     @property
     def steps(self) -> list[Step]:
-        """Reshapes and transposes, in turn, and matrices, that make the argument from the value."""
+        """Alternating reshapes and transposes, and matrices, that make the argument."""
         if PACK not in self.attributes:
             return []
         return [_read_step(step) for step in ir.ArrayAttr(self.attributes[PACK])]
 
     @property
     def held(self) -> NDArray[np.generic] | None:
-        """The named value where the argument itself holds it, None where it lies beside the IR."""
+        """The named value if an attribute has it, None if it is stored outside the IR."""
         attribute = self.attributes.get(VALUE)
         if attribute is None:
             return None
@@ -83,7 +83,7 @@ def pack_attribute(steps: Sequence[Step]) -> ir.Attribute:
 
 
 def is_constant(value: ir.Value) -> bool:
-    """Whether a value is an argument of the entry function that is a weight."""
+    """Whether a value is a weight: an argument of the entry function with ``rtask.constant``."""
     if not isinstance(value.owner, ir.Block):
         return False
     function = value.owner.owner.opview
@@ -91,7 +91,7 @@ def is_constant(value: ir.Value) -> bool:
 
 
 def argument_attributes(function: ir.OpView) -> list[dict[str, ir.Attribute]]:
-    """Return the attribute dictionary of each argument."""
+    """Return the attribute dictionary of each argument; empty where it has none."""
     attributes = function.operation.attributes
     count = len(list(function.operation.regions[0].blocks[0].arguments))
     if "arg_attrs" not in attributes:
@@ -109,7 +109,7 @@ def constant_arguments(function: ir.OpView) -> Iterator[ConstantArgument]:
 
 
 class ArgumentList:
-    """Appends arguments to a function; ``finish`` writes the signature once for all of them."""
+    """Appends arguments to a function; ``finish`` updates the signature once for all of them."""
 
     def __init__(self, function: ir.OpView) -> None:
         self._function = function
@@ -122,11 +122,12 @@ class ArgumentList:
         return self._block.add_argument(kind, ir.Location.unknown())
 
     def mark(self, number: int, key: str, value: ir.Attribute) -> None:
-        """Give an argument an attribute."""
+        """Set an attribute of an argument."""
         self._attributes[number][key] = value
 
     def finish(self) -> None:
-        """Drop the weights that nothing uses and bring the function's type up to date."""
+        """Erase the unused weights and update the function's type."""
+        # Backwards, so that the numbers of the remaining arguments stay valid.
         for number in reversed(range(len(self._attributes))):
             unused = not any(True for _ in self._block.arguments[number].uses)
             if unused and CONSTANT in self._attributes[number]:

@@ -1,4 +1,4 @@
-"""Values of dense attributes as NumPy arrays, and the other way."""
+"""Conversion between dense attributes and NumPy arrays."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Array = NDArray[np.generic]
 _RESOURCE = re.compile(r'^\s*(?P<name>[\w.$-]+|"[^"]*"): "0x(?P<hex>[0-9A-Fa-f]*)"', re.MULTILINE)
 _TRAILER = "\n{-#\n"
 _ALIGNMENT_BYTES = 4
-"""Bytes in front of a resource's content: its alignment."""
+"""Size of the alignment field that precedes a resource's content, in bytes."""
 
 
 def dense_attribute(array: Array, element: ir.Type) -> ir.DenseElementsAttr:
-    """Return the attribute of an array's shape and content, with elements of a type of its size."""
+    """Return the attribute with an array's shape and content; ``element`` has the same size."""
     kind = ir.RankedTensorType.get(array.shape, element)
     dense = np.ascontiguousarray(array)
     if dense.dtype == np.bool_:
@@ -32,7 +32,7 @@ def dense_attribute(array: Array, element: ir.Type) -> ir.DenseElementsAttr:
 
 
 def array_of(attribute: ir.DenseElementsAttr) -> Array:
-    """Return the value of an attribute."""
+    """Return the value of an attribute; bfloat16 as the type of ml_dtypes."""
     element = ir.ShapedType(attribute.type).element_type  # type: ignore[attr-defined]
     if isinstance(element, ir.BF16Type):
         return np.array(_bits(attribute)).view(np.dtype(ml_dtypes.bfloat16))
@@ -40,9 +40,9 @@ def array_of(attribute: ir.DenseElementsAttr) -> Array:
 
 
 def _bits(attribute: ir.DenseElementsAttr) -> ir.Attribute:
-    """Return the bits of elements of 16 bits, whose numbers the bindings do not show.
+    """Return the bits of bfloat16 elements as i16, because the bindings do not expose the numbers.
 
-    MLIR's own folding reads them.
+    MLIR's constant folding of a bitcast converts them.
     """
     kind: Any = attribute.type  # type: ignore[attr-defined]
     with attribute.context, ir.Location.unknown():  # type: ignore[attr-defined]
@@ -59,14 +59,14 @@ def _bits(attribute: ir.DenseElementsAttr) -> ir.Attribute:
 
 
 def is_resource(attribute: ir.Attribute) -> bool:
-    """Whether an attribute is ``dense_resource``, of which the bindings show no value."""
+    """Whether an attribute is ``dense_resource``, whose value the bindings do not expose."""
     return str(attribute).startswith("dense_resource<")
 
 
 def resources_of(module: ir.Module) -> Mapping[str, bytes]:
-    """Return the content of all ``dense_resource`` of a module, by name.
+    """Return the content of all ``dense_resource`` attributes of a module, by name.
 
-    The bindings have no way to read one, so the module is printed.
+    The module is printed, because the bindings cannot read a resource.
     """
     text = module.operation.get_asm()
     _, found, trailer = text.rpartition(_TRAILER)

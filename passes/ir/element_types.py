@@ -1,4 +1,4 @@
-"""Element types that the compiler takes, and NumPy's names of them."""
+"""The supported element types, and their NumPy types."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def stored_width(width: int) -> int:
 
 
 def dtype_of(kind: ir.Type) -> np.dtype[np.generic] | None:
-    """Return NumPy's type for an element type; None if the compiler does not take it."""
+    """Return the NumPy type of an element type; None if it is not supported."""
     text = str(kind)
     name = _NAMES.get(text) or NARROW_FLOATS.get(text) or _COMPLEX.get(text) or _integer_name(text)
     return None if name is None else named_dtype(name)
@@ -60,7 +60,7 @@ def _integer_name(text: str) -> str | None:
 
 
 def named_dtype(name: str) -> np.dtype[np.generic]:
-    """Return NumPy's type of a name, also those of ml_dtypes."""
+    """Return the NumPy type of a name, including the types of ml_dtypes."""
     try:
         return np.dtype(name)
     except TypeError:
@@ -68,5 +68,5 @@ def named_dtype(name: str) -> np.dtype[np.generic]:
 
 
 def element_of(kind: ir.Type) -> ir.Type:
-    """Return the element type of a tensor or buffer, and any other type as it is."""
+    """Return the element type of a tensor or buffer, and any other type unchanged."""
     return kind.element_type if isinstance(kind, ir.ShapedType) else kind

@@ -1,4 +1,4 @@
-"""The entry function: the one public function that a module compiles to."""
+"""The entry function: the only public function that a module compiles to."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.errors import PassError
 
 CODEGEN = "rtask.codegen"
-"""Attribute of a private function: the code generator that its computation is for."""
+"""Attribute of a private function: the code generator of its computation."""
 
 COMPOSITE = "rtask.composite"
-"""Attribute of a private function, the composite that it is; and of operations, before that."""
+"""Attribute with the name of a composite.
+
+It is on the composite's operations and, once they are outlined, on their private function.
+"""
 
 
 def functions(module: ir.Module) -> Iterator[ir.OpView]:
@@ -35,7 +38,7 @@ def is_private(function: ir.OpView) -> bool:
 def computations(module: ir.Module) -> Iterator[ir.OpView]:
     """Yield the private functions whose computations passes may rewrite.
 
-    Those of regions and composites are left out: they mean what their code generator has matched.
+    Functions of regions and composites are excluded: their code generators have matched them.
     """
     for function in functions(module):
         attributes = function.operation.attributes
@@ -44,7 +47,7 @@ def computations(module: ir.Module) -> Iterator[ir.OpView]:
 
 
 def entry_function(module: ir.Module) -> ir.OpView:
-    """Return the module's one public function with a body.
+    """Return the module's only public function with a body.
 
     Raises:
         PassError: if there is no such function, or more than one.
@@ -65,7 +68,7 @@ def entry_block(module: ir.Module) -> ir.Block:
 
 
 def callers(module: ir.Module) -> Mapping[str, list[ir.Operation]]:
-    """Return, by the function's name, the entry function's rOperators that call each."""
+    """Return the entry function's rOperators that call each function, by the function's name."""
     found: dict[str, list[ir.Operation]] = {}
     for op in entry_block(module).operations:
         if op.operation.name == "rtask.operator":

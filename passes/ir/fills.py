@@ -1,4 +1,4 @@
-"""Tensors that something is computed into: empty ones, and those with one number everywhere."""
+"""Initial tensors: empty tensors, and tensors filled with a number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rammer_mlir.passes.ir.structured import Structured, constant_value, is_gene
 
 
 def is_fresh(value: ir.Value) -> bool:
-    """Whether a value is an empty tensor, or one that is filled with a scalar."""
+    """Whether a value is an empty tensor, or a tensor filled with a scalar."""
     owner = value.owner
     if isinstance(owner, ir.Block):
         return False
@@ -15,9 +15,9 @@ def is_fresh(value: ir.Value) -> bool:
 
 
 def filling(value: ir.Value) -> ir.Value | None:
-    """Return the scalar that a ``linalg.fill``, or the generic it becomes, fills a tensor with.
+    """Return the scalar of a ``linalg.fill`` or of the generic it becomes.
 
-    None if the tensor is not filled, or not by these.
+    None if another operation computes the tensor.
     """
     owner = value.owner
     if isinstance(owner, ir.Block):
@@ -41,6 +41,6 @@ def filling(value: ir.Value) -> ir.Value | None:
 
 
 def starts_at_zero(op: Structured) -> bool:
-    """Whether an operation's first result starts from zeros."""
+    """Whether an operation's first result is initialized with zeros."""
     scalar = filling(op.outputs[0])
     return scalar is not None and constant_value(scalar) == 0.0

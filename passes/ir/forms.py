@@ -1,4 +1,4 @@
-"""The forms of a module that passes take, and the check that a module has one."""
+"""The forms of a module that passes accept, and the check for a form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rammer_mlir.passes.ir.kernels import described_kernels
 
 
 def check_form(module: ir.Module, form: Form) -> None:
-    """Check that a module has a form; functions that it lacks are not missed.
+    """Check that all functions of a module have a form; missing functions are no error.
 
     Raises:
         PassError: naming the first function or operation that has another form.

@@ -1,4 +1,4 @@
-"""The type of a function whose arguments or results have changed."""
+"""Update of a function's type after its arguments or results have changed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rammer_mlir.bindings import ir
 def update_function_type(
     function: ir.Operation, returned: Sequence[ir.Value] | None = None
 ) -> None:
-    """Give a function of one block the type that its arguments and results have now.
+    """Set the type of a function of one block from its arguments and results.
 
     Args:
         function: a ``func.func`` with a body.
-        returned: what it will return; what its terminator returns, if None.
+        returned: the values that it will return; None for the operands of its terminator.
     """
     block = function.regions[0].blocks[0]
     results = list(block.operations)[-1].operation.operands if returned is None else returned

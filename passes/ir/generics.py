@@ -1,4 +1,4 @@
-"""Create ``linalg.generic`` operations, and the attributes that all of them have."""
+"""Creation of ``linalg.generic`` operations and their attributes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def indexing_maps(maps: Iterable[ir.AffineMap]) -> ir.ArrayAttr:
 
 
 def iterator_types(parallel: Iterable[bool]) -> ir.ArrayAttr:
-    """Return the attribute of a generic's loops: for each, whether it is parallel."""
+    """Return the attribute of a generic's loop kinds; True stands for parallel."""
     kinds = ("parallel" if each else "reduction" for each in parallel)
     return ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{k}>") for k in kinds])
 
@@ -37,13 +37,13 @@ def sum_of_products(
     parallel: Iterable[bool],
     shape: Sequence[int],
 ) -> ir.Value:
-    """Emit a contraction: the product of all factors, summed over the reductions.
+    """Emit a contraction: the product of all factors, summed over the reduction dimensions.
 
     Args:
-        factors: tensors of one floating-point type, which is that of the result.
-        maps: how the loops index each factor, and the result.
+        factors: tensors of a common floating-point type, which is also that of the result.
+        maps: the indexing maps of the factors and the result.
         parallel: for each loop, whether it is parallel (else a reduction).
-        shape: that of the result.
+        shape: the shape of the result.
     """
     element = ir.RankedTensorType(factors[0].type).element_type
     zero = arith.constant(element, 0.0)

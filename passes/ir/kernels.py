@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rammer_mlir.bindings import ir
 
 SECONDS = "seconds"
-"""Attribute of ``rtask.kernel``: seconds of an rTask, as in ``MeasuredSeconds``."""
+"""Attribute of ``rtask.kernel``: measured seconds of an rTask, as in ``MeasuredSeconds``."""
 
 
 def described_kernels(module: ir.Module) -> dict[str, ir.OpView]:
@@ -30,12 +30,12 @@ def describe_kernel(
     """Emit the ``rtask.kernel`` of a CPU's rKernel at the current insertion point.
 
     Args:
-        name: of the function.
-        num_rtasks: how many rTasks there are.
+        name: the name of the function.
+        num_rtasks: the number of rTasks.
         accesses: ``reads`` and ``writes``.
-        operations: arithmetic operations of one rTask.
-        num_bytes: bytes that one rTask reads and writes.
-        further: attributes that not every rKernel has.
+        operations: arithmetic operations per rTask.
+        num_bytes: bytes that each rTask reads and writes.
+        further: optional attributes.
     """
     i64 = ir.IntegerType.get_signless(64)
     numbers = {
@@ -56,7 +56,7 @@ def describe_kernel(
 
 
 def annotate_seconds(description: ir.OpView, seconds: Sequence[float]) -> None:
-    """Write the seconds of an rTask, hot, cold and far, on an ``rtask.kernel``."""
+    """Set an rTask's seconds with hot, cold and far memory on an ``rtask.kernel``."""
     with description.operation.context:
         value = ir.DenseF64ArrayAttr.get(list(seconds))
     description.operation.attributes[SECONDS] = value

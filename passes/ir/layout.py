@@ -1,4 +1,4 @@
-"""Strided layouts: how a view addresses the elements of the buffer under it."""
+"""Strided layouts: the address of each element of a view in its buffer."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from math import prod
 
 
 def row_major_strides(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Strides, in elements, of a dense row-major array of these sizes."""
+    """Return the strides, in elements, of a dense row-major array of these sizes."""
     strides: list[int] = []
     step = 1
     for size in reversed(sizes):
         strides.append(step)
+        # An empty dimension counts as one, so that no stride becomes zero.
         step *= max(size, 1)
     return tuple(reversed(strides))
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A strided view: element ``i`` lies at ``offset + sum(i[d] * strides[d])`` (in elements)."""
+    """A strided view: element ``i`` is at ``offset + sum(i[d] * strides[d])``, in elements."""
 
     offset: int
     sizes: tuple[int, ...]
@@ -32,7 +33,7 @@ class Layout:
 
     @property
     def is_dense(self) -> bool:
-        """Whether the elements follow each other in row-major order without gaps."""
+        """Whether the elements are contiguous in row-major order."""
         expected = row_major_strides(self.sizes)
         return all(
             size <= 1 or stride == dense
@@ -46,7 +47,7 @@ class Layout:
         return Layout(self.offset + start, tuple(sizes), strides)
 
     def collapse(self, groups: Iterable[Sequence[int]]) -> Layout | None:
-        """Merge each group of dimensions into one; None where the strides do not allow it."""
+        """Merge each group of dimensions to a dimension; None if the strides do not allow it."""
         sizes: list[int] = []
         strides: list[int] = []
         for group in groups:
@@ -71,7 +72,7 @@ class Layout:
         return size, stride
 
     def expand(self, groups: Iterable[Sequence[int]], sizes: Sequence[int]) -> Layout:
-        """Split each dimension into the group of dimensions that it becomes."""
+        """Split each dimension into a group of dimensions of the given sizes."""
         strides = [0] * len(sizes)
         for dim, group in enumerate(groups):
             step = self.strides[dim]
@@ -82,5 +83,5 @@ class Layout:
 
     @property
     def num_elements(self) -> int:
-        """Number of elements that the view holds."""
+        """Number of elements of the view."""
         return prod(self.sizes)

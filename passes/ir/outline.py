@@ -1,4 +1,4 @@
-"""Functions that hold an rOperator's computation on whole tensors, shared when equal."""
+"""Outlining of rOperators' computations on whole tensors; equal functions are shared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Body = Callable[[Sequence[ir.Value]], Sequence[ir.Value]]
 
 
 class Outliner:
-    """Creates private functions in front of the entry function; equal ones are created once."""
+    """Creates private functions before the entry function; equal functions are created once."""
 
     def __init__(self, module: ir.Module) -> None:
         self._main = entry_function(module)
@@ -32,11 +32,12 @@ class Outliner:
     ) -> str:
         """Return the name of a function with this body and these attributes.
 
-        ``kind`` begins the name of a new one.
+        ``kind`` is the prefix of the name of a new function.
         """
         function = self._build(inputs, body)
         for name, value in (attributes or {}).items():
             function.operation.attributes[name] = value
+        # New functions share a temporary name, so that equal functions have equal texts.
         text = function.operation.get_asm(enable_debug_info=False, use_local_scope=True)
         known = self._known.get(text)
         if known is not None:
@@ -75,7 +76,7 @@ def create_operator(
     location: ir.Location,
     ip: ir.InsertionPoint,
 ) -> ir.Operation:
-    """Create an ``rtask.operator`` that calls one function."""
+    """Create an ``rtask.operator`` that calls a function."""
     return ir.Operation.create(
         "rtask.operator",
         results=list(results),
@@ -87,7 +88,7 @@ def create_operator(
 
 
 def clone_constants(value: ir.Value, mapping: ValueMap, ip: ir.InsertionPoint) -> None:
-    """Copy the operations that compute a value from nothing in front of its user."""
+    """Clone the constant operations that compute a value to the insertion point."""
     if value in mapping or isinstance(value.owner, ir.Block):
         return
     owner = value.owner.opview

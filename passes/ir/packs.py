@@ -1,4 +1,4 @@
-"""``linalg.pack`` and ``linalg.unpack`` that store one dimension in blocks."""
+"""``linalg.pack`` and ``linalg.unpack`` that store a dimension in blocks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PACK, UNPACK = "linalg.pack", "linalg.unpack"
 
 
 def blocked_type(kind: ir.Type, dim: int) -> ir.Type:
-    """Return the type of a tensor that is stored in blocks along a dimension."""
+    """Return the type of a tensor in blocks along a dimension: ``[.., C/16, .., 16]``."""
     ranked = ir.RankedTensorType(kind)
     shape = list(ranked.shape)
     shape[dim] //= BLOCK
@@ -33,8 +33,8 @@ def unpack(value: ir.Value, kind: ir.Type, dim: int) -> ir.Value:
 def packed_dim(op: ir.OpView) -> int | None:
     """Return the dimension that a pack or unpack stores in blocks.
 
-    None for other operations, and for those that pad, permute, block several dimensions, or make
-    blocks of another size.
+    None for other operations, and for packs with padding, a permutation, several blocked dimensions
+    or another block size.
     """
     operation = op.operation
     if operation.name not in (PACK, UNPACK) or len(operation.operands) != 2:

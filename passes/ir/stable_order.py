@@ -1,4 +1,4 @@
-"""Orders that respect dependences and otherwise stay what they were."""
+"""Stable topological sorting."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Collection, Mapping
 
 
 def stable_order(sources: Mapping[int, Collection[int]]) -> list[int]:
-    """Return all numbers, each after its sources; of several that could be next, the smallest."""
+    """Return all numbers in topological order; of several ready numbers, the smallest first.
+
+    ``sources`` has the dependences of each number, which must be acyclic.
+    """
     readers: dict[int, list[int]] = {number: [] for number in sources}
     missing = {number: len(found) for number, found in sources.items()}
     for number, found in sources.items():

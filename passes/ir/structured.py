@@ -1,4 +1,4 @@
-"""Read ``linalg.generic``, on tensors or buffers: iteration domain, indexing maps, body, cost."""
+"""Read access to ``linalg.generic``: iteration space, indexing maps, body, cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.boxes import loops_in
 
 Buffer: TypeAlias = "ir.Value[ir.MemRefType]"
-"""A value in memory."""
+"""A memref value."""
 
 
 def is_buffer(value: ir.Value) -> TypeGuard[Buffer]:
@@ -32,17 +32,17 @@ def is_generic(op: ir.OpView) -> bool:
 
 
 def plain_dim(expr: ir.AffineExpr) -> int | None:
-    """Position of the dimension if the expression is one dimension alone, else None."""
+    """Return the dimension if the expression is a single dimension, else None."""
     return expr.position if isinstance(expr, ir.AffineDimExpr) else None
 
 
 def is_constant(value: ir.Value) -> bool:
-    """Whether a value is written in the IR."""
+    """Whether a value is the result of an ``arith.constant``."""
     return not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant"
 
 
 def constant_value(value: ir.Value) -> float | None:
-    """Return the float that a value is by an ``arith.constant``, None for all others."""
+    """Return the float of an ``arith.constant``; None for other values."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "arith.constant":
         return None
@@ -51,7 +51,7 @@ def constant_value(value: ir.Value) -> float | None:
 
 
 def captured_values(op: ir.OpView) -> list[ir.Value]:
-    """Values defined outside the op that its regions use, in order of their first use."""
+    """Return the values from outside that an op's regions use, in order of first use."""
     captured: dict[ir.Value, None] = {}
     inside: set[ir.Value] = set()
     for region in op.operation.regions:
@@ -81,7 +81,10 @@ def body_operations(op: ir.OpView) -> Iterator[ir.OpView]:
 
 
 class LoopDimension(NamedTuple):
-    """A dimension of an operand, by its number and its value, that one loop indexes by itself."""
+    """A dimension of an operand that a single loop indexes.
+
+    ``operand`` is the operand's number and ``value`` the operand; ``size`` is the dimension's size.
+    """
 
     loop: int
     operand: int
@@ -97,16 +100,16 @@ class LoopDimension(NamedTuple):
 
 @dataclass(frozen=True)
 class Structured:
-    """One ``linalg.generic`` and the facts that passes and lowerings ask about it.
+    """A ``linalg.generic`` and the facts that passes and lowerings need.
 
-    Facts are read once: an operation that was changed is to be read again.
+    Facts are memoized: read a changed operation again.
     """
 
     op: ir.OpView
 
     @cached_property
     def captures(self) -> list[ir.Value]:
-        """Values from outside that the body uses without taking them as operands."""
+        """Values from outside that the body uses without being operands."""
         return captured_values(self.op)
 
     @cached_property
@@ -133,7 +136,7 @@ class Structured:
 
     @cached_property
     def num_outputs(self) -> int:
-        """Number of destination operands; on tensors, that of results."""
+        """Number of destination operands; on tensors, also the number of results."""
         return ir.DenseI32ArrayAttr(self.op.operation.attributes["operandSegmentSizes"])[1]
 
     @property
@@ -187,7 +190,7 @@ class Structured:
 
     @cached_property
     def loop_dimensions(self) -> list[LoopDimension]:
-        """The dimensions of operands that one loop indexes by itself."""
+        """The dimensions of operands that a single loop indexes."""
         return [
             LoopDimension(loop, operand, value, dimension, size)
             for operand, (map_, value) in enumerate(zip(self.maps, self.operands, strict=True))
@@ -199,9 +202,9 @@ class Structured:
 
     @cached_property
     def extent_sources(self) -> list[LoopDimension]:
-        """For each loop, a dimension that is as long as the loop, a static one if there is any.
+        """For each loop, a dimension of the same size, static if any of them is.
 
-        Every loop has one, which linalg's verifier guarantees.
+        Every loop has such a dimension, which linalg's verifier guarantees.
         """
         found: dict[int, LoopDimension] = {}
         for source in self.loop_dimensions:
@@ -211,20 +214,20 @@ class Structured:
 
     @cached_property
     def extents(self) -> list[int]:
-        """Trip count of each loop, a dynamic size where no operand gives a static one."""
+        """Trip count of each loop; a dynamic size if no operand has a static size."""
         return [source.size for source in self.extent_sources]
 
     def result_dims(self, result: int) -> list[int] | None:
-        """Loops that index the given result, or None if its map is not a projected permutation."""
+        """Return the loops that index a result; None if its map has other expressions."""
         return self.operand_dims(len(self.maps) - self.num_outputs + result)
 
     def operand_dims(self, number: int) -> list[int] | None:
-        """Loops that index the given operand, or None if one dimension has an expression."""
+        """Return the loops that index an operand; None if its map has other expressions."""
         dims = [plain_dim(expr) for expr in self.maps[number].results]
         return None if None in dims else [dim for dim in dims if dim is not None]
 
     def reads_input(self, position: int) -> bool:
-        """Whether the body uses an input's elements; not those of a window that only has a size."""
+        """Whether the body uses an input's elements; false for a window with only a shape."""
         return any(True for _ in self.block.arguments[position].uses)
 
     def reads_output(self, result: int) -> bool:
@@ -233,7 +236,7 @@ class Structured:
 
     @cached_property
     def uses_index(self) -> bool:
-        """Whether the body asks where in the iteration domain it is."""
+        """Whether the body uses ``linalg.index``."""
         return any(inner.operation.name == "linalg.index" for inner in self.body)
 
     @cached_property
@@ -245,7 +248,7 @@ class Structured:
     def is_contraction(self) -> bool:
         """Whether it reduces products of two tensors (matrix product, convolution).
 
-        A tensor times constant matrices is not: that is a transform of its elements.
+        A tensor times constant matrices does not count: that is a transform of its elements.
         """
         if self.is_elementwise:
             return False
@@ -259,25 +262,25 @@ class Structured:
 
     @cached_property
     def is_transform(self) -> bool:
-        """Whether it reduces one tensor times constants, as the transforms of tiles do."""
+        """Whether it reduces a tensor times constants, as the transforms of Winograd tiles do."""
         return not self.is_elementwise and any(map(is_constant, self.inputs))
 
     @cached_property
     def points(self) -> int:
-        """Size of the iteration domain."""
+        """Number of points of the iteration space."""
         return prod(self.extents)
 
     @cached_property
     def operations(self) -> int:
-        """Scalar operations over the whole domain (a transcendental counts as sixteen)."""
+        """Scalar operations over the iteration space; a transcendental counts as sixteen."""
         weights = (16 if inner.operation.name.startswith("math.") else 1 for inner in self.body)
         return self._evaluations * max(1, sum(weights))
 
     @cached_property
     def _evaluations(self) -> int:
-        """How often the body is evaluated: in all points, but for reductions with constants.
+        """Number of evaluations of the body: all points, except for reductions with constants.
 
-        Those along several loops are done one loop after the other.
+        Constant reductions along several loops are separable: they are computed one loop at a time.
         """
         loops = {
             loop
@@ -293,7 +296,7 @@ class Structured:
 
 
 def shape_of(value: ir.Value) -> list[int]:
-    """Static shape of a tensor or memref value; empty for a scalar."""
+    """Return the static shape of a tensor or memref value; empty for a scalar."""
     kind = value.type
     if isinstance(kind, ir.RankedTensorType | ir.MemRefType):
         return list(kind.shape)
@@ -301,10 +304,11 @@ def shape_of(value: ir.Value) -> list[int]:
 
 
 def element_bytes(kind: ir.Type) -> int:
-    """Size in memory of one element of a tensor or memref type (i1 takes a byte)."""
+    """Return the bytes of an element of a tensor or memref type in memory (i1: one byte)."""
     element = kind.element_type if isinstance(kind, ir.RankedTensorType | ir.MemRefType) else kind
     if isinstance(element, ir.IntegerType | ir.FloatType):
         return max(1, element.width // 8)
     if isinstance(element, ir.ComplexType):
         return 2 * element_bytes(element.element_type)
+    # Index, the only type left.
     return 8

@@ -1,1 +1,1 @@
-"""What `rtask-legalize` is made of: rewrites of foreign IR, and the rules that the rest obeys."""
+"""Parts of `rtask-legalize`: rewrites of foreign IR, and the rules of legal IR."""

@@ -1,9 +1,9 @@
-"""Operations of linalg that stand for several others: softmax, pack and unpack."""
+"""Decomposition of composite linalg operations: softmax, pack and unpack."""
 
 from __future__ import annotations
 
 from rammer_mlir.bindings import ir, submodule
-from rammer_mlir.passes.ir.walking import nested_operations
+from rammer_mlir.passes.ir.traversal import nested_operations
 
 _NAMES = frozenset({"linalg.softmax", "linalg.pack", "linalg.unpack"})
 
@@ -36,14 +36,14 @@ module attributes {transform.with_named_sequence} {
   }
 }
 """
-"""MLIR offers these decompositions as operations of the transform dialect alone."""
+"""MLIR offers these decompositions only as operations of the transform dialect."""
 
 
 def decompose_aggregates(module: ir.Module) -> None:
-    """Replace them by loops, reshapes and transpositions.
+    """Replace softmax, pack and unpack by loops, reshapes and transpositions.
 
     Raises:
-        MLIRError: if one has dynamic tiles.
+        MLIRError: if a pack or unpack has dynamic tiles.
     """
     if not any(op.name in _NAMES for op in nested_operations(module.operation)):
         return

@@ -1,16 +1,16 @@
-"""Control flow in the bodies of linalg operations becomes selections."""
+"""If-conversion: control flow in the bodies of linalg operations becomes selects."""
 
 from __future__ import annotations
 
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
-from rammer_mlir.passes.ir.walking import nested_operations, operations_named, replace
+from rammer_mlir.passes.ir.traversal import nested_operations, operations_named, replace
 from rammer_mlir.passes.legalization.divisions import SIGNED, UNSIGNED
 from rammer_mlir.passes.legalization.elementwise import index
 
 
 def select_in_bodies(module: ir.Module) -> None:
-    """Replace ``scf.if`` in bodies by both branches and a selection, inner ones first.
+    """Replace ``scf.if`` in bodies by both branches and a select, innermost first.
 
     A branch that is not taken divides by 1 and reads element 0, so that it cannot trap.
     """
@@ -33,7 +33,7 @@ def _select(op: ir.Operation) -> None:
 
 
 def _branch(op: ir.Operation, number: int, is_taken: ir.Value) -> list[ir.Value]:
-    """Copy a branch in front of an ``scf.if``, such that it may run whatever the condition is."""
+    """Clone a branch before its ``scf.if``, guarded so that it may run for any condition."""
     *inner, last = op.regions[number].blocks[0].operations
     mapping: ValueMap = {}
     for each in inner:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rammer_mlir.bindings import arith, ir, passmanager
-from rammer_mlir.passes.ir.walking import operations_named, replace
+from rammer_mlir.passes.ir.traversal import operations_named, replace
 from rammer_mlir.passes.legalization.front_ends import uses_dialect
 from rammer_mlir.passes.legalization.stored_types import storage_of
 

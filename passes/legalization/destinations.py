@@ -1,10 +1,10 @@
-"""Tensors that are allocated become values, and threads that share tensors steps of loops."""
+"""Allocated tensors become values, and parallel loops on shared tensors become sequential loops."""
 
 from __future__ import annotations
 
 from rammer_mlir.bindings import ir, scf, tensor
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
-from rammer_mlir.passes.ir.walking import operations_named, replace
+from rammer_mlir.passes.ir.traversal import operations_named, replace
 from rammer_mlir.passes.legalization.elementwise import index
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -21,6 +21,7 @@ def lower_destinations(module: ir.Module) -> None:
     for op in list(operations_named(module.operation, "bufferization.materialize_in_destination")):
         if op.results:
             replace(op, [op.operands[0]])
+    # Inner loops first.
     for op in reversed(list(operations_named(module.operation, "scf.forall"))):
         if _has_simple_bounds(op):
             with ir.InsertionPoint(op), op.location:
@@ -28,7 +29,7 @@ def lower_destinations(module: ir.Module) -> None:
 
 
 def _allocated(op: ir.Operation) -> ir.Value:
-    """Return the tensor that is copied, or one whose elements nobody has written."""
+    """Return the tensor that the allocation copies, or an empty tensor."""
     sizes, copied, _ = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
     if copied:
         return op.operands[sizes]
@@ -39,12 +40,12 @@ def _allocated(op: ir.Operation) -> ir.Value:
 
 
 def _bounds(op: ir.Operation) -> list[tuple[int, ...]]:
-    """Return begin, end and step of each loop."""
+    """Return the begin, end and step of each loop."""
     return list(zip(*(ir.DenseI64ArrayAttr(op.attributes[n]) for n in _BOUNDS), strict=True))
 
 
 def _has_simple_bounds(op: ir.Operation) -> bool:
-    """Whether a loop has constant bounds, and joins its threads by inserted slices alone."""
+    """Whether a loop has constant bounds, and combines its threads only by inserting slices."""
     *_, last = op.regions[0].blocks[0].operations
     joined = last.operation.regions[0].blocks[0].operations
     return not any(_DYNAMIC in each for each in _bounds(op)) and all(
@@ -53,7 +54,7 @@ def _has_simple_bounds(op: ir.Operation) -> bool:
 
 
 def _loops(op: ir.Operation, counters: list[ir.Value], shared: list[ir.Value]) -> list[ir.Value]:
-    """Emit ``scf.for`` loops that pass the shared tensors on from step to step."""
+    """Emit nested ``scf.for`` loops that carry the shared tensors."""
     bounds = _bounds(op)
     if len(counters) == len(bounds):
         return _thread(op.regions[0].blocks[0], counters, shared)
@@ -65,7 +66,7 @@ def _loops(op: ir.Operation, counters: list[ir.Value], shared: list[ir.Value]) -
 
 
 def _thread(block: ir.Block, counters: list[ir.Value], shared: list[ir.Value]) -> list[ir.Value]:
-    """Emit one step; return the shared tensors with the slices that the step inserts."""
+    """Emit an iteration; return the shared tensors with the slices that it inserts."""
     mapping: ValueMap = dict(zip(block.arguments, [*counters, *shared], strict=True))
     *inner, last = block.operations
     for each in inner:

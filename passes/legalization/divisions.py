@@ -1,14 +1,14 @@
-"""Integer divisions that the input's values could make trap, which would end the process.
+"""Guards for integer divisions whose operands could make them trap and end the process.
 
 MLIR leaves a division by zero, and the quotient of the least number and -1, undefined; processors
-raise a signal. Guarded, ``a / 0`` is ``a`` and ``a rem 0`` is 0, and the least number stays as it
-is when it is divided by -1.
+raise a signal. Guarded, ``a / 0`` is ``a`` and ``a rem 0`` is 0, and the least number divided by -1
+is itself.
 """
 
 from __future__ import annotations
 
 from rammer_mlir.bindings import arith, ir
-from rammer_mlir.passes.ir.walking import constant_integer, nested_operations
+from rammer_mlir.passes.ir.traversal import constant_integer, nested_operations
 
 SIGNED = frozenset({"arith.divsi", "arith.remsi", "arith.ceildivsi", "arith.floordivsi"})
 UNSIGNED = frozenset({"arith.divui", "arith.remui", "arith.ceildivui"})
@@ -17,7 +17,7 @@ _INDEX_BITS = 64
 
 
 def guard_divisions(module: ir.Module) -> None:
-    """Divide by 1 where the divisor is a value that would trap."""
+    """Divide by 1 instead if the division would trap."""
     for op in nested_operations(module.operation):
         if op.name in SIGNED | UNSIGNED and _may_trap(op.operands[1]):
             with ir.InsertionPoint(op), op.location:
@@ -26,7 +26,7 @@ def guard_divisions(module: ir.Module) -> None:
 
 def _may_trap(divisor: ir.Value) -> bool:
     if isinstance(divisor.type, ir.ShapedType):
-        return False  # of an operation that stays, and is refused
+        return False  # on tensors: not lowered to scalars, refused later
     owner = divisor.owner
     if not isinstance(owner, ir.Block) and owner.name == "arith.select":
         return False  # lowered StableHLO has guards already

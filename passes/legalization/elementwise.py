@@ -1,4 +1,4 @@
-"""Loops that compute each element of a tensor by itself."""
+"""Emission of loop nests that compute each element of a tensor independently."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rammer_mlir.passes.ir.generics import generic
 Values = Sequence[ir.Value]
 
 Body = Callable[[Values, Values], ir.Value]
-"""Emits an element: from elements of the inputs, and the element's own indices."""
+"""Emits an element from the elements of the inputs and the element's indices."""
 
 
 def per_element(
@@ -19,12 +19,12 @@ def per_element(
     inputs: Sequence[tuple[ir.Value, ir.AffineMap]],
     body: Body,
 ) -> ir.Value:
-    """Emit a tensor, each element of which is computed by itself.
+    """Emit a loop nest that computes each element of a tensor independently.
 
     Args:
-        shape: of the tensor.
+        shape: the shape of the tensor.
         element: its element type.
-        inputs: tensors, and how the element's indices index them.
+        inputs: tensors, each with its map from the element's indices.
         body: emits an element.
     """
     rank = len(shape)
@@ -43,17 +43,17 @@ def per_element(
 
 
 def scalar_map(rank: int) -> ir.AffineMap:
-    """Return the map of loops to the only element of a tensor without dimensions."""
+    """Return the map from loops to the only element of a 0-D tensor."""
     return ir.AffineMap.get(rank, 0, [])
 
 
 def index(value: int) -> ir.Value:
-    """Emit an index."""
+    """Emit an index constant."""
     return arith.ConstantOp(ir.IndexType.get(), value).result
 
 
 def all_of(conditions: Sequence[ir.Value]) -> ir.Value:
-    """Emit whether all of some conditions hold; there is at least one."""
+    """Emit the conjunction of conditions, which must not be empty."""
     found, *rest = conditions
     for condition in rest:
         found = arith.andi(found, condition)
@@ -61,7 +61,7 @@ def all_of(conditions: Sequence[ir.Value]) -> ir.Value:
 
 
 def to_index(value: ir.Value) -> ir.Value:
-    """Emit an integer as an index."""
+    """Emit the conversion of an integer to an index."""
     if isinstance(value.type, ir.IndexType):
         return value
     return arith.index_cast(ir.IndexType.get(), value)

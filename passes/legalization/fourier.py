@@ -15,7 +15,7 @@ from rammer_mlir.bindings import arith, ir, stablehlo
 from rammer_mlir.passes.ir.dense_values import dense_attribute
 from rammer_mlir.passes.ir.element_types import dtype_of
 from rammer_mlir.passes.ir.generics import sum_of_products
-from rammer_mlir.passes.ir.walking import operations_named, replace
+from rammer_mlir.passes.ir.traversal import operations_named, replace
 
 _MOST_ELEMENTS = 2048
 """Elements of a transformed dimension: two matrices of 16 MiB in f32."""

@@ -1,4 +1,4 @@
-"""TOSA, StableHLO and affine loops become linalg and scf, by passes that the bindings bring."""
+"""Lowering of TOSA, StableHLO and affine loops to linalg and scf, by upstream passes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from rammer_mlir.bindings import ir, passmanager, stablehlo
 from rammer_mlir.passes.base import DiagnosticError, FindingsError
 from rammer_mlir.passes.ir.element_types import element_of
-from rammer_mlir.passes.ir.walking import nested_operations, operations_named, replace
+from rammer_mlir.passes.ir.traversal import nested_operations, operations_named, replace
 
 _TOSA = (
     "func.func(tosa-optional-decompositions,tosa-make-broadcastable)",
@@ -36,7 +36,7 @@ _NOT_LOWERED = re.compile(r"failed to legalize operation '([\w.]+)'")
 
 
 def uses_dialect(module: ir.Module, dialect: str) -> bool:
-    """Whether operations of a dialect are in a module."""
+    """Whether a module contains operations of a dialect."""
     return any(op.name.startswith(f"{dialect}.") for op in nested_operations(module.operation))
 
 
@@ -44,7 +44,7 @@ def run(module: ir.Module, *passes: str) -> None:
     """Run MLIR's passes.
 
     Raises:
-        FindingsError: with the diagnostics of the one that fails.
+        FindingsError: with the diagnostics of the pass that fails.
     """
     text = f"builtin.module({','.join(passes)})"
     try:
@@ -79,7 +79,7 @@ def structure_control_flow(module: ir.Module) -> None:
 
 
 def prepare_stablehlo(module: ir.Module) -> None:
-    """Fold StableHLO and CHLO, inline composites, and remove types with signs."""
+    """Lower CHLO, replace deprecated StableHLO, inline composites, and make types signless."""
     if stablehlo is not None and uses_dialect(module, "chlo"):
         run(module, "func.func(chlo-legalize-to-stablehlo)")
     if stablehlo is None:
@@ -121,19 +121,19 @@ def _make_logical(module: ir.Module) -> None:
 
 
 def lower_stablehlo(module: ir.Module) -> None:
-    """Turn StableHLO into linalg; operations without a lowering stay as they are."""
+    """Lower StableHLO to linalg; operations without a lowering stay."""
     if stablehlo is not None and uses_dialect(module, "stablehlo"):
         run(module, *_STABLEHLO)
 
 
 def lower_tosa(module: ir.Module) -> None:
-    """Turn TOSA into linalg and scf."""
+    """Lower TOSA to linalg and scf."""
     if uses_dialect(module, "tosa"):
         run(module, "func.func(tosa-convert-integer-type-to-signless)", *_TOSA)
 
 
 def lower_affine_control_flow(module: ir.Module) -> None:
-    """Turn loops and branches of the affine dialect into those of scf."""
+    """Lower loops and branches of the affine dialect to scf."""
     names = ("affine.for", "affine.if", "affine.parallel")
     if any(True for _ in operations_named(module.operation, *names)):
         run(module, "lower-affine")

@@ -1,4 +1,4 @@
-"""Structured control flow: short loops are unrolled, StableHLO's becomes that of ``scf``."""
+"""Structured control flow: unrolling of short loops, and lowering of StableHLO's to ``scf``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rammer_mlir.bindings import arith, ir, scf, tensor
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
-from rammer_mlir.passes.ir.walking import (
+from rammer_mlir.passes.ir.traversal import (
     constant_integer,
     nested_operations,
     operations_named,
@@ -15,14 +15,14 @@ from rammer_mlir.passes.ir.walking import (
 from rammer_mlir.passes.legalization.elementwise import index
 
 _MOST_STEPS = 64
-"""Steps up to which a loop is unrolled: each becomes rOperators of its own."""
+"""Maximum trip count of an unrolled loop; each step becomes separate rOperators."""
 
 _MOST_OPERATIONS = 2048
-"""Operations that unrolling may leave in the place of a loop."""
+"""Maximum number of operations after unrolling a loop."""
 
 
 def unroll_loops(module: ir.Module) -> None:
-    """Unroll short ``scf.for`` loops of a known number of steps, outer ones first."""
+    """Unroll short ``scf.for`` loops with constant trip counts, outer loops first."""
     while True:
         found = [op for op in operations_named(module.operation, "scf.for") if _is_short(op)]
         if not found:
@@ -61,7 +61,7 @@ def _unroll(op: ir.Operation) -> None:
 
 
 def _cloned(block: ir.Block, mapping: ValueMap) -> list[ir.Value]:
-    """Clone a block at the insertion point; return what its terminator would pass on."""
+    """Clone a block at the insertion point; return the operands of its terminator."""
     *inner, last = block.operations
     ip = ir.InsertionPoint.current
     for each in inner:
@@ -70,7 +70,7 @@ def _cloned(block: ir.Block, mapping: ValueMap) -> list[ir.Value]:
 
 
 def lower_stablehlo_control_flow(module: ir.Module) -> None:
-    """Turn ``stablehlo.while``, ``if`` and ``case`` into ``scf``, inner ones first."""
+    """Lower ``stablehlo.while``, ``if`` and ``case`` to ``scf``, inner operations first."""
     names = ("stablehlo.while", "stablehlo.if", "stablehlo.case")
     for op in reversed(list(operations_named(module.operation, *names))):
         with ir.InsertionPoint(op), op.location:
@@ -101,7 +101,7 @@ def _while(op: ir.Operation) -> list[ir.Value]:
 def _choice(
     condition: ir.Value, first: ir.Region, second: ir.Region, op: ir.Operation
 ) -> list[ir.Value]:
-    """Emit an ``scf.if`` over the blocks of two regions."""
+    """Emit an ``scf.if`` from the blocks of two regions."""
     chosen = scf.IfOp(condition, [value.type for value in op.results], has_else=True)
     for region, block in ((first, chosen.then_block), (second, chosen.else_block)):
         with ir.InsertionPoint(block):
@@ -110,7 +110,7 @@ def _choice(
 
 
 def _case(op: ir.Operation) -> None:
-    """Replace a choice among several branches by choices between two."""
+    """Replace a ``case`` with several branches by nested ``scf.if``."""
     number = arith.index_cast(ir.IndexType.get(), tensor.extract(op.operands[0], []))
     replace(op, _branches(number, list(op.regions), 0, op))
 

@@ -6,7 +6,7 @@ from rammer_mlir.bindings import arith, ir, passmanager
 from rammer_mlir.passes.ir.conversions import convert
 from rammer_mlir.passes.ir.element_types import NARROW_FLOATS, dtype_of, element_of
 from rammer_mlir.passes.ir.scalar import UINT8, DType, Scalar, element_type
-from rammer_mlir.passes.ir.walking import nested_operations, operations_named, replace
+from rammer_mlir.passes.ir.traversal import nested_operations, operations_named, replace
 
 _CONVERSIONS = ("arith.extf", "arith.truncf")
 

@@ -6,7 +6,7 @@ Specification: https://openxla.org/stablehlo/spec#batch_norm_inference.
 from __future__ import annotations
 
 from rammer_mlir.bindings import arith, ir, math, stablehlo
-from rammer_mlir.passes.ir.walking import operations_named, replace
+from rammer_mlir.passes.ir.traversal import operations_named, replace
 from rammer_mlir.passes.legalization.elementwise import Values, per_element
 
 

@@ -1,4 +1,4 @@
-"""Constants in ``dense_resource`` become dense ones, which NumPy can read."""
+"""Conversion of constants in ``dense_resource`` to dense constants, which NumPy can read."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rammer_mlir.passes.ir.dense_values import (
     resources_of,
 )
 from rammer_mlir.passes.ir.element_types import dtype_of, element_of
-from rammer_mlir.passes.ir.walking import operations_named
+from rammer_mlir.passes.ir.traversal import operations_named
 
 
 def read_resources(module: ir.Module) -> None:
     """Replace all resources by their values.
 
     Raises:
-        FindingsError: naming those whose values were left out when they were printed.
+        FindingsError: naming the constants whose values were elided when they were printed.
     """
     found = [
         op
@@ -59,7 +59,7 @@ def _attribute_names(op: ir.Operation) -> list[str]:
 
 
 def _read(op: ir.Operation, name: str, content: bytes | None) -> str:
-    """Replace a resource; return what is wrong with it, empty if nothing is."""
+    """Replace a resource; return the error message, empty on success."""
     kind = ir.RankedTensorType(op.results[0].type)
     dtype = dtype_of(kind.element_type)
     if dtype is None:

@@ -1,4 +1,4 @@
-"""The rules of the stage `linalg`, and the one check that everything in a module obeys them."""
+"""The rules of the stage `linalg`, and the check that a module obeys them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rammer_mlir.passes.base import FindingsError, OperationError
 from rammer_mlir.passes.ir.constants import argument_attributes
 from rammer_mlir.passes.ir.element_types import SUPPORTED, dtype_of, element_of
 from rammer_mlir.passes.ir.entry import functions, is_private
-from rammer_mlir.passes.ir.walking import nested_operations
+from rammer_mlir.passes.ir.traversal import nested_operations
 from rammer_mlir.passes.legalization.sequential import (
     CONTROL_FLOW,
     MATERIALIZE,
@@ -18,7 +18,7 @@ from rammer_mlir.passes.legalization.sequential import (
 )
 
 _MOST_FINDINGS = 50
-"""Findings that one error holds; more of them say no more."""
+"""Maximum number of findings that an error reports."""
 
 _TENSOR_OPERATIONS = frozenset(
     {
@@ -30,7 +30,7 @@ _TENSOR_OPERATIONS = frozenset(
 """Operations that may stand in a function, besides constants and index arithmetic."""
 
 _BODY_OPERATIONS = frozenset({"linalg.yield", "linalg.index", "tensor.extract", "tensor.yield"})
-"""Operations of loop nests' bodies, besides arithmetic on scalars."""
+"""Operations in loop nests' bodies, besides arithmetic on scalars."""
 
 _SEQUENTIAL_OPERATIONS = frozenset(
     {
@@ -39,7 +39,7 @@ _SEQUENTIAL_OPERATIONS = frozenset(
         "tensor.generate", "tensor.dim", MATERIALIZE,
     }
 )  # fmt: skip
-"""Operations of loops and branches that one rTask executes."""
+"""Operations in loops and branches that a single rTask executes."""
 
 _BODY_DIALECTS = ("arith", "math", "affine")
 
@@ -64,7 +64,7 @@ _ADVICE = {
     "onnx": "compile the ONNX model itself",
     "shape": "give static shapes, or dimensions of inputs that bind all others",
 }
-"""What to do about operations of a dialect."""
+"""Advice to the user about operations of a dialect."""
 
 _OPERATION_ADVICE = {
     "stablehlo.rng": "give random numbers as an argument, or use rng_bit_generator and a state",
@@ -75,10 +75,10 @@ _OPERATION_ADVICE = {
 
 
 def check_interface(function: ir.OpView) -> None:
-    """Check arguments and results of a function, before anything of it is rewritten.
+    """Check arguments and results of a function, before any rewrite.
 
     Raises:
-        FindingsError: with all that are no tensors or scalars of a supported type.
+        FindingsError: with all that are not tensors or scalars of a supported type.
     """
     found = list(_interface_problems(function))
     if found:
@@ -86,7 +86,7 @@ def check_interface(function: ir.OpView) -> None:
 
 
 def check_given(module: ir.Module) -> None:
-    """Refuse what cannot be rewritten, or that would end the process in MLIR's passes.
+    """Refuse operations that cannot be rewritten, or that would crash MLIR's passes.
 
     Raises:
         FindingsError: with all such operations.
@@ -97,10 +97,10 @@ def check_given(module: ir.Module) -> None:
 
 
 def check_before_lifting(module: ir.Module) -> None:
-    """Check loops, whose states are to stay in place, and shapes, which are to be static.
+    """Check that loop states can stay in place and that shapes are static.
 
     Raises:
-        FindingsError: with all that are not.
+        FindingsError: with all loops and shapes that break these rules.
     """
     found = loop_problems(module.operation)
     for function in functions(module):
@@ -114,7 +114,7 @@ def check_operations(module: ir.Module) -> None:
     """Check that a module holds operations of the stage `linalg`, on elements of any type.
 
     Raises:
-        FindingsError: with all operations that the compiler does not know.
+        FindingsError: with all unsupported operations.
     """
     found: list[OperationError] = []
     for op in _entry_operations(module):
@@ -124,7 +124,7 @@ def check_operations(module: ir.Module) -> None:
 
 
 def check_legal(module: ir.Module) -> None:
-    """Check that a module holds the stage `linalg`.
+    """Check that a module is at the stage `linalg`.
 
     Raises:
         FindingsError: with all operations and types that the compiler does not know.
@@ -168,7 +168,7 @@ def _interface_problems(
 
 
 def _type_problem(kind: ir.Type, *, is_static: bool) -> str:
-    """Return what is wrong with the type of an input or output; empty if nothing is."""
+    """Return the error in the type of an input or output; empty if it is valid."""
     if isinstance(kind, ir.UnrankedTensorType | ir.UnrankedMemRefType):
         return f"expected a tensor with a number of dimensions, found {kind}; give it a shape"
     if isinstance(kind, ir.MemRefType):

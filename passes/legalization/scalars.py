@@ -1,4 +1,4 @@
-"""Scalars become tensors without dimensions, since rOperators are on tensors."""
+"""Lifting of scalars to 0-D tensors, since rOperators work on tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rammer_mlir.passes.ir.function_type import update_function_type
 from rammer_mlir.passes.ir.generics import indexing_maps, iterator_types
 from rammer_mlir.passes.ir.outline import clone_constants
 from rammer_mlir.passes.ir.structured import Structured, captured_values
-from rammer_mlir.passes.ir.walking import replace
+from rammer_mlir.passes.ir.traversal import replace
 from rammer_mlir.passes.legalization.elementwise import (
     all_of,
     per_element,
@@ -40,7 +40,7 @@ class _Lifting:
         self._function = function.operation
         self._block = self._function.regions[0].blocks[0]
         self._tensors: dict[ir.Value, ir.Value] = {}
-        """Of scalars that are computed, the tensors that hold them."""
+        """The 0-D tensors that hold computed scalars, by scalar."""
 
     def run(self) -> None:
         self._lift_arguments()
@@ -59,7 +59,7 @@ class _Lifting:
                     continue
                 kind = argument.type
                 argument.set_type(_tensor_type(kind))
-                # Uses were of a scalar: let them be of an operation that is lifted like others.
+                # Uses expect a scalar: redirect them to an extract, which is lifted like others.
                 scalar = tensor.extract(argument, [])
                 argument.replace_all_uses_except(scalar, scalar.owner.operation)
 
@@ -82,7 +82,7 @@ class _Lifting:
                 self._compute(op)
 
     def _compute(self, op: ir.OpView) -> None:
-        """Compute a scalar in a loop nest without loops, unless it is a constant."""
+        """Compute a scalar in a 0-D ``linalg.generic``, unless it is a constant."""
         operation = op.operation
         if not operation.operands or not all(map(_is_scalar, operation.results)):
             return
@@ -103,7 +103,7 @@ class _Lifting:
             self._tensors[result] = per_element([], result.type, elements, body)
 
     def _inputs(self, values: Sequence[ir.Value]) -> list[ir.Value]:
-        """Return those of some values that are computed scalars, each once."""
+        """Return the computed scalars among some values, each once."""
         return list(dict.fromkeys(value for value in values if value in self._tensors))
 
     @staticmethod
@@ -118,7 +118,7 @@ class _Lifting:
         return clone_into(op, mapping, ip)
 
     def _held(self, value: ir.Value) -> ir.Value:
-        """Return the tensor without dimensions that holds a scalar."""
+        """Return the 0-D tensor that holds a scalar."""
         if value in self._tensors:
             return self._tensors[value]
 
@@ -130,7 +130,7 @@ class _Lifting:
         return per_element([], value.type, [], body)
 
     def _lift_captures(self, op: ir.OpView) -> None:
-        """Let the body of a loop nest read the scalars that it captures as operands."""
+        """Make the scalars that a loop nest's body captures operands of the nest."""
         operation = op.operation
         captured = self._inputs(captured_values(op))
         if not captured:
@@ -171,7 +171,7 @@ class _Lifting:
         replace(op, [value])
 
     def _from_elements(self, op: ir.Operation) -> None:
-        """Join the elements, each of which is a tensor."""
+        """Concatenate the elements, each of which is a tensor."""
         kind = ir.RankedTensorType(op.results[0].type)
         parts = [self._held(value) for value in op.operands]
         if not kind.rank:
@@ -191,7 +191,7 @@ class _Lifting:
         replace(op, [flat])
 
     def _insert(self, op: ir.Operation) -> None:
-        """Replace one element: each one asks whether it is that."""
+        """Rebuild the tensor with a replaced element, by an index comparison per element."""
         value, target, *places = op.operands
         kind = ir.RankedTensorType(target.type)
         scalars = self._inputs([value, *places])
@@ -216,7 +216,7 @@ class _Lifting:
         replace(op, [found])
 
     def _generate(self, op: ir.Operation) -> None:
-        """Compute the elements in a loop nest; scalars that the body captures are lifted next."""
+        """Compute the elements in a loop nest, whose captured scalars are then lifted."""
         kind = ir.RankedTensorType(op.results[0].type)
         old = op.regions[0].blocks[0]
 
@@ -242,4 +242,4 @@ _TENSORS_OF_SCALARS = {
     "tensor.insert": _Lifting._insert,  # pyright: ignore[reportPrivateUsage]
     "tensor.generate": _Lifting._generate,  # pyright: ignore[reportPrivateUsage]
 }
-"""What makes tensors of scalars."""
+"""Rewrites of the operations that make tensors from scalars."""

@@ -1,7 +1,7 @@
-"""``stablehlo.scatter`` as a reduction: each element takes the updates that fall on it.
+"""``stablehlo.scatter`` as a reduction: each element combines the updates that hit it.
 
-Specification: https://openxla.org/stablehlo/spec#scatter. Elements are computed independently of
-each other, at the price of looking at every scatter index for each of them.
+Specification: https://openxla.org/stablehlo/spec#scatter. Elements are computed independently, at
+the cost of testing every scatter index for each of them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rammer_mlir.bindings import arith, ir, linalg, stablehlo, tensor
 from rammer_mlir.passes.ir.generics import generic
-from rammer_mlir.passes.ir.walking import operations_named, replace
+from rammer_mlir.passes.ir.traversal import operations_named, replace
 from rammer_mlir.passes.legalization.elementwise import all_of, index, to_index
 from rammer_mlir.passes.legalization.static_results import take_static_operands
 
@@ -23,13 +23,13 @@ _COMBINED: dict[str, tuple[_Combine, _Combine]] = {
     "stablehlo.maximum": (arith.maximumf, arith.maxsi),
     "stablehlo.minimum": (arith.minimumf, arith.minsi),
 }
-"""How an update joins an element, of floats and of integers."""
+"""The combination of an update with an element, for floats and for integers."""
 
 
 def lower_scatters(module: ir.Module) -> None:
-    """Rewrite scatters of one operand, which add, multiply, take an extreme, or overwrite.
+    """Rewrite scatters of one operand that add, multiply, take an extremum, or overwrite.
 
-    Others stay as they are.
+    Others stay unchanged.
     """
     if stablehlo is None:
         return
@@ -43,7 +43,7 @@ def lower_scatters(module: ir.Module) -> None:
 
 
 def _combine(op: ir.Operation) -> _Combine | None:
-    """Return how an update joins an element; None if the body does something else."""
+    """Return the combination of an update with an element; None if it is not supported."""
     if len(op.operands) != 3 or not all(
         ir.RankedTensorType(value.type).has_static_shape for value in op.operands
     ):
@@ -61,7 +61,7 @@ def _combine(op: ir.Operation) -> _Combine | None:
     element = ir.RankedTensorType(op.operands[0].type).element_type
     if isinstance(element, ir.FloatType):
         return of_floats
-    # Whether signless integers have a sign is forgotten here, and a truth value's sum is "or".
+    # Signless integers have lost their signs here, and a sum of truth values would be "or".
     signs_matter = inner[0].name in ("stablehlo.maximum", "stablehlo.minimum")
     is_safe = isinstance(element, ir.IntegerType) and element.width > 1 and not signs_matter
     return of_integers if is_safe else None
@@ -73,7 +73,7 @@ def _overwrite(_current: ir.Value, update: ir.Value) -> ir.Value:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """The dimension numbers of a scatter, as the specification names them."""
+    """The dimension numbers of a scatter, with the specification's names."""
 
     update_window_dims: Sequence[int]
     inserted_window_dims: Sequence[int]
@@ -97,14 +97,14 @@ def _numbers(op: ir.Operation) -> _Numbers:
 
 
 def _reduction(op: ir.Operation, combine: _Combine) -> ir.Value:
-    """Emit loops over the elements of the result, and inside over all scatter indices."""
+    """Emit loops over the elements of the result, with a reduction over all scatter indices."""
     operand, indices, updates = op.operands
     numbers = _numbers(op)
     rank = len(ir.RankedTensorType(operand.type).shape)
     update_shape = list(ir.RankedTensorType(updates.type).shape)
     scatter_dims = [n for n in range(len(update_shape)) if n not in numbers.update_window_dims]
     loops = rank + len(scatter_dims)
-    # An operand that has the updates' extents along the reduced loops, and that nobody reads.
+    # An unread operand that only gives the reduced loops the extents of the updates.
     element = ir.RankedTensorType(operand.type).element_type
     extents = tensor.EmptyOp([update_shape[n] for n in scatter_dims], element).result
     maps = [
@@ -124,7 +124,7 @@ def _reduction(op: ir.Operation, combine: _Combine) -> ir.Value:
 
 @dataclass(frozen=True)
 class _Element:
-    """An element of the result and one scatter index, in the body of the loops."""
+    """An element of the result and a scatter index, in the body of the loops."""
 
     indices: ir.Value
     updates: ir.Value
@@ -133,7 +133,7 @@ class _Element:
     rank: int
 
     def update(self) -> tuple[ir.Value, ir.Value]:
-        """Emit whether the update falls on the element, and the update or any other number."""
+        """Emit whether the update hits the element, and the update, which is arbitrary if not."""
         own = [_loop_index(n) for n in range(self.rank)]
         scatter = [_loop_index(self.rank + n) for n in range(len(self.scatter_dims))]
         starts = self._starts(scatter)
@@ -152,12 +152,13 @@ class _Element:
             high = arith.cmpi(arith.CmpIPredicate.slt, offset, index(shape[window]))
             is_inside = arith.andi(low, high)
             conditions.append(is_inside)
+            # The update is read even on a miss: clamp its index into bounds.
             places[window] = arith.select(is_inside, offset, index(0))
         read = tensor.ExtractOp(self.updates, [places[n] for n in range(len(shape))]).result
         return all_of(conditions) if conditions else _true(), read
 
     def _starts(self, scatter: Sequence[ir.Value]) -> dict[int, ir.Value]:
-        """Emit where the update begins, by dimensions of the operand."""
+        """Emit the start of the update, by dimension of the operand."""
         numbers = self.numbers
         index_rank = len(ir.RankedTensorType(self.indices.type).shape)
         batch = [n for n in range(index_rank) if n != numbers.index_vector_dim]
@@ -173,7 +174,7 @@ class _Element:
         return starts | {dimension: places[at] for dimension, at in pairs}
 
     def _windows(self) -> dict[int, int]:
-        """Return the update's window dimensions by the operand's."""
+        """Return the update's window dimensions, by dimension of the operand."""
         numbers = self.numbers
         without = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
         kept = [n for n in range(self.rank) if n not in without]

@@ -1,4 +1,4 @@
-"""Loops and branches that are not unrolled: each is one rTask, which executes them as they are."""
+"""Loops and branches that are not unrolled: each becomes an rOperator with a single rTask."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from rammer_mlir.bindings import bufferization, ir, scf, tensor
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.structured import captured_values
-from rammer_mlir.passes.ir.walking import constant_integer, nested_operations, operations_named
+from rammer_mlir.passes.ir.traversal import constant_integer, nested_operations, operations_named
 
 REGION = "scf.execute_region"
-"""Holds control flow: an rOperator of one rTask."""
+"""Contains control flow: an rOperator of one rTask."""
 
 CONTROL_FLOW = ("scf.for", "scf.while", "scf.if", "scf.index_switch")
 
 MATERIALIZE = "bufferization.materialize_in_destination"
-"""Keeps the state of a loop in one buffer."""
+"""Keeps the state of a loop in a fixed buffer."""
 
 
 def is_control_flow(op: ir.OpView) -> bool:
-    """Whether an operation is a loop or branch that becomes one rTask."""
+    """Whether an operation is a loop or branch that becomes a single rTask."""
     return op.operation.name in CONTROL_FLOW
 
 
 def wrap(op: ir.Operation, tensors: dict[ir.Value, ir.Value]) -> None:
-    """Put a loop or branch into a region that takes and gives tensors alone.
+    """Wrap a loop or branch into a region that uses and returns only tensors.
 
     Args:
-        op: stands directly in a function.
-        tensors: of scalars that are computed, tensors without dimensions that hold them; those of
-            the operation's own scalar results are added.
+        op: an operation directly in a function.
+        tensors: the 0-D tensors of computed scalars, by scalar; the operation's scalar results are
+            added.
     """
     kinds = [_tensor_type(value.type) for value in op.results]
     with ir.InsertionPoint(op), op.location:
@@ -52,7 +52,7 @@ def wrap(op: ir.Operation, tensors: dict[ir.Value, ir.Value]) -> None:
 
 
 def keep_states_in_place(root: ir.Operation) -> None:
-    """Let each step of a loop write its states where the step before has read them."""
+    """Let each iteration of a loop update its states in place."""
     for op in (root, *nested_operations(root)):
         if op.name == "scf.for":
             block = op.regions[0].blocks[0]
@@ -74,9 +74,9 @@ def _keep(block: ir.Block, states: Sequence[ir.Value], *, skipped: int) -> None:
 
 
 def loop_problems(root: ir.Operation) -> list[OperationError]:
-    """Return what is wrong with loops.
+    """Return the errors in loops.
 
-    States that change their types cannot stay in place, and steps of 0 never end.
+    States that change their types cannot stay in place, and loops with steps of 0 never end.
     """
     endless = [
         OperationError(op, f"expected a positive step, found {step}; count upwards")

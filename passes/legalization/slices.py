@@ -1,4 +1,4 @@
-"""Slices and gathers that are no views: loops whose bodies compute the places."""
+"""Slices and gathers that are not views: loop nests whose bodies compute the indices."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from rammer_mlir.bindings import arith, ir, tensor
-from rammer_mlir.passes.ir.walking import operations_named, replace
+from rammer_mlir.passes.ir.traversal import operations_named, replace
 from rammer_mlir.passes.legalization.elementwise import all_of, index, per_element, to_index
 
 _DYNAMIC = -(1 << 63)
-"""How attributes mark an offset, size or stride that an operand gives."""
+"""Marks a dynamic offset, size or stride in a static attribute."""
 
 
 def lower_slices(module: ir.Module) -> None:
-    """Rewrite gathers, and slices with offsets that are computed or strides to write with."""
+    """Rewrite gathers, slices with dynamic offsets, and strided insertions."""
     for name, rewrite in _REWRITES.items():
         for op in operations_named(module.operation, name):
             with ir.InsertionPoint(op), op.location:
@@ -28,14 +28,14 @@ def _integers(op: ir.Operation, name: str) -> list[int]:
 
 
 class _Slice:
-    """Offsets, sizes and strides of a slice, of which the sizes are static."""
+    """Offsets, sizes and strides of a slice with static sizes."""
 
     def __init__(self, op: ir.Operation, first: int) -> None:
         self._given = list(op.operands)[first:]
         self.sizes, self.strides = _integers(op, "static_sizes"), _integers(op, "static_strides")
         self._offsets = _integers(op, "static_offsets")
         dynamic = sum(each == _DYNAMIC for each in self._offsets)
-        self.is_known = dynamic == len(self._given)  # else sizes or strides are computed
+        self.is_known = dynamic == len(self._given)  # else sizes or strides are dynamic
         self.is_static = not self._given
         self.has_steps = any(stride != 1 for stride in self.strides)
 
@@ -46,7 +46,7 @@ class _Slice:
 
 
 def _dropped(full: Sequence[int], reduced: Sequence[int]) -> set[int]:
-    """Return the dimensions of size 1 that a rank-reduced shape leaves out."""
+    """Return the dimensions of size 1 that a rank-reduced shape omits."""
     rest, dropped = list(reduced), set[int]()
     for number, size in enumerate(full):
         if (
@@ -62,7 +62,7 @@ def _dropped(full: Sequence[int], reduced: Sequence[int]) -> set[int]:
 
 
 def _extract_slice(op: ir.Operation) -> list[ir.Value] | None:
-    """Read each element where computed offsets say; static slices are views."""
+    """Read each element at computed indices; static slices stay, because they are views."""
     found = _Slice(op, 1)
     kind = ir.RankedTensorType(op.results[0].type)
     if found.is_static or not found.is_known:
@@ -89,7 +89,7 @@ def _at(offset: ir.Value, step: ir.Value, stride: int) -> ir.Value:
 
 
 def _insert_slice(op: ir.Operation) -> list[ir.Value] | None:
-    """Let each element ask whether it is in the slice; contiguous static slices stay."""
+    """Select between source and target per element; contiguous static slices stay."""
     found = _Slice(op, 2)
     if not found.is_known or (found.is_static and not found.has_steps):
         return None
@@ -117,6 +117,7 @@ def _insert_slice(op: ir.Operation) -> list[ir.Value] | None:
             conditions += is_inside
             if number not in dropped:
                 inside = all_of(is_inside)
+                # The source is read even outside of the slice: clamp its index into bounds.
                 places.append(arith.select(inside, step, index(0)))
         return arith.select(all_of(conditions), tensor.extract(source, places), elements[0])
 
@@ -125,7 +126,7 @@ def _insert_slice(op: ir.Operation) -> list[ir.Value] | None:
 
 
 def _gather(op: ir.Operation) -> list[ir.Value] | None:
-    """Read the slices that ``tensor.gather`` names."""
+    """Read the slices that the indices of ``tensor.gather`` select."""
     source, places = op.operands
     dims = _integers(op, "gather_dims")
     kind = ir.RankedTensorType(op.results[0].type)
@@ -150,7 +151,7 @@ def _gather(op: ir.Operation) -> list[ir.Value] | None:
 
 
 def _reshape(op: ir.Operation) -> list[ir.Value] | None:
-    """Make ``tensor.reshape`` to a static shape a collapse and an expansion."""
+    """Replace a ``tensor.reshape`` between static shapes by a collapse and an expansion."""
     source = op.operands[0]
     old, new = ir.RankedTensorType(source.type), ir.RankedTensorType(op.results[0].type)
     if not old.has_static_shape or not new.has_static_shape:
@@ -185,7 +186,7 @@ def _bitcast(op: ir.Operation) -> list[ir.Value] | None:
 
 
 def _pad(op: ir.Operation) -> list[ir.Value] | None:
-    """Insert into a tensor of the padding value, where that is computed."""
+    """Replace padding with a computed value by an insertion into a filled tensor."""
     block = op.regions[0].blocks[0]
     inner = list(block.operations)
     value = inner[-1].operation.operands[0]
@@ -213,4 +214,4 @@ _REWRITES: dict[str, Callable[[ir.Operation], list[ir.Value] | None]] = {
     "tensor.extract_slice": _extract_slice,
     "tensor.insert_slice": _insert_slice,
 }
-"""What each operation becomes: values in the place of its results, or None if it may stay."""
+"""The rewrite of each operation: returns the values of its results, or None if it may stay."""

@@ -1,7 +1,7 @@
-"""``stablehlo.sort`` by counting: an element's place is the number of elements in front of it.
+"""``stablehlo.sort`` by counting: a position is the number of elements that sort before it.
 
-Specification: https://openxla.org/stablehlo/spec#sort. Every two elements are compared, so that
-places are found independently of each other; elements that are equal keep their order.
+Specification: https://openxla.org/stablehlo/spec#sort. Every pair of elements is compared, so that
+positions are computed independently; equal elements keep their order.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from rammer_mlir.bindings import arith, ir, linalg, stablehlo, tensor
 from rammer_mlir.passes.ir.cloning import ValueMap
 from rammer_mlir.passes.ir.generics import generic
-from rammer_mlir.passes.ir.walking import operations_named, replace
+from rammer_mlir.passes.ir.traversal import operations_named, replace
 from rammer_mlir.passes.legalization.elementwise import index
 
 _MOST_ELEMENTS = 4096
-"""Elements of a sorted line: 16 million comparisons."""
+"""Maximum length of a sorted line: 16 million comparisons."""
 
 
 def lower_sorts(module: ir.Module) -> None:
-    """Rewrite sorts of short lines, whose comparisons are elementwise. Others stay."""
+    """Rewrite sorts of short lines whose comparisons are elementwise; others stay."""
     if stablehlo is None:
         return
     for op in list(operations_named(module.operation, "stablehlo.sort")):
@@ -44,8 +44,8 @@ def _dimension(op: ir.Operation) -> int:
 class _Sort:
     """Emits a sort.
 
-    Comparisons have one dimension more than the operands: that of the other element, which is the
-    last one.
+    Comparisons have one more dimension than the operands, the last: the position of the other
+    element.
     """
 
     def __init__(self, op: ir.Operation) -> None:
@@ -63,11 +63,12 @@ class _Sort:
         """Emit the sorted operands."""
         own = [self._spread(value, is_other=False) for value in self._op.operands]
         other = [self._spread(value, is_other=True) for value in self._op.operands]
+        # Both orders are compared, which tells ties from smaller elements.
         places = self._places(self._compared(own, other), self._compared(other, own))
         return [self._placed(value, places) for value in self._op.operands]
 
     def _spread(self, value: ir.Value, *, is_other: bool) -> ir.Value:
-        """Emit an operand at all pairs: of each element, or of the other element."""
+        """Broadcast an operand to all pairs: each element, or the other element of the pair."""
         dims = list(range(self._rank))
         if is_other:
             dims[self._dimension] = self._rank
@@ -83,7 +84,7 @@ class _Sort:
         return ir.RankedTensorType.get(self._pairs, ir.RankedTensorType(value.type).element_type)
 
     def _compared(self, first: Sequence[ir.Value], second: Sequence[ir.Value]) -> ir.Value:
-        """Emit whether the first element of each pair is to come before the second."""
+        """Emit whether the first element of each pair sorts before the second."""
         block = self._op.regions[0].blocks[0]
         pairs = [v for pair in zip(first, second, strict=True) for v in pair]
         mapping: ValueMap = dict(zip(block.arguments, pairs, strict=True))
@@ -101,13 +102,13 @@ class _Sort:
         return self._at_pairs(last.operands[0], mapping)
 
     def _at_pairs(self, value: ir.Value, mapping: ValueMap) -> ir.Value:
-        """Return a value of the comparison at all pairs; one from outside is the same at all."""
+        """Return a value of the comparison at all pairs; values from outside are broadcast."""
         if value not in mapping:
             mapping[value] = self._broadcast(value, [])
         return mapping[value]
 
     def _places(self, before: ir.Value, after: ir.Value) -> ir.Value:
-        """Emit each element's place: how many others belong in front of it."""
+        """Emit each element's position: the number of elements that sort before it."""
         kind = ir.IndexType.get()
         start = tensor.SplatOp(ir.RankedTensorType.get(self._shape, kind), index(0), []).result
         own, _, pairs = self._maps
@@ -118,12 +119,13 @@ class _Sort:
             is_before, is_after, count = block.arguments
             equal = arith.cmpi(arith.CmpIPredicate.eq, is_before, is_after)
             earlier = arith.cmpi(arith.CmpIPredicate.ult, _loop(self._rank), _loop(self._dimension))
+            # Ties are broken by position, which makes the sort stable.
             counts = arith.select(equal, earlier, is_after)
             linalg.YieldOp([arith.select(counts, arith.addi(count, index(1)), count)])
         return loop.results[0]
 
     def _placed(self, value: ir.Value, places: ir.Value) -> ir.Value:
-        """Emit an operand's elements at their places, each of which looks at all elements."""
+        """Emit an operand's elements at their positions, each by a search through all elements."""
         own, other, _ = self._maps
         loop = generic([value, places], value, [other, other, own], self._parallel())
         element = ir.RankedTensorType(value.type).element_type

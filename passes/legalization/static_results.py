@@ -1,10 +1,10 @@
-"""Results whose shapes became static: of joined tensors, and of functions."""
+"""Propagation of static shapes to the results of concatenations and functions."""
 
 from __future__ import annotations
 
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.ir.function_type import update_function_type
-from rammer_mlir.passes.ir.walking import operations_named, replace
+from rammer_mlir.passes.ir.traversal import operations_named, replace
 
 
 def _before_casts(value: ir.Value) -> ir.Value:
@@ -24,7 +24,7 @@ def take_static_operands(op: ir.Operation) -> None:
 
 
 def return_static_shapes(function: ir.OpView) -> None:
-    """Return the values of static shapes in place of their casts to dynamic ones."""
+    """Return the values of static shape instead of their casts to dynamic shapes."""
     block = function.operation.regions[0].blocks[0]
     last = list(block.operations)[-1].operation
     take_static_operands(last)
@@ -32,7 +32,7 @@ def return_static_shapes(function: ir.OpView) -> None:
 
 
 def join_static_shapes(module: ir.Module) -> None:
-    """Give ``tensor.concat`` the static shape that its operands have together."""
+    """Give ``tensor.concat`` the static shape that follows from its operands."""
     for op in list(operations_named(module.operation, "tensor.concat")):
         kind = ir.RankedTensorType(op.results[0].type)
         parts = [_before_casts(value) for value in op.operands]

@@ -9,7 +9,7 @@ from rammer_mlir.passes.ir.cloning import ValueMap, rename_operands
 from rammer_mlir.passes.ir.function_type import update_function_type
 from rammer_mlir.passes.ir.generics import indexing_maps, iterator_types
 from rammer_mlir.passes.ir.structured import Structured
-from rammer_mlir.passes.ir.walking import nested_operations
+from rammer_mlir.passes.ir.traversal import nested_operations
 from rammer_mlir.passes.legalization.constant_parts import constant_parts
 from rammer_mlir.passes.legalization.sequential import CONTROL_FLOW, REGION
 from rammer_mlir.passes.legalization.stored_types import Storage, storage_of

@@ -1,4 +1,4 @@
-"""Tensors without elements: nothing is computed for them, and nothing is read from them."""
+"""Tensors without elements: removal of their computations and reads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.ir.structured import Structured
-from rammer_mlir.passes.ir.walking import replace
+from rammer_mlir.passes.ir.traversal import replace
 
 
 def drop_empty_tensors(function: ir.OpView) -> None:
@@ -28,7 +28,7 @@ def _is_empty(value: ir.Value) -> bool:
 
 
 def _replacements(op: ir.Operation) -> list[ir.Value] | None:
-    """Return what takes the place of an operation; None if it may stay."""
+    """Return the values that replace an operation's results; None if it may stay."""
     if op.name in ("tensor.empty", "func.return", "arith.constant"):
         return None
     if op.results and all(map(_is_empty, op.results)):
@@ -49,7 +49,7 @@ def _empty(kind: ir.Type) -> ir.Value:
 
 
 def _has_no_steps(op: ir.Operation) -> bool:
-    """Whether a loop runs over a dimension of size 0."""
+    """Whether a loop has the trip count 0."""
     structured = Structured(op.opview)
     for value, map_ in zip(op.operands, structured.maps, strict=True):
         if isinstance(value.type, ir.RankedTensorType):

@@ -1,1 +1,1 @@
-"""Less memory for intermediates: which rOperators touch which buffers, and how to shorten that."""
+"""Reduction of memory for intermediates: live ranges of buffers, and chunked computation."""

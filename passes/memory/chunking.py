@@ -1,4 +1,4 @@
-"""Which region to compute in chunks: the one that lowers the bytes in use most."""
+"""Choice of the region to compute in chunks: the region that lowers memory usage most."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from rammer_mlir.passes.memory.regions import Chunk, Region, Regions, first_used
 from rammer_mlir.scheduling.recomputation.steps import Step, Steps, Value
 
 _REACH = 16
-"""Number of rOperators after the peak among which a region may end."""
+"""Maximum distance of a region's end from the peak, in rOperators."""
 
 _MOST_OPERATORS = 40
-"""rOperators of a region."""
+"""Maximum number of rOperators in a region."""
 
 _NEARLY = 0.9
-"""Of regions that save nearly as much as the best one, that with the least work is chosen."""
+"""Choose the region with the least added work among those that save this share of the maximum."""
 
 _MOST_EXTRA = 1.0
-"""Work that windows may add to a region, as a share of its own."""
+"""Maximum work that overlapping windows may add, as a share of the region's work."""
 
 
 _POWER = 6
-"""Sums of so high powers are small where no rOperator has much more in use than others."""
+"""Exponent of the norm over memory usage: a high power weights peaks over averages."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A region, how much lower chunks make the peaks, and the share of work that they add."""
+    """A region, the reduction of memory usage by chunks, and the share of work that they add."""
 
     region: Region
     saved: float
@@ -39,13 +39,13 @@ class Found:
 
 
 def choose_region(read: OperatorSteps, regions: Regions, count: int, limit: int) -> Region | None:
-    """Return a region around the peak whose chunks save bytes; None if there is none.
+    """Return a region around the peak whose chunks save memory; None if there is none.
 
     Args:
         read: the rOperators.
-        regions: of the same block.
-        count: number of chunks.
-        limit: bytes; savings below it do not count.
+        regions: the regions of the same block.
+        count: the number of chunks.
+        limit: bytes; usage up to it does not count.
     """
     live = read.steps.live_bytes
     before = _height(live, limit)
@@ -78,7 +78,7 @@ def _around(read: OperatorSteps, regions: Regions, peak: int, count: int) -> Ite
 
 
 def _extra_work(read: OperatorSteps, region: Region) -> float:
-    """Return how much of its own work a region does once more."""
+    """Return the work that a region repeats in chunks, as a share of its work."""
     cost = {op.operation: s.cost for op, s in zip(read.operators, read.steps.steps, strict=True)}
     own = added = 0.0
     for number, node in enumerate(region.nodes):
@@ -90,7 +90,7 @@ def _extra_work(read: OperatorSteps, region: Region) -> float:
 
 
 def _share(node: ir.OpView, parts: Parts) -> float:
-    """Return how much of a node's results a part is."""
+    """Return the share of a node's results that a part covers."""
     return max(
         cut.size / shape_of(result)[cut.axis]
         for result, cut in zip(node.results, parts, strict=True)
@@ -99,12 +99,12 @@ def _share(node: ir.OpView, parts: Parts) -> float:
 
 
 def _height(live: Sequence[int], limit: int) -> float:
-    """Return how far the bytes in use are above a limit, high peaks above all."""
+    """Return a measure of the memory usage above a limit, dominated by the peaks."""
     return sum((size / 2**20) ** _POWER for size in live if size > limit)
 
 
 def _live_in_chunks(read: OperatorSteps, region: Region) -> list[int]:
-    """Return the most bytes in use at a chunk of each rOperator."""
+    """Return the maximum bytes in use during any chunk of each rOperator."""
     steps, origins = _in_chunks(read, region)
     most = [0] * len(read.operators)
     for origin, size in zip(origins, steps.live_bytes, strict=True):
@@ -113,7 +113,7 @@ def _live_in_chunks(read: OperatorSteps, region: Region) -> list[int]:
 
 
 def _in_chunks(read: OperatorSteps, region: Region) -> tuple[Steps, list[int]]:
-    """Return the steps with a region in chunks, and the rOperator that each is a part of."""
+    """Return the steps with a region in chunks, and the rOperator of each step."""
     number = {op.operation: n for n, op in enumerate(read.operators)}
     inside = [number[op.operation] for op in region.operators]
     sink = inside[-1]
@@ -142,14 +142,14 @@ def _renamed(numbers: Sequence[int], parts: dict[int, int]) -> tuple[int, ...]:
 def _parts(
     read: OperatorSteps, region: Region, chunk: Chunk, values: list[Value]
 ) -> dict[int, int]:
-    """Add buffers for a chunk's parts of the values inside of a region; return their numbers."""
+    """Add buffers for a chunk's parts of the region's intermediates; map old numbers to new."""
     numbers: dict[Root, int] = {root: n for n, root in enumerate(read.roots)}
     results = {read.root(result) for result in region.nodes[0].results}
     found: dict[int, int] = {}
     for node, parts in zip(region.nodes[1:], chunk.parts[1:], strict=True):
         for value, cut in zip(node.results, parts, strict=True):
             root = read.root(value)
-            # A buffer is inside if the value that it is of is; views of others are not.
+            # Count each buffer once, at the value that owns it, not at views.
             if root == value and root in numbers and root not in results:
                 old = values[numbers[root]]
                 share = 0 if cut is None else old.num_bytes * cut.size // shape_of(value)[cut.axis]

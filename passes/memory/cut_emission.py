@@ -1,4 +1,4 @@
-"""Operations that compute a part of the result of another operation."""
+"""Emission of operations that compute a part of another operation's result."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def emit_part(
     operands: Sequence[ir.Value],
     ip: ir.InsertionPoint,
 ) -> ir.Operation:
-    """Clone an operation for a part of one of its results.
+    """Clone an operation for a part of a result.
 
     Args:
-        op: one that ``operand_cuts`` knows.
-        number: of the result.
-        cut: the part of it.
-        operands: the parts that it reads.
-        ip: where the clone stands.
+        op: an operation that ``operand_cuts`` supports.
+        number: the number of the result.
+        cut: the part of the result.
+        operands: the required parts of the operands.
+        ip: the insertion point of the clone.
     """
     copy = op.operation.clone(ip=ip).operation
     for index, value in enumerate(operands):
@@ -40,7 +40,7 @@ def emit_part(
 
 
 def result_cuts(op: ir.OpView, number: int, cut: Cut) -> list[Cut]:
-    """Return the parts of all results that an operation computes with a part of one."""
+    """Return the parts of all results that are computed together with a part of a result."""
     if not is_generic(op):
         return [cut]
     structured = Structured(op)
@@ -74,7 +74,7 @@ def _adapt_expand(op: ir.OpView, cut: Cut, copy: ir.Operation) -> None:
 
 def _adapt_slice(op: ir.OpView, cut: Cut, copy: ir.Operation) -> None:
     offsets = list(ir.DenseI64ArrayAttr(copy.attributes["static_offsets"]))
-    offsets[cut.axis] = 0  # The operand is the part already.
+    offsets[cut.axis] = 0  # The operand is already the part.
     copy.attributes["static_offsets"] = ir.DenseI64ArrayAttr.get(offsets)
     shape = cut.shape(shape_of(op.operation.results[0]))
     copy.attributes["static_sizes"] = ir.DenseI64ArrayAttr.get(shape)

@@ -1,4 +1,4 @@
-"""Functions of rOperators that compute a part of their result."""
+"""Functions that compute a part of an rOperator's results."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rammer_mlir.passes.memory.cut_emission import emit_part, part_type, result_
 from rammer_mlir.passes.memory.cuts import Cut, Needed, operand_cuts
 
 Parts = tuple[Cut | None, ...]
-"""The part of each result; None for one that is not needed."""
+"""The part of each result; None for an unused result."""
 
 
 @dataclass
 class CutFunctions:
-    """The functions of a module's rOperators, and those for parts that were made of them."""
+    """The functions of a module's rOperators, and the functions for their parts."""
 
     module: ir.Module
     _known: dict[tuple[str, Parts], Needed | None] = field(
@@ -35,7 +35,7 @@ class CutFunctions:
     def argument_cuts(self, name: str, parts: Parts) -> Needed | None:
         """Return the parts of a function's arguments that parts of its results need.
 
-        None where the parts cannot be computed alone.
+        None if the parts cannot be computed separately.
         """
         key = (name, parts)
         if key not in self._known:
@@ -57,7 +57,7 @@ class CutFunctions:
         return _argument_parts(block, operations, wanted)
 
     def part(self, name: str, parts: Parts) -> str:
-        """Return the name of the function that computes those results that have a part."""
+        """Return the name of the function that computes the given parts of the results."""
         block = _body(self._functions[name])
         needed = self.argument_cuts(name, parts)
         assert block is not None and needed is not None
@@ -84,7 +84,7 @@ def _body(function: ir.OpView) -> ir.Block | None:
 def _argument_parts(
     block: ir.Block, operations: Sequence[ir.OpView], wanted: dict[ir.Value, set[Cut | None]]
 ) -> Needed | None:
-    """Follow parts from returned values back to the arguments, each of which has one part."""
+    """Propagate parts from returned values to arguments; None if an argument needs several."""
     for op in reversed(operations):
         parts = [
             (number, part)
@@ -98,7 +98,7 @@ def _argument_parts(
         if not parts:
             continue
         needs = {None if part is None else _hashed(op, n, part) for n, part in parts}
-        # A value has one part, which all that its operation computes has in common.
+        # All requested parts of the results must agree on the parts of the operands.
         if None in needs or len(needs) != 1:
             return None
         (needed,) = needs
@@ -119,7 +119,7 @@ def _hashed(op: ir.OpView, number: int, cut: Cut) -> tuple[Cut | None, ...] | No
 
 
 def _can_cut_clone(op: ir.OpView) -> bool:
-    """Whether an operation that gives the same everywhere can give less of it."""
+    """Whether a constant operation can produce a smaller tensor with the same elements."""
     if op.operation.name == "tensor.empty" or is_generic(op):
         return True
     value = op.operation.attributes["value"] if op.operation.name == "arith.constant" else None
@@ -128,7 +128,7 @@ def _can_cut_clone(op: ir.OpView) -> bool:
 
 @dataclass
 class _Emitter:
-    """Emits the computation of parts at the current insertion point, each once."""
+    """Emits the computation of parts at the current insertion point; memoized per part."""
 
     arguments: ValueMap
     _parts: dict[tuple[ir.Value, Cut], ir.Value] = field(

@@ -1,8 +1,7 @@
-"""Parts of operands that an operation reads for a part of its result, along one dimension.
+"""The parts of operands that an operation reads for a part of its result along a dimension.
 
-A part of a result along a dimension that a parallel loop runs over is computed from parts of the
-operands that the loop indexes, and from the others as a whole. Windows of convolutions make the
-parts overlap.
+A part of a result along the dimension of a parallel loop is computed from parts of the operands
+that the loop indexes, and from all of the others. Windows of convolutions make the parts overlap.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, 
 
 @dataclass(frozen=True)
 class Cut:
-    """An interval of one dimension of a tensor: from ``begin`` up to, but without, ``end``."""
+    """A half-open interval ``[begin, end)`` of a tensor's dimension."""
 
     axis: int
     begin: int
@@ -36,19 +35,19 @@ class Cut:
         return [self.size if n == self.axis else size for n, size in enumerate(whole)]
 
     def covers(self, whole: Sequence[int]) -> bool:
-        """Whether it is all of a tensor."""
+        """Whether it covers the whole dimension."""
         return self.begin == 0 and self.end == whole[self.axis]
 
 
 Needed = list["Cut | None"]
-"""For each operand the part that is read; None for the whole."""
+"""For each operand the part that is read; None for the whole operand."""
 
 
 def operand_cuts(op: ir.OpView, number: int, cut: Cut) -> Needed | None:
-    """Return what an operation reads for a part of one of its results.
+    """Return the parts of operands that an operation reads for a part of a result.
 
-    None where the part cannot be computed alone: the dimension is reduced, indexed by something
-    else than a loop, or read twice.
+    None if the part cannot be computed separately: the dimension is reduced, indexed by another
+    expression than a loop, or indexed twice.
     """
     if is_generic(op):
         return _of_generic(Structured(op), number, cut)
@@ -57,7 +56,7 @@ def operand_cuts(op: ir.OpView, number: int, cut: Cut) -> Needed | None:
 
 
 def cut_loop(op: Structured, number: int, cut: Cut) -> int | None:
-    """Return the parallel loop of a generic that a dimension of a result is; None if none is."""
+    """Return the parallel loop over a dimension of a generic's result; None if there is none."""
     loop = plain_dim(op.output_maps[number].results[cut.axis])
     if loop is None or not op.parallel[loop] or _reads_index(op.op, loop):
         return None
@@ -65,7 +64,7 @@ def cut_loop(op: Structured, number: int, cut: Cut) -> int | None:
 
 
 def result_axis(op: Structured, number: int, loop: int) -> int | None:
-    """Return the dimension of a result that a loop runs over; None if there is not just one."""
+    """Return the only dimension of a result that a loop indexes, and alone; else None."""
     exprs = op.output_maps[number].results
     found = [axis for axis, expr in enumerate(exprs) if loop in loops_in(expr)]
     return found[0] if len(found) == 1 and plain_dim(exprs[found[0]]) == loop else None
@@ -96,9 +95,9 @@ def _of_generic(op: Structured, number: int, cut: Cut) -> Needed | None:
 def _interval(
     op: Structured, expr: ir.AffineExpr, loop: int, cut: Cut, place: tuple[int, int]
 ) -> Cut | None:
-    """Return what an index expression spans while a loop runs over a part of its iterations.
+    """Return the range of an index expression while a loop runs over a part of its iterations.
 
-    It begins where the expression has no other terms, so that the map stays as it is.
+    It begins where all other terms are zero, so that the indexing map stays the same.
     """
     axis, size = place
     form = linear_form(expr)
@@ -111,7 +110,7 @@ def _interval(
 
 
 def _reads_index(op: ir.OpView, loop: int) -> bool:
-    """Whether a body uses the number of an iteration, which a part counts from 0 again."""
+    """Whether a body uses the index of a loop, which starts at 0 in each part."""
     return any(
         inner.operation.name == "linalg.index"
         and ir.IntegerAttr(inner.operation.attributes["dim"]).value == loop
@@ -120,7 +119,7 @@ def _reads_index(op: ir.OpView, loop: int) -> bool:
 
 
 def groups_of(op: ir.OpView) -> list[list[int]]:
-    """Return the dimensions that a reshape joins or splits."""
+    """Return the groups of dimensions that a reshape merges or splits."""
     attribute = ir.ArrayAttr(op.operation.attributes["reassociation"])
     return [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in attribute]
 

@@ -1,4 +1,4 @@
-"""From the rOperators of an entry function to the steps that recomputation is searched on."""
+"""Conversion of the rOperators of an entry function to the steps of the recomputation search."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rammer_mlir.scheduling.memory import aligned
 from rammer_mlir.scheduling.recomputation.steps import Step, Steps, Value
 
 Root = ir.Value | int
-"""The value whose buffer holds a tensor, or the number of the output that it lies in."""
+"""The value that owns a tensor's buffer, or the number of the output that it is part of."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class OperatorSteps:
     """The rOperators of a block in their order, and the buffers between them.
 
     Attributes:
-        operators: one for each step.
-        roots: one for each value.
-        steps: what is searched on; costs are scalar operations, and bytes that are moved.
-        placement: where each tensor lies.
-        padded: buffers that are parts of padded ones, into which their producers write.
+        operators: the rOperator of each step.
+        roots: the buffer of each value.
+        steps: the problem of the search; costs are scalar operations plus bytes moved.
+        placement: the placement of each tensor.
+        padded: maps buffers to the padded buffers into which their producers write.
     """
 
     operators: tuple[ir.OpView, ...]
@@ -40,7 +40,7 @@ class OperatorSteps:
     padded: Mapping[Root, Root]
 
     def root(self, value: ir.Value) -> Root:
-        """Return the buffer that a tensor lies in."""
+        """Return the buffer of a tensor."""
         return _root(self.placement, self.padded, value)
 
 
@@ -48,9 +48,9 @@ def read_steps(block: ir.Block, kernels: Mapping[str, ir.OpView] | None = None) 
     """Read the rOperators of an entry block on tensors.
 
     Args:
-        block: after `rtask-form-operators`.
-        kernels: descriptions of the rKernels by name, for what rOperators cost; None to count bytes
-            alone.
+        block: an entry block after `rtask-form-operators`.
+        kernels: descriptions of the rKernels by name, for the rOperators' costs; None to count
+            bytes only.
 
     Raises:
         OperationError: if an rOperator has none of these rKernels.
@@ -81,7 +81,7 @@ def read_steps(block: ir.Block, kernels: Mapping[str, ir.OpView] | None = None) 
 
 
 def _padded(block: ir.Block, placement: Placement) -> dict[Root, Root]:
-    """Return the buffers that `rtask-decompose-pad` makes parts of padded ones."""
+    """Return the buffers that become parts of padded buffers in `rtask-decompose-pad`."""
     found: dict[Root, Root] = {}
     for op in block.operations:
         pad = find_constant_pad(op)
@@ -100,7 +100,7 @@ def _root(placement: Placement, padded: Mapping[Root, Root], value: ir.Value) ->
 
 
 def _storage(placement: Placement, value: ir.Value) -> Storage:
-    """Return where a tensor lies; one that is to be copied first has memory of its own."""
+    """Return the storage of a tensor; a tensor that is to be copied gets a separate buffer."""
     own = Storage(value, Layout.row_major(shape_of(value)))
     return placement.storage.get(value, own)
 
@@ -117,7 +117,7 @@ def tensor_bytes(value: ir.Value) -> int:
 
 
 def kernel_names(op: ir.OpView) -> list[str]:
-    """Return the functions that an rOperator may call."""
+    """Return the names of an rOperator's candidate functions."""
     kernels = ir.ArrayAttr(op.operation.attributes["kernels"])
     return [ir.FlatSymbolRefAttr(reference).value for reference in kernels]
 
@@ -145,9 +145,9 @@ def _is_repeatable(
     padded: Mapping[Root, Root],
     kernels: Mapping[str, ir.OpView],
 ) -> bool:
-    """Whether an rOperator gives the same results once more, each in a buffer of its own.
+    """Whether an rOperator can be recomputed with equal results, each in a separate buffer.
 
-    Code from elsewhere may keep a state.
+    Foreign code may keep a state.
     """
     own = all(
         isinstance(root := _root(placement, padded, value), int) or root == value

@@ -1,4 +1,4 @@
-"""Chains of rOperators that can be computed part by part, from their last result backwards."""
+"""Regions of rOperators that can be computed in chunks, grown backwards from their last result."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rammer_mlir.passes.memory.operator_steps import kernel_names
 
 @dataclass(frozen=True)
 class Chunk:
-    """What one chunk of a region computes.
+    """The work of a chunk of a region.
 
     Attributes:
-        parts: of each node's results; None for one that nobody uses.
-        needed: the parts of each node's operands; None for the whole.
+        parts: the parts of each node's results; None for an unused result.
+        needed: the parts of each node's operands; None for the whole operand.
     """
 
     parts: tuple[Parts, ...]
@@ -30,13 +30,11 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Region:
-    """rOperators and views between them, of which the last one's results are used elsewhere.
+    """rOperators and the views between them; only the results of the last are used elsewhere.
 
     Attributes:
-        nodes: the first one computes these results, others follow in the reverse order of the
-            block.
-        chunks: in the order in which they are computed; their parts of the results follow each
-            other.
+        nodes: the operations in reverse order of the block; the first computes the results.
+        chunks: the chunks in execution order; their parts of the results are consecutive.
     """
 
     nodes: tuple[ir.OpView, ...]
@@ -49,13 +47,13 @@ class Region:
 
 
 def intervals(size: int, count: int) -> list[tuple[int, int]]:
-    """Cut a dimension into at most so many parts, all but the last one of equal size."""
+    """Cut a dimension into at most ``count`` intervals, equal except for the last."""
     step = -(-size // count)
     return [(begin, min(begin + step, size)) for begin in range(0, size, step)]
 
 
 def first_used(op: ir.OpView) -> ir.Value:
-    """Return the first result of an rOperator that is used, or else the first one."""
+    """Return the first used result of an rOperator, or else its first result."""
     used = [result for result in op.results if any(True for _ in result.uses)]
     return (used or list(op.results))[0]
 
@@ -65,7 +63,7 @@ def _on_axes(axes: Sequence[int | None], part: tuple[int, int]) -> Parts:
 
 
 def _used(op: ir.OpView, parts: Parts) -> list[tuple[ir.Value, Cut]]:
-    """Return the results that have a part, with it."""
+    """Return the results that have a part, with their parts."""
     return [(r, cut) for r, cut in zip(op.results, parts, strict=True) if cut is not None]
 
 
@@ -73,26 +71,27 @@ class Regions:
     """Finds regions of an entry block."""
 
     def __init__(self, block: ir.Block, functions: CutFunctions, fixed: set[ir.Operation]) -> None:
-        """Begin with a block; operations that are ``fixed`` are in no region."""
+        """Read a block; operations in ``fixed`` are in no region."""
         self._functions, self._fixed = functions, fixed
         self._operations = list(block.operations)
         self._place = {op.operation: n for n, op in enumerate(self._operations)}
 
     def ending_at(self, sink: ir.OpView, axis: int, count: int) -> Iterator[Region]:
-        """Yield regions whose results are those of an rOperator, by growing size.
+        """Yield the regions with an rOperator's results, by growing size.
 
-        Each has intermediates of its own.
+        Each has intermediates.
 
         Args:
             sink: the rOperator.
-            axis: of its first result that is used; others are cut along the same loop.
-            count: number of chunks.
+            axis: the cut dimension of its first used result; other results are cut along the same
+                loop.
+            count: the number of chunks.
         """
         if not self._may_be_cut(sink):
             return
         size = shape_of(first_used(sink))[axis]
         parts = intervals(size, count)
-        # Parts in the middle have borders on both sides.
+        # A middle part has borders on both sides, so that it shows the general case.
         axes = self._axes(sink, axis, parts[len(parts) // 2])
         if axes is None:
             return
@@ -107,7 +106,7 @@ class Regions:
     def _axes(
         self, sink: ir.OpView, axis: int, part: tuple[int, int]
     ) -> tuple[int | None, ...] | None:
-        """Return the axes of the results that one loop runs over; None where there are none."""
+        """Return the axes of the results that a common loop indexes; None if there are none."""
         first = first_used(sink)
         size = shape_of(first)[axis]
         choices: list[list[int | None]] = []
@@ -174,9 +173,9 @@ class Regions:
 
 
 def _parts_of_results(op: ir.OpView, parts: Mapping[ir.Value, Cut | None]) -> Parts | None:
-    """Return the part of each result; None if one is needed as a whole, or along another axis.
+    """Return the part of each result; None if any is needed whole or along another axis.
 
-    Results that are cut alike get one part: they are computed by the same loops.
+    Results with equal dimensions get a common part, because the same loops compute them.
     """
     used = [result for result in op.results if result in parts]
     cuts = [cut for result in used if (cut := parts[result]) is not None]
@@ -191,7 +190,7 @@ def _parts_of_results(op: ir.OpView, parts: Mapping[ir.Value, Cut | None]) -> Pa
 
 
 def _ends(nodes: Sequence[ir.OpView]) -> Iterator[int]:
-    """Yield numbers of nodes that make a region: up to an rOperator or a padding, which is new."""
+    """Yield the prefix lengths of nodes that form a region: up to an rOperator or a padding."""
     new = 0
     for end, node in enumerate(nodes, 1):
         is_new = node.operation.name in (OPERATOR, PAD)
@@ -201,7 +200,7 @@ def _ends(nodes: Sequence[ir.OpView]) -> Iterator[int]:
 
 
 def _add(parts: dict[ir.Value, Cut | None], op: ir.OpView, needed: Needed) -> None:
-    """Note what an operation needs; None for a value that is needed as a whole, or in two ways."""
+    """Record the parts that an operation needs; None for a value needed whole or along two axes."""
     for value, cut in zip(op.operation.operands, needed, strict=True):
         before = parts.get(value, cut)
         if cut is None or before is None or before.axis != cut.axis:

@@ -1,1 +1,1 @@
-"""Operators of one input become one (IOS's operator merge)."""
+"""Merging of operators with a common input (IOS's operator merge)."""

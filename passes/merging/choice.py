@@ -1,4 +1,4 @@
-"""The graph that IOS's search for operators to merge works on, read off tensor operations."""
+"""The graph for IOS's search for operators to merge, built from tensor operations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from rammer_mlir.scheduling.graph import RKernel
 from rammer_mlir.scheduling.policies.ios_merging import MergeSearch
 
 _INPUTS = 0
-"""The number of an operator that stands for the model's inputs, from which others read as well."""
+"""The number of the pseudo-operator that produces the model's inputs."""
 
 
 def choose_groups(
@@ -43,14 +43,14 @@ def choose_groups(
     growth: float,
     device: Device,
 ) -> list[list[Member]]:
-    """Return the operators to merge so that the stages of a device are predicted to be fastest.
+    """Return the groups of operators to merge for the fastest predicted stages of a device.
 
     Args:
-        block: the entry function's.
+        block: the block of the entry function.
         mergeable: operators that may be merged with others of their kind.
         weights: the module's weights.
-        growth: how many times the arithmetic may become more.
-        device: whose times decide.
+        growth: maximum factor by which a merge may increase the arithmetic.
+        device: the device whose cost model decides.
     """
     groups, sources = _graph(group_operations(block), weights)
     of_operation = {
@@ -78,7 +78,7 @@ def choose_groups(
 
 
 def _copied(members: Sequence[Member]) -> list[ir.Value]:
-    """Return the results that a concatenation reads: as parts of a whole they have to be copied."""
+    """Return the results that a concatenation reads, which need a copy out of a merged result."""
     results = [member.result for member in members]
     joins = [
         (result, list(use.owner.operation.operands))
@@ -90,7 +90,7 @@ def _copied(members: Sequence[Member]) -> list[ir.Value]:
 
 
 def nest_of_members(members: Sequence[Member]) -> LoopNest:
-    """Return the loops of operators of one kind computed as one."""
+    """Return the loop nest of merged operators of the same kind."""
     convolutions = [member for member in members if isinstance(member, Convolution)]
     if convolutions:
         return convolutions_nest(convolutions)
@@ -98,7 +98,7 @@ def nest_of_members(members: Sequence[Member]) -> LoopNest:
 
 
 def nest_of_group(member: Member | None, group: Group) -> LoopNest:
-    """Return the loops of what a group spends its time in; without loops, all it touches."""
+    """Return the loop nest of a group's costliest operation; without loops, its memory traffic."""
     if member is not None:
         return nest_of_members([member])
     generics = [Structured(op) for op in group.operations if is_generic(op)]
@@ -114,7 +114,7 @@ def nest_of_group(member: Member | None, group: Group) -> LoopNest:
 
 
 def _graph(groups: Sequence[Group], weights: DerivedWeights) -> tuple[list[Group], list[list[int]]]:
-    """Return groups in a valid sequential order, and for each operator those that it reads from.
+    """Return the groups in topological order, and the numbers of each operator's sources.
 
     The inputs are operator 0, the first group is operator 1.
     """

@@ -1,4 +1,4 @@
-"""Convolutions of one image become one (IOS section 3, operator merge)."""
+"""Merging of convolutions of the same image (IOS section 3, operator merge)."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from rammer_mlir.passes.weights.merged import WeightPart
 
 @dataclass(frozen=True)
 class Window:
-    """The window that holds the windows of all: padding in front, and size, rows and columns."""
+    """The hull of several windows: padding before it and its size, (rows, columns) each."""
 
     low: tuple[int, int]
     size: tuple[int, int]
 
     @staticmethod
     def around(members: Sequence[Convolution]) -> Window:
-        """Return the smallest window that holds those of all members."""
+        """Return the smallest window that contains those of all members."""
         low = tuple(max(m.low[d] for m in members) for d in range(2))
         size = tuple(max(low[d] - m.low[d] + m.window[d] for m in members) for d in range(2))
         return Window((low[0], low[1]), (size[0], size[1]))
 
     def work(self, members: Sequence[Convolution]) -> int:
-        """Return the multiplications of one output pixel and input channel, all members merged."""
+        """Return the multiplications per output pixel and input channel of the merged members."""
         return sum(m.filters for m in members) * self.size[0] * self.size[1]
 
 
 def merge_convolutions(group: Sequence[Convolution], weights: DerivedWeights) -> None:
-    """Compute convolutions of one image by one with all their filters, and split its result."""
+    """Replace convolutions of an image by a convolution with all filters, and split its result."""
     first = group[0]
     window = Window.around(group)
-    # In front of the first, where the image exists and nobody reads a result yet; weights are
+    # Before the first: the image dominates it, and it dominates all readers; weights are
     # arguments, and constants stand at the function's beginning.
     with ir.InsertionPoint(first.op), first.op.operation.location:
         image = _padded(first, window)
@@ -57,7 +57,7 @@ def _part(member: Convolution, window: Window) -> WeightPart:
 
 
 def _padded(first: Convolution, window: Window) -> ir.Value:
-    """Surround the image by the zeros that the merged window reads."""
+    """Pad the image with the zeros that the merged window reads."""
     shape = shape_of(first.image)
     reach = [(n - 1) * s + k for n, s, k in zip(first.out, first.strides, window.size, strict=True)]
     high = [max(0, r - a - n) for r, a, n in zip(reach, window.low, shape[2:], strict=True)]

@@ -1,4 +1,4 @@
-"""How much more arithmetic operators need when they are computed as one."""
+"""Growth of arithmetic when operators are merged."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rammer_mlir.passes.contractions.product import Product
 from rammer_mlir.passes.merging.convolutions import Window
 
 Member = Convolution | Product
-"""An operator that others of its kind may be merged with."""
+"""An operator that may be merged with others of its kind."""
 
 
 def growth_of(group: Sequence[Member]) -> float:
-    """Return the factor for operators of one kind: 1 where nothing has to be padded."""
+    """Return the factor by which a merge increases the arithmetic; 1 without padded windows."""
     convolutions = [member for member in group if isinstance(member, Convolution)]
     if not convolutions:
         return 1.0
@@ -22,7 +22,10 @@ def growth_of(group: Sequence[Member]) -> float:
 
 
 def groups_within(members: Sequence[Member], growth: float) -> list[list[Member]]:
-    """Put every operator into the first group that it does not make too large."""
+    """Add every operator to the first group whose growth stays within the limit.
+
+    Return the groups of several operators.
+    """
     found: list[list[Member]] = []
     for member in members:
         for group in found:

@@ -1,4 +1,4 @@
-"""What an operator will cost on a device, estimated from its loops before it is cut into rTasks."""
+"""Cost of an operator on a device, estimated from its loops before tiling."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import RKernel
 
 Terms = tuple[tuple[int, int], ...]
-"""Loops and their coefficients in a sum that indexes a dimension."""
+"""The loops in a linear index expression, with their coefficients."""
 
 
 @dataclass(frozen=True)
 class Operand:
-    """What a loop nest touches: how each dimension is indexed (None: all of it), and sizes."""
+    """An operand of a loop nest: its index terms, shape and element size.
+
+    ``terms`` has the index terms of each dimension, None for a dimension that is used whole.
+    """
 
     terms: tuple[Terms | None, ...]
     shape: tuple[int, ...]
@@ -33,13 +36,13 @@ class Operand:
 
 @dataclass(frozen=True)
 class LoopNest:
-    """Loops of one operator.
+    """The loops of an operator.
 
     Attributes:
         extents: trip counts, parallel loops first.
-        num_parallel: how many loops are parallel.
+        num_parallel: the number of parallel loops.
         operands: inputs and results.
-        operations: scalar operations of one point.
+        operations: scalar operations per point of the iteration space.
     """
 
     extents: tuple[int, ...]
@@ -48,7 +51,7 @@ class LoopNest:
     operations: int
 
     def cost(self, tiling: Tiling) -> TileCost:
-        """Return the work of one rTask; ``tiling`` has the parallel loops."""
+        """Return the work of an rTask; ``tiling`` has the tile sizes of the parallel loops."""
         sizes = [*tiling, *self.extents[self.num_parallel :]]
         num_bytes = sum(
             operand.element_bytes
@@ -63,7 +66,7 @@ class LoopNest:
         return TileCost(self.operations * prod(sizes), num_bytes)
 
     def limits(self) -> list[LoopLimit]:
-        """Return how each parallel loop may be cut: those along contiguous memory into vectors."""
+        """Return the limits on the tiles of each parallel loop: vectors along contiguous memory."""
         last = {operand.terms[-1] for operand in self.operands if operand.terms}
         return [
             CONTIGUOUS if ((loop, 1),) in last else LoopLimit() for loop in range(self.num_parallel)
@@ -72,13 +75,13 @@ class LoopNest:
 
 @cache
 def estimate(nest: LoopNest, device: Device) -> RKernel:
-    """Return the fastest rKernel by the device's times; the same object for the same nest."""
+    """Return the fastest rKernel by the device's cost model; the same object for the same nest."""
     extents = nest.extents[: nest.num_parallel]
     return estimated_kernel(device, extents, nest.limits(), nest.cost)
 
 
 def nest_of(op: Structured) -> LoopNest:
-    """Return the loops of any structured operation."""
+    """Return the loop nest of any structured operation."""
     order = sorted(range(len(op.parallel)), key=lambda loop: not op.parallel[loop])
     place = {loop: number for number, loop in enumerate(order)}
     operands: list[Operand] = []
@@ -98,7 +101,7 @@ def nest_of(op: Structured) -> LoopNest:
 
 
 def convolutions_nest(group: Sequence[Convolution]) -> LoopNest:
-    """Return the loops of one or several convolutions of one kind computed as one."""
+    """Return the loop nest of convolutions of the same kind after merging."""
     first, size = group[0], element_bytes(group[0].image.type)
     window = Window.around(group).size
     filters = sum(member.filters for member in group)
@@ -120,7 +123,7 @@ def convolutions_nest(group: Sequence[Convolution]) -> LoopNest:
 
 
 def products_nest(group: Sequence[Product]) -> LoopNest:
-    """Return the loops of one or several products of one kind computed as one."""
+    """Return the loop nest of products of the same kind after merging."""
     first, size = group[0], element_bytes(group[0].matrix.type)
     rows, inner = shape_of(first.matrix)
     columns = sum(member.columns for member in group)
@@ -138,7 +141,7 @@ def products_nest(group: Sequence[Product]) -> LoopNest:
 
 
 def copy_nest(value: ir.Value) -> LoopNest:
-    """Return the loops of a copy."""
+    """Return the loop nest of a copy."""
     shape = tuple(shape_of(value))
     terms = tuple(((loop, 1),) for loop in range(len(shape)))
     operand = Operand(terms, shape, element_bytes(value.type))

@@ -1,4 +1,4 @@
-"""Products of one matrix with several weights become one product."""
+"""Merging of the products of a matrix with several weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rammer_mlir.passes.weights.merged import WeightPart
 
 
 def merge_products(group: Sequence[Product], weights: DerivedWeights) -> None:
-    """Multiply one matrix with all weights side by side, and split the result."""
+    """Multiply a matrix with the concatenated weights of all products, and split the result."""
     first = group[0]
     with ir.InsertionPoint(first.op), first.op.operation.location:
         joined = weights.join([_part(member, weights) for member in group])

@@ -1,4 +1,4 @@
-"""What comes after merged operators: their common steps, and a result for each member."""
+"""The operations after a merged contraction: common elementwise steps, and each member's result."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 from rammer_mlir.passes.weights.merged import WeightPart
 
 CHANNELS = 1
-"""The dimension of a result along which merged operators stand one after the other."""
+"""The dimension of a result along which merged operators are concatenated."""
 
 
 def finish_merging(group: Sequence[Contraction], merged: ir.Value, weights: DerivedWeights) -> None:
-    """Merge the steps after each member, hand out parts of the result, and erase the members.
+    """Merge the steps after each member, split the result, and erase the members.
 
     Args:
-        group: operators of one kind.
+        group: operators of the same kind.
         merged: the result of their merged contraction.
         weights: the module's weights.
     """
@@ -34,7 +34,7 @@ def finish_merging(group: Sequence[Contraction], merged: ir.Value, weights: Deri
 
 
 def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeights) -> ir.Value:
-    """Merge one step after each convolution; their values for channels are joined."""
+    """Merge an elementwise step of each member; concatenate the per-channel weights."""
     readings = [Structured(op) for op in ops]
     first = readings[0]
     inputs: list[ir.Value] = []
@@ -58,7 +58,7 @@ def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeight
 
 
 def _split(group: Sequence[Contraction], merged: ir.Value) -> None:
-    """Give each member's readers its channels; who joins them all again gets the whole."""
+    """Replace each member's result by a slice; a concatenation of all becomes the merged result."""
     results = [member.result for member in group]
     shapes = [shape_of(result) for result in results]
     offsets = [0, *accumulate(shape[CHANNELS] for shape in shapes)]

@@ -20,7 +20,7 @@ _NOTES = "rtask.policy_notes"
 
 @dataclass(frozen=True)
 class OperatorCall:
-    """What the runs of one rOperator have in common."""
+    """The rKernel, operands and location that all runs of an rOperator share."""
 
     kernel: str
     operands: Sequence[ir.Value]
@@ -45,7 +45,7 @@ def program_operations(module: ir.Module) -> list[ir.OpView]:
 def write_plan(
     plan: Plan, calls: Mapping[int, OperatorCall], device: str, ip: ir.InsertionPoint
 ) -> None:
-    """Emit one ``rtask.program`` per rProgram of the plan."""
+    """Emit an ``rtask.program`` for each rProgram of the plan."""
     i64 = ir.IntegerType.get_signless(64)
     for program in plan.programs:
         op = ir.Operation.create(
@@ -101,10 +101,10 @@ def _write_veu(
 
 
 def rewrite_plan(module: ir.Module, change: Callable[[Plan], Plan]) -> None:
-    """Replace the rPrograms of a module by what a change makes of their plan.
+    """Replace the rPrograms of a module by a changed plan.
 
     Raises:
-        PassError: if there is no rProgram, or runs of one operator differ in rKernel or buffers.
+        PassError: if there is no rProgram, or runs of an operator differ in rKernel or buffers.
     """
     scheduled = read_plan(module)
     plan = change(scheduled.plan)
@@ -116,7 +116,7 @@ def rewrite_plan(module: ir.Module, change: Callable[[Plan], Plan]) -> None:
 
 
 def record_predictions(module: ir.Module, plan: Plan) -> None:
-    """Keep on the entry function what a plan says of itself beyond its programs."""
+    """Store the predictions and notes of a plan as attributes of the entry function."""
     attributes = entry_function(module).operation.attributes
     i64 = ir.IntegerType.get_signless(64)
     attributes[_REQUESTED] = ir.IntegerAttr.get(i64, plan.requested_waits)
@@ -146,7 +146,7 @@ def read_plan(module: ir.Module) -> ScheduledModule:
     """Read the rPrograms of a module.
 
     Raises:
-        PassError: if there is none, or runs of one operator differ in rKernel or buffers.
+        PassError: if it has no rProgram, or runs of an operator differ in rKernel or buffers.
     """
     programs = program_operations(module)
     if not programs:

@@ -1,4 +1,4 @@
-"""From IR to the scheduler's task graph: rKernels as boxes, buffers as roots of views."""
+"""Conversion of IR to the scheduler's task graph: rKernels as boxes, buffers as roots of views."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class GraphBuilder:
         self._arguments = list(self._main.operation.regions[0].blocks[0].arguments)
 
     def add_operator(self, name: str, kernels: Sequence[str], operands: Sequence[ir.Value]) -> None:
-        """Append an rOperator with its candidate rKernels and the buffers it works on."""
+        """Append an rOperator with its candidate rKernels and its buffers."""
         candidates = tuple(self.kernel(kernel) for kernel in kernels)
         views = tuple(self.view(operand) for operand in operands)
         self.operators.append(ROperator(name=name, kernels=candidates, operands=views))
 
     def add_outputs(self) -> None:
-        """Make sure that every output is among the buffers, also one that nobody writes."""
+        """Add the buffers of all outputs, including outputs that no operator writes."""
         for argument, attributes in zip(self._arguments, self._attributes, strict=True):
             if "rtask.output" in attributes:
                 self.view(argument)
@@ -90,7 +90,7 @@ class GraphBuilder:
         return self._kernels[name]
 
     def view(self, value: ir.Value) -> View:
-        """Return the buffer and element offset that a memref value stands for."""
+        """Return the buffer and the element offset of a memref value."""
         if value not in self._views:
             root = root_of(value)
             if root not in self._number:
@@ -124,7 +124,7 @@ class GraphBuilder:
 
 
 def root_of(value: ir.Value) -> ir.Value:
-    """Return the buffer under a chain of memref views."""
+    """Return the buffer that a chain of memref views refers to."""
     while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _VIEWS:
         value = value.owner.operation.operands[0]
     return value
@@ -148,7 +148,7 @@ def graph_of_operators(module: ir.Module) -> GraphBuilder:
 
 
 def _check_buffers(main: ir.OpView) -> None:
-    """Refuse what is not at the `buffers` stage yet: its computations would be left out.
+    """Refuse a module before the `buffers` stage, whose computations would be omitted.
 
     Raises:
         OperationError: naming the first operation on tensors.
@@ -164,7 +164,7 @@ def _check_buffers(main: ir.OpView) -> None:
 
 
 def operator_name(location: ir.Location, kernel: str) -> str:
-    """Return the model's name for an operator, from its location, or else its rKernel's name."""
+    """Return an operator's name in the model, from its location, or else its rKernel's name."""
     return location_name(location) or kernel
 
 
@@ -228,6 +228,6 @@ def _access(access: rtask.Access, kind: ir.Type, num_rtasks: int) -> Access:
 
 
 def _box_strides(strides: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
-    """Give dimensions of size one the dense stride, so that equal memory has equal strides."""
+    """Give unit dimensions the dense stride, so that equal memory has equal strides."""
     dense = row_major_strides(shape)
     return tuple(d if size == 1 else s for s, d, size in zip(strides, dense, shape, strict=True))

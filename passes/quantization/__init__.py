@@ -1,1 +1,1 @@
-"""Contractions of regions in 8 or 16 bits: ranges of values, scales, and the rewrite."""
+"""Quantization of contractions in regions to 8 or 16 bits: ranges, scales, and the rewrite."""

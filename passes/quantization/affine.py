@@ -1,4 +1,4 @@
-"""Numbers of 8 bits: ``real = (integer - zero) * scale``."""
+"""Affine quantization to 8 bits: ``real = (integer - zero) * scale``."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 from rammer_mlir.passes.quantization.ranges import Range
 
 LOWEST, HIGHEST = -128, 127
-"""The integers of 8 bits."""
+"""The range of i8."""
 
 TINIEST = float(np.finfo(np.float32).tiny)
-"""The scale of a tensor of zeros: no number is divided by zero."""
+"""The scale of an all-zero tensor, which avoids a division by zero."""
 
 
 @dataclass(frozen=True)
 class Affine:
-    """How the numbers of a tensor are represented: scale, and the integer that stands for 0."""
+    """Quantization parameters of a tensor: the scale, and the zero point."""
 
     scale: float
     zero: int
 
 
 def affine_of(found: Range, *, is_symmetric: bool = False) -> Affine:
-    """Spread 8 bits over a range that holds 0; a symmetric one has the zero point 0."""
+    """Return the parameters that map a range including 0 to i8; symmetric: zero point 0."""
     if is_symmetric:
         return Affine(_scale(max(-found.low, found.high), HIGHEST), 0)
     scale = _scale(found.high - found.low, HIGHEST - LOWEST)
@@ -36,18 +36,18 @@ def affine_of(found: Range, *, is_symmetric: bool = False) -> Affine:
 
 
 def _scale(extent: float, steps: int) -> float:
-    """Return the size of a step, as f32 holds it."""
+    """Return the step size, rounded to f32."""
     return float(np.float32(max(extent / steps, TINIEST)))
 
 
 @dataclass(frozen=True)
 class QuantizedWeight:
-    """A weight in 8 bits, symmetric, with a scale for each channel.
+    """A weight in 8 bits, symmetric, with a scale per channel.
 
     Attributes:
         values: i8, of the weight's shape.
         scales: f32, of the channels' shape.
-        sums: i32, of the channels' shape: of the values of each channel.
+        sums: i32, of the channels' shape: the sum of each channel's values.
     """
 
     values: NDArray[np.int8]
@@ -56,7 +56,7 @@ class QuantizedWeight:
 
 
 def quantize_weight(weight: NDArray[Any], channels: Sequence[int]) -> QuantizedWeight:
-    """Quantize a weight with a scale for each index of some of its dimensions."""
+    """Quantize a weight with a scale for each index of the dimensions ``channels``."""
     others = tuple(dim for dim in range(weight.ndim) if dim not in channels)
     largest = np.abs(weight).max(axis=others, keepdims=True, initial=0.0).astype(np.float64)
     scales = np.maximum(largest / HIGHEST, TINIEST).astype(np.float32)

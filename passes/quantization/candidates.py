@@ -1,4 +1,4 @@
-"""Quantized regions beside those of f32, until it is known how well each computes."""
+"""Quantized regions beside their f32 originals, until accuracy decides between them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Candidate:
     """A quantized region.
 
     Attributes:
-        call: of the region of f32.
-        made: of the quantized one, with the same results.
-        function: the quantized one; calls of equal regions share it.
+        call: the call of the f32 region.
+        made: the call of the quantized region, with the same results.
+        function: the quantized region's function, which calls of equal regions share.
     """
 
     call: RegionCall
@@ -38,7 +38,7 @@ class Candidate:
     function: ir.OpView
 
     def changed_readings(self) -> Iterator[Reading | str]:
-        """Yield operations that are not of f32 alone; those without a reading by their names."""
+        """Yield the readings with other types than f32; names of operations without a reading."""
         for unit in units_of(body_of(self.function), {}):
             if not unit.readings and not _is_f32(unit.root):
                 yield unit.root.name
@@ -47,13 +47,13 @@ class Candidate:
                     yield reading
 
     def accept(self) -> None:
-        """Let the program compute the quantized region."""
+        """Replace the f32 region by the quantized region."""
         for old, new in zip(self.call.op.results, self.made.results, strict=True):
             old.replace_all_uses_with(new)
         self.call.op.erase()
 
     def refuse(self) -> None:
-        """Let the program compute the region of f32."""
+        """Erase the call of the quantized region and keep the f32 region."""
         self.made.erase()
 
 
@@ -68,12 +68,12 @@ def add_candidates(
     precision: Precision,
     arrays: Mapping[int, Array],
 ) -> list[Candidate]:
-    """Add a quantized region beside each of these, called with the same values.
+    """Add a quantized region beside each call, called with the same values.
 
     Args:
-        module: whose entry function gets the quantized weights as constants.
-        calls: of regions, with the ranges of their factors.
-        precision: of the quantized regions.
+        module: the module whose entry function gets the quantized weights as constants.
+        calls: calls of regions, with the ranges of their contractions' factors.
+        precision: the precision of the quantized regions.
         arrays: the weights by the entry function's argument numbers.
     """
     arguments = ArgumentList(entry_function(module))
@@ -85,7 +85,7 @@ def add_candidates(
 
 @dataclass
 class _Constants:
-    """Constants that quantized regions read: arguments of the entry function, equal ones once."""
+    """Constants of quantized regions: arguments of the entry function, deduplicated."""
 
     arguments: ArgumentList
     known: dict[tuple[str, bytes], ir.Value] = field(
@@ -93,7 +93,7 @@ class _Constants:
     )
 
     def add(self, kind: ir.Type, array: Array) -> ir.Value:
-        """Return the argument that holds an array."""
+        """Return the argument with an array as its value."""
         key = str(kind), array.tobytes()
         if key not in self.known:
             attributes = {
@@ -106,7 +106,7 @@ class _Constants:
 
 @dataclass
 class _Maker:
-    """Makes quantized regions; those of equal operations share one function."""
+    """Builds quantized regions; regions with equal operations share a function."""
 
     module: ir.Module
     precision: Precision
@@ -115,7 +115,7 @@ class _Maker:
     known: dict[str, ir.OpView] = field(default_factory=dict[str, "ir.OpView"])
 
     def make(self, call: RegionCall, ranges: Sequence[FactorRanges]) -> Candidate:
-        """Call a quantized region beside the one of f32."""
+        """Emit a call of a quantized region beside the call of the f32 region."""
         function = cloned_function(call.function)
         inline_composites(self.module, function)
         block = body_of(function)
@@ -130,7 +130,7 @@ class _Maker:
         return Candidate(call, call_of(shared, operands, call.op), shared)
 
     def _shared(self, function: ir.OpView, name: str) -> ir.OpView:
-        """Return an equal function that is there already; else name this one."""
+        """Return an existing equal function, or else name this function."""
         text = function.operation.get_asm(enable_debug_info=False, use_local_scope=True)
         known = self.known.setdefault(text, function)
         if known is function:
@@ -149,7 +149,7 @@ def _without_unused(block: ir.Block, operands: Sequence[ir.Value]) -> list[ir.Va
 
 
 def erase_uncalled(module: ir.Module) -> None:
-    """Erase regions and composites that nothing calls any more, and weights that nothing reads."""
+    """Erase regions and composites without callers, and weights without uses."""
     while True:
         called = {
             ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value

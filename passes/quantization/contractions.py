@@ -1,4 +1,4 @@
-"""The contractions of a region: where its values are quantized."""
+"""The contractions of a region, whose operands are quantized."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 @dataclass(frozen=True)
 class Factor:
-    """One of the two tensors that a contraction multiplies.
+    """An operand that a contraction multiplies.
 
     Attributes:
         operand: the tensor.
-        source: what it is a view of.
-        views: paddings with zeros and reshapes that make the operand from the source, in order.
+        source: the tensor before the views.
+        views: zero paddings and reshapes that make the operand from the source, in order.
     """
 
     operand: ir.Value
@@ -30,7 +30,7 @@ class Factor:
 
     @property
     def argument(self) -> int | None:
-        """Return the number of the region's input that the source is; None for a value within."""
+        """Return the number of the region's input that the source is; None for inner values."""
         if isinstance(self.source.owner, ir.Block):
             return ir.BlockArgument(self.source).arg_number
         return None
@@ -45,20 +45,20 @@ class Contraction:
 
     @property
     def result(self) -> ir.Value:
-        """Return its result."""
+        """Return the result of the operation."""
         return self.op.op.operation.results[0]
 
     def channels(self, factor: int) -> list[int]:
-        """Return the dimensions of a factor that the result has too, but not the other factor.
+        """Return the dimensions of a factor that are also dimensions of the result.
 
-        Dimensions of both factors (batches, groups) are among them, where one loop indexes them.
+        Dimensions of both factors (batches, groups) are among them if a single loop indexes them.
         """
         result = self._result_dims
         loops = [plain_dim(expr) for expr in self.op.maps[factor].results]
         return [dim for dim, loop in enumerate(loops) if loop in result]
 
     def channel_map(self, factor: int) -> list[int]:
-        """Return, for each of the factor's channels, the dimension of the result that it is."""
+        """Return the dimension of the result for each of the factor's channel dimensions."""
         loops = [plain_dim(expr) for expr in self.op.maps[factor].results]
         return [self._result_dims.index(loop) for loop in loops if loop in self._result_dims]
 
@@ -68,7 +68,7 @@ class Contraction:
 
 
 def contractions_of(block: ir.Block) -> Iterator[Contraction]:
-    """Yield the contractions of f32 in a block, in its order."""
+    """Yield the f32 contractions in a block, in order."""
     for op in block.operations:
         if not is_generic(op):
             continue

@@ -1,4 +1,4 @@
-"""Emit the operations of quantized regions: casts of tensors, integer products, reductions."""
+"""Emission of operations in quantized regions: casts of tensors, integer products, reductions."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rammer_mlir.passes.ir.structured import Structured, shape_of
 from rammer_mlir.passes.quantization.affine import HIGHEST, LOWEST
 
 FIRST = -1
-"""In place of a dimension of the result: the only element."""
+"""Instead of a dimension of the result: index 0, for a unit dimension."""
 
 Body = Callable[[Sequence[ir.Value]], ir.Value]
-"""Emits a function of elements: those of the inputs, and of the result's old value, last."""
+"""Emits a scalar function of the inputs' elements and, last, the result's old element."""
 
 
 @dataclass(frozen=True)
 class Operand:
-    """An input of an element-wise operation: a tensor, and the result's dimensions that it has.
+    """An input of an elementwise operation: a tensor, and the result dimension of each dimension.
 
-    ``FIRST`` stands for a dimension of one element, which all elements of the result read.
+    ``FIRST`` marks a unit dimension that is broadcast.
     """
 
     value: ir.Value
@@ -31,17 +31,17 @@ class Operand:
 
 
 def whole(value: ir.Value) -> Operand:
-    """Return an operand that has all dimensions of the result."""
+    """Return an operand with all dimensions of the result."""
     return Operand(value, range(len(shape_of(value))))
 
 
 def scalar(value: ir.Value) -> Operand:
-    """Return an operand without dimensions."""
+    """Return a 0-D operand, which is broadcast."""
     return Operand(value, ())
 
 
 def single(value: ir.Value) -> Operand:
-    """Return an operand of one element."""
+    """Return an operand of shape [1], which is broadcast."""
     return Operand(value, (FIRST,))
 
 
@@ -68,7 +68,7 @@ class Types:
 def elementwise(
     operands: Sequence[Operand], shape: Sequence[int], element: ir.Type, body: Body
 ) -> ir.Value:
-    """Emit a function of elements as a ``linalg.generic``."""
+    """Emit an elementwise operation as a ``linalg.generic``."""
     rank = len(shape)
     maps = [_projection(operand.dims, rank) for operand in operands]
     out = tensor.EmptyOp(list(shape), element).result
@@ -87,7 +87,7 @@ def _projection(dims: Sequence[int], rank: int) -> ir.AffineMap:
 
 
 def _filled(op: ir.OpView, body: Body) -> ir.Value:
-    """Give a ``linalg.generic`` its body; return its result."""
+    """Emit the body of a ``linalg.generic``; return its result."""
     kinds = (value.type for value in op.operation.operands)
     elements = [k.element_type if isinstance(k, ir.RankedTensorType) else k for k in kinds]
     block = op.operation.regions[0].blocks.append(*elements)
@@ -97,19 +97,19 @@ def _filled(op: ir.OpView, body: Body) -> ir.Value:
 
 
 def _full(shape: Sequence[int], number: ir.Value) -> ir.Value:
-    """Emit a tensor of one number, in the form that every user of it copies."""
+    """Emit a tensor filled with a number, as a generic that fusion clones for every user."""
     out = tensor.EmptyOp(list(shape), number.type).result
     maps = [_projection(dims, len(shape)) for dims in ((), range(len(shape)))]
     return _filled(generic([number], out, maps, [True] * len(shape)), lambda elements: elements[0])
 
 
 def quantized(source: ir.Value, scale: Operand, zero: Operand) -> ir.Value:
-    """Emit a tensor in 8 bits.
+    """Emit the quantization of a tensor to i8.
 
     Args:
-        source: of f32.
-        scale: one number of f32.
-        zero: the zero point: one number of i8, or a whole one of f32.
+        source: a tensor of f32.
+        scale: the scale, an f32.
+        zero: the zero point, an i8 or an integral f32.
     """
     f32 = Types().f32
     limits = [arith.constant(f32, float(limit)) for limit in (LOWEST, HIGHEST)]
@@ -125,7 +125,7 @@ def _quantize(low: ir.Value, high: ir.Value, values: Sequence[ir.Value]) -> ir.V
     if zero.type == types.i8:
         zero = arith.sitofp(types.f32, zero)
     moved = arith.addf(math.roundeven(arith.divf(number, scale)), zero)
-    # The conversion leaves open what becomes of NaN: that lets a bound be one instruction.
+    # The result for NaN is unspecified, so that each bound is a single instruction.
     flags = ir.Attribute.parse("#arith.fastmath<nnan>")
     clipped = arith.maximumf(moved, low, fastmath=flags)
     return arith.fptosi(types.i8, arith.minimumf(clipped, high, fastmath=flags))
@@ -133,14 +133,14 @@ def _quantize(low: ir.Value, high: ir.Value, values: Sequence[ir.Value]) -> ir.V
 
 @dataclass(frozen=True)
 class DynamicAffine:
-    """Scale and zero point as tensors of one element, of f32: computed from the data."""
+    """Scale and zero point that are computed from the data, as f32 tensors of shape [1]."""
 
     scale: ir.Value
     zero: ir.Value
 
 
 def range_of_data(source: ir.Value, tiniest: float, *, is_symmetric: bool) -> DynamicAffine:
-    """Emit the scale and zero point of a tensor: a reduction in front of it, as ONNX defines it."""
+    """Emit the scale and zero point of a tensor from its extremes, as ONNX defines them."""
     f32 = Types().f32
     low, high = _extreme(source, is_largest=False), _extreme(source, is_largest=True)
     zero, least = arith.constant(f32, 0.0), arith.constant(f32, tiniest)
@@ -177,19 +177,19 @@ def _extreme(source: ir.Value, *, is_largest: bool) -> ir.Value:
 
 
 def cast(source: ir.Value, element: ir.Type) -> ir.Value:
-    """Emit a tensor of f32 in 16 bits."""
+    """Emit the truncation of an f32 tensor to 16 bits."""
     return elementwise(
         [whole(source)], shape_of(source), element, lambda e: arith.truncf(element, e[0])
     )
 
 
 def viewed(value: ir.Value, views: Sequence[ir.Operation], border: int) -> ir.Value:
-    """Emit paddings and reshapes of another tensor than the one of f32 that they were made for.
+    """Emit paddings and reshapes of an f32 tensor again, for its quantized tensor.
 
     Args:
-        value: the tensor.
-        views: those of f32.
-        border: what stands for 0 in the tensor.
+        value: the quantized tensor.
+        views: the operations on the f32 tensor.
+        border: the zero point, with which to pad.
     """
     element = ir.RankedTensorType(value.type).element_type
     for view in views:
@@ -219,7 +219,7 @@ def _padded(value: ir.Value, view: ir.Operation, kind: ir.Type, border: int) -> 
 
 
 def contraction(op: Structured, factors: Sequence[ir.Value], total: ir.Type) -> ir.Value:
-    """Emit a contraction of other factors than f32, whose sums are of a wider type."""
+    """Emit a contraction of quantized factors that accumulates in the wider type ``total``."""
     is_integer = isinstance(total, ir.IntegerType)
     shape = shape_of(op.op.operation.results[0])
     out = _full(shape, arith.constant(total, 0 if is_integer else 0.0))

@@ -1,4 +1,4 @@
-"""A program of quantized regions alone: its inputs are the values that these read."""
+"""A program of quantized regions only, with their operands as inputs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def isolate_candidates(
     """Reduce a program to quantized regions, whose results it returns.
 
     Args:
-        module: holds the quantized regions; stays as it is.
+        module: the module with the quantized regions; unchanged.
         copy: a copy of the module, which is reduced.
-        chosen: the quantized regions, and where the operands of those of f32 can be seen.
+        chosen: the quantized regions, and the taps of the f32 regions' operands.
 
     Returns:
-        Which values are the further inputs of the entry function, in order.
+        The taps of the additional inputs of the entry function, in order.
     """
     places = {op.operation: place for place, op in enumerate(entry_block(module).operations)}
     copied = [op.operation for op in entry_block(copy).operations]
@@ -47,7 +47,7 @@ def isolate_candidates(
 
 
 def _erase_unused(block: ir.Block) -> None:
-    """Erase operations without a result that is used; calls of regions have no effects."""
+    """Erase operations without used results; calls of regions have no side effects."""
     *operations, _ = block.operations
     for op in reversed(operations):
         if not any(True for result in op.operation.results for _ in result.uses):

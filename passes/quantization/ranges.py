@@ -1,4 +1,4 @@
-"""Ranges of values from histograms: the smallest and largest, percentiles, least divergence."""
+"""Ranges of values from histograms: extremes, percentiles, least divergence."""
 
 from __future__ import annotations
 
@@ -16,27 +16,32 @@ Floats = NDArray[np.floating[Any]]
 Counts = NDArray[np.float64]
 
 _SIDE_BINS = 4096
-"""Bins on each side of zero: fine enough that the largest of 1,000 deviations leaves 4 in one."""
+"""Bins on each side of zero.
+
+Fine enough that data with a maximum of 1,000 standard deviations has 4 bins per deviation.
+"""
 
 _KEPT = 0.9999
-"""Share of the values that the method ``percentile`` keeps, half of the others on each side."""
+"""Share of the values that the method ``percentile`` keeps; it clips both tails equally."""
 
 _LEVELS, _SIDE_LEVELS = 255, 128
-"""Steps of 8 bits: those of one sign only, and those on each side of zero."""
+"""Steps of 8 bits for values of one sign only, and for each side of zero."""
 
 _CANDIDATES = 128
-"""Limits that the method ``entropy`` compares."""
+"""Number of limits that the method ``entropy`` compares."""
 
 _FEWEST_BINS, _ENOUGH = 512, 16
-"""Bins of the method ``entropy``, and values for each where there are more: by fewer than that the
-shape of a distribution cannot be told from chance."""
+"""Minimum bins of the method ``entropy``, and minimum values per bin above that.
+
+With fewer values, the shape of a distribution is indistinguishable from noise.
+"""
 
 _SMALLEST = 1e-12
-"""Probability in place of zero, so that a divergence stays finite."""
+"""Replaces probability zero, so that a divergence stays finite."""
 
 
 class Range(NamedTuple):
-    """The values that are represented; what lies outside is clipped."""
+    """The representable values; others are clipped."""
 
     low: float
     high: float
@@ -44,13 +49,13 @@ class Range(NamedTuple):
 
 @dataclass
 class Histogram:
-    """Extreme values of a tensor over all samples, then how often values occur.
+    """Extremes of a tensor over all samples, then a histogram of its values.
 
     The extremes have to be complete before values are counted.
 
     Attributes:
-        low, high: extreme values.
-        counts: of bins of equal width between ``-largest`` and ``largest``.
+        low, high: the extremes.
+        counts: the counts of bins of equal width between ``-largest`` and ``largest``.
     """
 
     low: float = inf
@@ -58,13 +63,13 @@ class Histogram:
     counts: Counts = field(default_factory=lambda: np.zeros(2 * _SIDE_BINS))
 
     def widen(self, values: Floats) -> None:
-        """Take the extremes of further values."""
+        """Update the extremes with more values."""
         if values.size:
             self.low = min(self.low, float(values.min()))
             self.high = max(self.high, float(values.max()))
 
     def count(self, values: Floats) -> None:
-        """Count further values, all within the extremes."""
+        """Count more values, all within the extremes."""
         limits = (-self.largest, self.largest)
         self.counts += np.histogram(values, 2 * _SIDE_BINS, limits)[0]
 
@@ -75,12 +80,12 @@ class Histogram:
 
     @property
     def extremes(self) -> Range:
-        """Return the smallest and the largest value, 0 among them."""
+        """Return the smallest and the largest value, extended to include 0."""
         return Range(min(self.low, 0.0), max(self.high, 0.0))
 
 
 def _percentile(histogram: Histogram) -> Range:
-    """Leave out the outermost values, half of them on each side."""
+    """Clip both tails equally, so that the share ``_KEPT`` of the values remains."""
     share = np.cumsum(histogram.counts) / max(1.0, histogram.counts.sum())
     edges = np.linspace(-histogram.largest, histogram.largest, share.size + 1)
     cut = (1 - _KEPT) / 2
@@ -90,7 +95,7 @@ def _percentile(histogram: Histogram) -> Range:
 
 
 def _entropy(histogram: Histogram) -> Range:
-    """Choose the limit whose 8 bits diverge least from the values (Migacz, 2017)."""
+    """Return the limit whose 8-bit distribution diverges least from the values (Migacz, 2017)."""
     counts = _absolute(histogram)
     one_sided = histogram.low >= 0 or histogram.high <= 0
     levels = _LEVELS if one_sided else _SIDE_LEVELS
@@ -102,7 +107,7 @@ def _entropy(histogram: Histogram) -> Range:
 
 
 def _absolute(histogram: Histogram) -> Counts:
-    """Count absolute values, in wider bins where most would have few values."""
+    """Count absolute values, in wider bins while the average bin has few values."""
     sides = histogram.counts.reshape(2, _SIDE_BINS)
     counts = sides[0][::-1] + sides[1]
     while counts.size > _FEWEST_BINS and counts.sum() < _ENOUGH * counts.size:
@@ -111,7 +116,7 @@ def _absolute(histogram: Histogram) -> Counts:
 
 
 def _divergence(counts: Counts, bins: int, levels: int) -> float:
-    """Return the Kullback-Leibler divergence of values clipped to so many bins from their steps."""
+    """Return the Kullback-Leibler divergence of the values clipped to ``bins`` from their steps."""
     clipped = counts[:bins].copy()
     steps = np.arange(bins) * levels // bins
     filled = counts[:bins] > 0
@@ -125,7 +130,7 @@ def _divergence(counts: Counts, bins: int, levels: int) -> float:
 
 
 def _within(found: Range, extremes: Range) -> Range:
-    """Return a range that has no values beyond the extremes, and 0."""
+    """Return the range within the extremes, extended to include 0."""
     low, high = max(found.low, extremes.low), min(found.high, extremes.high)
     return Range(min(low, 0.0), max(high, 0.0))
 
@@ -140,19 +145,19 @@ METHODS = tuple(_METHODS)
 """Names of the methods that choose a range."""
 
 EXTREMES_ONLY = "minmax"
-"""The method that needs no counts."""
+"""The method that needs no histogram."""
 
 
 def range_of(histogram: Histogram, method: str) -> Range:
-    """Return the range of values that 8 bits are spread over; 0 is always in it."""
+    """Return the range of values to map to 8 bits; it always includes 0."""
     return _METHODS[method](histogram)
 
 
 def check_method(method: str) -> None:
-    """Refuse a method that does not exist.
+    """Refuse an unknown method.
 
     Raises:
-        OptionError: listing those that do.
+        OptionError: listing the known methods.
     """
     if method not in _METHODS:
         raise OptionError(f"quantize: expected a method of {', '.join(METHODS)}, found '{method}'")

@@ -1,4 +1,4 @@
-"""Calls of regions in the entry function, and functions and calls with further results."""
+"""Calls of regions in the entry function, and changes of functions' results."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class RegionCall:
 
     Attributes:
         op: the call in the entry function.
-        function: the region's.
-        codegen: name of its code generator.
+        function: the region's function.
+        codegen: name of the region's code generator.
     """
 
     op: ir.Operation
@@ -38,14 +38,14 @@ class RegionCall:
 
     @property
     def title(self) -> str:
-        """Return the region's name, and that of the node which the call stands for."""
+        """Return the names of the region and of the call's node in the model."""
         location = self.op.location
         node = f" ({location.name_str})" if isinstance(location, ir.NameLoc) else ""
         return f"region '{self.region}'{node}"
 
 
 def region_calls(module: ir.Module, codegens: Collection[str]) -> list[RegionCall]:
-    """Return the calls of regions that are for some code generators, in order."""
+    """Return the calls of regions for these code generators, in order."""
     regions = {
         symbol_name(each): each
         for each in functions(module)
@@ -70,7 +70,7 @@ def body_of(function: ir.OpView) -> ir.Block:
 
 
 def inline_composites(module: ir.Module, function: ir.OpView) -> None:
-    """Put composites in place of their calls in a region's function."""
+    """Inline the calls of composites in a region's function."""
     composites = {
         symbol_name(each): each
         for each in functions(module)
@@ -80,24 +80,24 @@ def inline_composites(module: ir.Module, function: ir.OpView) -> None:
 
 
 UNNAMED = "quantized"
-"""The name of a function that has none of its own yet."""
+"""Temporary name of a new function."""
 
 
 def cloned_function(function: ir.OpView) -> ir.OpView:
-    """Return a copy of a function in front of it, without a name of its own."""
+    """Return a copy of a function, inserted before it with a temporary name."""
     copy = function.operation.clone(ir.InsertionPoint(function))
     copy.attributes["sym_name"] = ir.StringAttr.get(UNNAMED)
     return copy.opview
 
 
 def name_function(module: ir.Module, function: ir.OpView, name: str) -> None:
-    """Give a function a name that nothing else has."""
+    """Give a function a unique name, derived from ``name``."""
     function.operation.attributes["sym_name"] = ir.StringAttr.get(name)
     ir.SymbolTable(module.operation).insert(function.operation)
 
 
 def return_more(function: ir.OpView, values: Sequence[ir.Value]) -> None:
-    """Let a function return further values."""
+    """Append values to the results of a function."""
     *_, end = body_of(function).operations
     _return(function, [*end.operation.operands, *values])
     attributes = function.operation.attributes
@@ -107,7 +107,7 @@ def return_more(function: ir.OpView, values: Sequence[ir.Value]) -> None:
 
 
 def return_only(function: ir.OpView, values: Sequence[ir.Value]) -> None:
-    """Let a function return these values, in place of those that it returns."""
+    """Replace the results of a function by these values."""
     _return(function, values)
     if "res_attrs" in function.operation.attributes:
         del function.operation.attributes["res_attrs"]
@@ -122,7 +122,7 @@ def _return(function: ir.OpView, values: Sequence[ir.Value]) -> None:
 
 
 def call_of(function: ir.OpView, operands: Sequence[ir.Value], place: ir.Operation) -> ir.Operation:
-    """Create a call of a function in front of an operation, at its location."""
+    """Create a call of a function before the operation ``place``, at its location."""
     *_, end = body_of(function).operations
     kinds = [value.type for value in end.operation.operands]
     with ir.InsertionPoint(place), place.location:

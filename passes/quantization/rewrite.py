@@ -1,4 +1,4 @@
-"""The rewrite of a region's function: its contractions read 8 or 16 bits, all else stays f32."""
+"""Quantization of a region's function: contractions read 8 or 16 bits, all else stays f32."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from rammer_mlir.passes.quantization.ranges import Range
 Array = NDArray[Any]
 
 ReadWeight = Callable[[int], Array | None]
-"""Returns the value of a region's input that is a weight, by its number; None for others."""
+"""Returns the value of a region's input by its number; None if it is not a weight."""
 
 FactorRanges = Sequence[Range | None]
-"""The ranges of a contraction's two factors; None for one that is a weight."""
+"""The ranges of a contraction's two factors; None for a weight."""
 
 _LARGEST_F16 = float(np.finfo(np.float16).max)
-"""What f16 holds; tensors with larger values are cast to bf16."""
+"""Largest finite f16; tensors with larger values are cast to bf16."""
 
 
 @dataclass(frozen=True)
 class Precision:
-    """How contractions are computed.
+    """The precision of contractions.
 
     Attributes:
         bits: 8 or 16.
-        is_dynamic: whether scales and zero points of 8 bits come from the data of each run.
+        is_dynamic: whether scales and zero points of 8 bits are computed from the data at run time.
     """
 
     bits: int
@@ -57,7 +57,7 @@ class Precision:
 
 @dataclass(frozen=True)
 class Weight:
-    """An input that a rewritten region has in addition: a constant."""
+    """An additional input of a rewritten region: a constant."""
 
     value: ir.Value
     array: Array
@@ -65,14 +65,14 @@ class Weight:
 
 @dataclass
 class RegionRewrite:
-    """Rewrites the contractions of one region's function.
+    """Rewrites the contractions of a region's function.
 
     Attributes:
-        block: the function's.
-        precision: of the contractions.
-        weight: the values of inputs that are weights.
-        ranges: of the factors of each contraction, in order.
-        added: constants that the region has as inputs from now on.
+        block: the function's block.
+        precision: the precision of the contractions.
+        weight: returns the values of inputs that are weights.
+        ranges: the ranges of the factors of each contraction, in order.
+        added: the constants that become additional inputs of the region.
     """
 
     block: ir.Block
@@ -85,9 +85,9 @@ class RegionRewrite:
     )
 
     def run(self) -> None:
-        """Replace all contractions, and erase the operations that they alone used."""
+        """Replace all contractions, and erase the operations that become dead."""
         for ranges in self.ranges:
-            # Found again: results of contractions in front are other values now.
+            # Match again: the results of earlier contractions have been replaced.
             contraction = next(contractions_of(self.block))
             op = contraction.op.op.operation
             with ir.InsertionPoint(op), op.location:
@@ -102,6 +102,7 @@ class RegionRewrite:
         weights = weight_of(contraction, self.weight)
         if weights is None:
             pairs = zip(contraction.factors, ranges, strict=True)
+            # Zero points of 0 save the corrections by the sums of both activations.
             parts = [self._activation(f, found, is_symmetric=True) for f, found in pairs]
             total = elements.contraction(contraction.op, [p.value for p in parts], Types().i32)
             return self._product_scaled(total, [part.affine for part in parts])
@@ -119,7 +120,7 @@ class RegionRewrite:
     def _activation(
         self, factor: Factor, found: Range | None, *, is_symmetric: bool
     ) -> _Activation:
-        """Emit a factor in 8 bits, quantized before it is padded if the zero point is known."""
+        """Emit a factor in 8 bits; with a known zero point, quantize before padding."""
         if self.precision.is_dynamic:
             value, made = self._by_data(factor.operand, is_symmetric=is_symmetric)
             return _Activation(value, made)
@@ -159,7 +160,7 @@ class RegionRewrite:
             ]  # fmt: skip
             return elements.elementwise(operands, shape_of(total), Types().f32, _dequantize_by_data)
         scales = (weight.scales * np.float32(data.scale)).astype(np.float32)
-        # A zero point of 0 makes no other function: its layers share those of all others.
+        # No special case for a zero point of 0, so that all layers share a function.
         moved = (weight.sums.astype(np.int64) * data.zero).astype(np.int32)
         operands = [whole(total), *(Operand(self._add(each), dims) for each in (scales, moved))]
         return elements.elementwise(operands, shape_of(total), Types().f32, _dequantize)
@@ -169,7 +170,7 @@ class RegionRewrite:
         kind = _half(ranges, None if weights is None else weights[1])
         factors: list[ir.Value] = []
         for number, factor in enumerate(contraction.factors):
-            # NumPy has no bf16: such weights are cast at run time.
+            # NumPy has no bf16: cast such weights at run time.
             if weights is not None and weights[0] == number and isinstance(kind, ir.F16Type):
                 factors.append(self._add(weights[1].astype(np.float16)))
             else:
@@ -180,7 +181,7 @@ class RegionRewrite:
     def _product_scaled(
         self, total: ir.Value, affines: Sequence[Affine | DynamicAffine]
     ) -> ir.Value:
-        """Emit sums of two activations in f32; both are symmetric."""
+        """Emit the f32 values of sums over two activations; both are symmetric."""
         shape, f32 = shape_of(total), Types().f32
         known = [a.scale for a in affines if isinstance(a, Affine)]
         if len(known) == len(affines):
@@ -195,7 +196,7 @@ class RegionRewrite:
         )  # fmt: skip
 
     def _add(self, constant: Array | np.generic) -> ir.Value:
-        """Add an input to the region that is a constant."""
+        """Add a constant as an input of the region."""
         array = np.asarray(constant)
         kind = ir.RankedTensorType.get(list(array.shape), _element_type(array))
         value = self.block.add_argument(kind, ir.Location.unknown())
@@ -204,7 +205,7 @@ class RegionRewrite:
 
 
 def _half(ranges: FactorRanges, weight: Array | None) -> ir.Type:
-    """Return f16, or bf16 where a factor has larger values than f16 holds."""
+    """Return f16, or bf16 if a factor has values beyond the range of f16."""
     largest = 0.0 if weight is None else float(np.abs(weight).max(initial=0.0))
     for found in ranges:
         if found is not None:
@@ -214,16 +215,16 @@ def _half(ranges: FactorRanges, weight: Array | None) -> ir.Type:
 
 @dataclass(frozen=True)
 class _Activation:
-    """A factor in 8 bits, and how it represents numbers."""
+    """A factor in 8 bits, with its scale and zero point."""
 
     value: ir.Value
     affine: Affine | DynamicAffine
 
 
 def weight_of(contraction: Contraction, weight: ReadWeight) -> tuple[int, Array] | None:
-    """Return the factor that is a weight, by its number, and its value in the factor's shape.
+    """Return the number of the factor that is a weight, and its value in the factor's shape.
 
-    None where neither is, both are, or windows slide over the weight.
+    None if neither or both are weights, or if windows slide over the weight.
     """
     found = [
         (number, array)
@@ -267,7 +268,7 @@ def _element_type(array: Array) -> ir.Type:
 
 
 def _erase_unused(op: ir.Operation) -> None:
-    """Erase an operation and the operations that it alone used."""
+    """Erase an unused operation, and then its operands' producers that become unused."""
     if any(True for result in op.results for _ in result.uses):
         return
     operands = list(op.operands)

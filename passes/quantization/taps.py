@@ -1,4 +1,4 @@
-"""A program that also returns what its regions and their contractions read, and the results."""
+"""A program that returns the inputs and results of its regions and their contractions."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from rammer_mlir.passes.quantization.region_calls import (
 Array = NDArray[Any]
 
 ReadWeight = Callable[[int], Array | None]
-"""Returns the value of a region's input that is a weight, by its number; None for others."""
+"""Returns the value of a region's input by its number; None if it is not a weight."""
 
 _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 @dataclass(frozen=True)
 class Tap:
-    """Where a value can be seen: as an input of the program, or as one of its outputs."""
+    """Access to a value: the number of an input or an output of the program."""
 
     number: int
     is_input: bool
@@ -42,12 +42,12 @@ class Tap:
 
 @dataclass(frozen=True)
 class RegionTaps:
-    """Where the values of one call of a region can be seen.
+    """Taps of the values of a call of a region.
 
     Attributes:
-        factors: of each of its contractions; None for those that are weights.
-        operands: of the call; None for weights.
-        results: of the call.
+        factors: the taps of each contraction's factors; None for weights.
+        operands: the taps of the call's operands; None for weights.
+        results: the taps of the call's results.
     """
 
     factors: Sequence[tuple[Tap | None, Tap | None]]
@@ -56,10 +56,10 @@ class RegionTaps:
 
 
 def weights_of_call(call: ir.Operation, arrays: Mapping[int, Array]) -> ReadWeight:
-    """Return the values of a call's weights.
+    """Return a function that reads the weights among a call's operands.
 
     Args:
-        call: of a region, in the entry function.
+        call: a call of a region, in the entry function.
         arrays: the weights by the entry function's argument numbers.
     """
 
@@ -85,9 +85,9 @@ class _Program:
     outputs: dict[ir.Value, int] = field(default_factory=dict[ir.Value, int])
 
     def tap(self, call: RegionCall, contractions: Sequence[Contraction]) -> RegionTaps:
-        """Call a region whose inner values are returned; say where its values are seen.
+        """Replace a call to also return inner values; return the taps of its values.
 
-        A region without contractions stays as it is, and nothing of it is seen.
+        A call of a region without contractions stays unchanged, without taps.
         """
         if not contractions:
             return RegionTaps((), (), ())
@@ -125,7 +125,7 @@ class _Program:
 
 
 def _inner_sources(contractions: Sequence[Contraction]) -> list[ir.Value]:
-    """Return the sources of factors that are no inputs of the region, each once."""
+    """Return the sources of factors that are not inputs of the region, each once."""
     factors = (factor for each in contractions for factor in each.factors)
     return list(dict.fromkeys(f.source for f in factors if f.argument is None))
 
@@ -133,15 +133,15 @@ def _inner_sources(contractions: Sequence[Contraction]) -> list[ir.Value]:
 def tap_regions(
     module: ir.Module, codegens: Collection[str], arrays: Mapping[int, Array]
 ) -> list[RegionTaps]:
-    """Return what all regions read and compute in place of the entry function's outputs.
+    """Replace the entry function's outputs by the operands and results of all regions.
 
     Args:
-        module: is changed; its types are valid afterwards.
-        codegens: whose regions.
+        module: the module, which is changed and stays valid.
+        codegens: the code generators whose regions are tapped.
         arrays: the weights by the entry function's argument numbers.
 
     Returns:
-        For each call of a region, in order, where its values can be seen.
+        The taps of each call of a region, in order.
     """
     calls = region_calls(module, codegens)
     found: dict[str, list[Contraction]] = {}

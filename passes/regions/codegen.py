@@ -1,7 +1,7 @@
-"""Foreign code generators, as far as the passes that form regions ask them; found by their names.
+"""The interface of foreign code generators for the passes that form regions, and their registry.
 
 A code generator comes from a program (``register_codegen``) or from an installed package (entry
-points of the group ``rammer_mlir.codegens``, imported only when their names are asked for).
+points of the group ``rammer_mlir.codegens``, imported only on request).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _OPTIONAL = (
 
 @dataclass(frozen=True)
 class RegionFacts:
-    """The operations and tensors of a region, in numbers.
+    """The size of a region.
 
     Attributes:
-        readings: of its operations, in their order.
-        operations: how many; a composite counts as one.
-        macs: multiplications that are added up.
-        bytes: of all tensors that it reads, writes and holds in between, each counted once.
-        transfer_bytes: of the tensors that it reads from and writes to the outside.
-        values: how many of these there are.
+        readings: the readings of its operations, in order.
+        operations: the number of operations; a composite counts as one.
+        macs: the number of multiply-accumulates.
+        bytes: bytes of all tensors that it reads, writes and computes, each counted once.
+        transfer_bytes: bytes of the tensors that it reads from and writes to the outside.
+        values: the number of these tensors.
     """
 
     readings: tuple[Reading, ...]
@@ -51,28 +51,26 @@ class RegionFacts:
 
 
 class Codegen(Protocol):
-    """A code generator, as far as regions are formed for it.
+    """The interface that a code generator needs for the formation of regions.
 
-    It may have more, which is asked for if it is there; a name close to one of these is refused as
-    misspelt:
-
-    - ``generate(region)`` makes a ``RegionCode``, or None for the host's;
-    - ``prepare(regions)`` is told of all regions before that;
-    - ``layouts(region)`` says in which layouts it takes what a region reads and writes;
-    - ``missing()`` says what is expected and not installed, None if all is there;
-    - ``version()`` says what decides its code besides this project;
-    - ``min_macs`` stands for that option of `rtask-split-regions`;
-    - ``converted_bytes(region)`` says how many bytes of inputs and outputs a run copies between
+    It may have these additional members; a similar name is refused as misspelt:
+    - ``generate(region)`` returns a ``RegionCode``, or None to compile it for the host;
+    - ``prepare(regions)`` receives all regions before that;
+    - ``layouts(region)`` returns the layouts of a region's inputs and outputs that it supports;
+    - ``missing()`` names missing software that it needs, None if all is installed;
+    - ``version()`` identifies its version, for cache keys;
+    - ``min_macs`` replaces that option of `rtask-split-regions`;
+    - ``converted_bytes(region)`` returns the bytes of inputs and outputs that a run copies between
       layouts, for reports;
-    - with ``pads_apart``, the host pads what regions read;
-    - ``options``, a sequence of ``ModuleOption``, are what users decide: ``Region.options``.
+    - with ``pads_apart``, the host pads the inputs of regions;
+    - ``options``, a sequence of ``ModuleOption``, are options for users: ``Region.options``.
     """
 
     name: ClassVar[str]
     """Name by which users choose it; its composites' names begin with it and a dot."""
 
     def patterns(self) -> Sequence[CompositePattern]:
-        """Return the table of patterns that it takes as one operation each."""
+        """Return the patterns that it supports as one operation each."""
         ...
 
     def supports(self, reading: Reading) -> bool:
@@ -80,11 +78,11 @@ class Codegen(Protocol):
         ...
 
     def limits(self) -> Limits:
-        """Return the limits of one of its regions."""
+        """Return the limits on the size of a region."""
         ...
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Whether a region is better computed by it than by the device."""
+        """Whether it should compute a region instead of the device."""
         ...
 
 
@@ -107,7 +105,7 @@ def _check(name: str, value: object) -> Codegen:
 
 
 HOST = "host"
-"""The code generator whose regions have no code: they are changed, and the host's again."""
+"""The code generator without code: its regions are transformed, and compiled for the host again."""
 
 _OWN: dict[str, str] = {
     HOST: "rammer_mlir.codegens.host.codegen:Host",
@@ -117,27 +115,27 @@ _OWN: dict[str, str] = {
     "onnxruntime": "rammer_mlir.codegens.graph.codegen:OnnxRuntimeGraphs",
     "openvino": "rammer_mlir.codegens.graph.codegen:OpenVinoGraphs",
 }
-"""Code generators of this project: their modules and classes, imported when a name is asked for."""
+"""Built-in code generators: modules and classes, imported on request."""
 
 CODEGENS: Registry[Codegen] = Registry("code generator", {}, _check, "codegens", lazy=_OWN)
 """Code generators by name."""
 
 
 def register_codegen(codegen: Codegen) -> None:
-    """Make a code generator known by its name.
+    """Register a code generator under its name.
 
     Raises:
-        OptionError: if it is none, or another one has that name.
+        OptionError: if it is not a code generator, or its name is taken.
     """
     CODEGENS.register(getattr(codegen, "name", ""), codegen)
 
 
 def find_codegen(name: str) -> Codegen:
-    """Return the code generator of a name, with all that it needs.
+    """Return the code generator with a name, whose requirements must be installed.
 
     Raises:
-        OptionError: if there is none of this name.
-        TargetError: if something that it needs is not installed.
+        OptionError: if there is no code generator with this name.
+        TargetError: if software that it needs is missing.
     """
     codegen = CODEGENS.get(name)
     missing: Callable[[], str | None] | None = getattr(codegen, "missing", None)
@@ -149,9 +147,9 @@ def find_codegen(name: str) -> Codegen:
 
 
 def described_codegens() -> Iterator[Extension[Codegen]]:
-    """Yield all code generators with their origin, and what is missing to use each, if anything.
+    """Yield all code generators with their origin, and the requirements that are missing.
 
-    A code generator says so by a function ``missing()`` that returns words, or None.
+    A code generator reports them by a function ``missing()`` that returns text, or None.
     """
     own = [n for n in CODEGENS.names() if CODEGENS.is_built_in(n)]
     found = [Extension(name, "rammer-mlir", CODEGENS.get(name)) for name in own]
@@ -168,21 +166,21 @@ def described_codegens() -> Iterator[Extension[Codegen]]:
 
 
 def own_version(name: str) -> str | None:
-    """Return the version of one of this project's code generators; None for others."""
+    """Return the version of a built-in code generator; None for others."""
     version: Callable[[], str] | None = getattr(CODEGENS.get(name), "version", None)
     return version() if version is not None and CODEGENS.is_built_in(name) else None
 
 
 def codegen_of_composite(name: str) -> str:
-    """Return the name of the code generator that a composite is for."""
+    """Return the name of the code generator of a composite."""
     return name.partition(".")[0]
 
 
 def patterns_of(codegen: Codegen) -> Sequence[CompositePattern]:
-    """Return a code generator's table.
+    """Return a code generator's patterns.
 
     Raises:
-        PassError: if asking fails, or a composite's name is not the code generator's.
+        PassError: if its method fails, or a composite's name has another prefix.
     """
     table = answer(codegen, "patterns", codegen.patterns, Sequence)
     for each in table:
@@ -196,25 +194,25 @@ def patterns_of(codegen: Codegen) -> Sequence[CompositePattern]:
 
 
 def answer(codegen: Codegen, method: str, call: Callable[[], object], kind: type[T]) -> T:
-    """Call a code generator whose answer has to be of a type.
+    """Call a method of a code generator and check the result's type.
 
     Raises:
-        PassError: if the call fails, or the answer is of another type.
+        PassError: if the call fails, or the result has another type.
     """
     return of_type(codegen, f"{method} to return", ask(codegen, method, call), kind)
 
 
 def of_type(codegen: Codegen, what: str, found: object, kind: type[T]) -> T:
-    """Return an answer of a code generator, if it is of the expected type.
+    """Return a value from a code generator after checking its type.
 
     Args:
-        codegen: names it in the error.
+        codegen: the code generator, which the error names.
         what: the words between "expected" and the type's name.
-        found: what it gave.
-        kind: of which it has to be.
+        found: the value.
+        kind: the expected type.
 
     Raises:
-        PassError: if it is of another type.
+        PassError: if the value has another type.
     """
     if isinstance(found, kind):
         return found
@@ -225,7 +223,7 @@ def of_type(codegen: Codegen, what: str, found: object, kind: type[T]) -> T:
 
 
 def ask(codegen: Codegen, method: str, call: Callable[[], T]) -> T:
-    """Call a code generator; an exception becomes an error of one line.
+    """Call a method of a code generator; an exception becomes an error of one line.
 
     Raises:
         PassError: if the call fails.

@@ -1,4 +1,4 @@
-"""Readings of operations together with the one or two in front that belong to them alone."""
+"""Readings of patterns of two or three operations, whose inner results have no other uses."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _EXPONENTIAL = apply("exp", apply("sub", Input(0), Input(1)))
 _QUOTIENT = apply("div", Input(0), Input(1))
 
 _COUNT_TOLERANCE = 1e-3
-"""Of an average's divisor, relative: as 16 bits round it."""
+"""Relative tolerance for the divisor of an average, which may be rounded to 16 bits."""
 
 
 def read_average(op: Structured, weights: Weights) -> Reading | None:
-    """Read a sum, of whole dimensions or of windows, that is divided by the number of elements."""
+    """Match a sum over whole dimensions or windows, divided by the number of elements."""
     expression = body_expression(op) if op.is_elementwise else None
     if expression is None or list(inputs_of(expression)).count(0) != 1:
         return None
@@ -73,7 +73,7 @@ def _average_pool(
 
 
 def elements_in_windows(pool: Reading) -> NDArray[np.float64]:
-    """Return how many elements of the image each window has, in the shape of the output."""
+    """Return the number of image elements in each window, in the shape of the output."""
     axes = {name: pool.attributes[name] for name in ("kernel", "strides", "dilations", "pads")}
     layout = str(pool.attributes["layout"])
     counts = np.ones(pool.output.shape)
@@ -95,7 +95,7 @@ def elements_in_windows(pool: Reading) -> NDArray[np.float64]:
 def _divisor(
     op: Structured, expression: Expression, weights: Weights
 ) -> NDArray[np.float64] | None:
-    """Return the number that each element of the first input is divided by."""
+    """Return the number by which each element of the first input is divided; None if unknown."""
     if expression == Input(0):
         return np.ones(())
     if not isinstance(expression, Apply) or expression.function not in ("div", "mul"):
@@ -112,7 +112,7 @@ def _divisor(
 
 
 def _known(op: Structured, expression: Expression, weights: Weights) -> NDArray[np.float64] | None:
-    """Return a constant operand in a shape that broadcasts against the result."""
+    """Return a constant operand in a shape that broadcasts against the result, else None."""
     if isinstance(expression, Apply):
         return None
     if not isinstance(expression, Input):
@@ -126,7 +126,7 @@ def _known(op: Structured, expression: Expression, weights: Weights) -> NDArray[
 
 
 def read_softmax(op: Structured, weights: Weights) -> Reading | None:
-    """Read ``exp(x - max) / sum``, the maximum and the sum along the same dimensions."""
+    """Match ``exp(x - max) / sum`` with the maximum and the sum along the same dimensions."""
     if len(op.inputs) != 2 or body_expression(op) != _QUOTIENT:
         return None
     powers, total = _generic_behind(op.inputs[0], 2), _generic_behind(op.inputs[1])
@@ -154,7 +154,7 @@ def read_softmax(op: Structured, weights: Weights) -> Reading | None:
 
 
 def _is_kept(op: Structured, reduction: Reading) -> bool:
-    """Whether the second input is a reduction of the first, repeated along the reduced axes."""
+    """Whether the second input is a reduction of the first, broadcast along the reduced axes."""
     reading = read_elementwise(op, {})
     axes = reduction.attributes["axes"]
     if reading is None or not isinstance(axes, tuple):
@@ -167,7 +167,7 @@ def _is_kept(op: Structured, reduction: Reading) -> bool:
 
 
 def read_grouped(op: ir.OpView, weights: Weights) -> Reading | None:
-    """Read a convolution in groups with the reshape that joins the filters of all groups."""
+    """Match a grouped convolution with the reshape that merges the filters of all groups."""
     operation = op.operation
     if operation.name != "tensor.collapse_shape":
         return None
@@ -189,7 +189,7 @@ def read_grouped(op: ir.OpView, weights: Weights) -> Reading | None:
 
 
 def _generic_behind(value: ir.Value, uses: int = 1) -> Structured | None:
-    """Return the ``linalg.generic`` whose only result this is, if so many operands read it."""
+    """Return the ``linalg.generic`` that produces a value with exactly ``uses`` uses, else None."""
     owner = value.owner
     if isinstance(owner, ir.Block) or not is_generic(owner.opview):
         return None

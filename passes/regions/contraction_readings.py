@@ -1,4 +1,4 @@
-"""Readings of contractions: matrix products and convolutions, in any layout of their operands."""
+"""Readings of contractions: matrix products and convolutions, in any operand layout."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from rammer_mlir.passes.regions.windows import (
 
 
 def _sum_of(widen: str) -> Expression:
-    """Return the body of a sum of products of elements that are widened first, if ``widen``."""
+    """Return the body of a sum of products; ``widen`` is the cast of its factors, if any."""
     first, second = (apply(widen, Input(n)) if widen else Input(n) for n in range(2))
     return apply("add", apply("mul", first, second), Input(2))
 
 
 _PRODUCTS = (_sum_of(""), _sum_of("cast_i32"), _sum_of("cast_f32"))
-"""Bodies of contractions: of one type, of integers added in i32, of halves added in f32."""
+"""Bodies of contractions: one type, i32 sums of integers, f32 sums of halves."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class _Roles:
     """The loops of a contraction by the operands that they index, in the order of the maps.
 
     Attributes:
-        both: parallel, index both inputs: batches or groups.
-        left, right: parallel, index the first or the second input only.
-        summed: reduced; loops over windows are not among them.
+        both: parallel loops that index both inputs: batches or groups.
+        left, right: parallel loops that index only the first or only the second input.
+        summed: reduction loops, except those over windows.
     """
 
     both: tuple[int, ...]
@@ -48,7 +48,7 @@ class _Roles:
 
 
 def read_contraction(op: Structured, weights: Weights) -> Reading | None:
-    """Read a sum of products of two inputs that starts at zero."""
+    """Match a sum of products of two inputs with the initial value zero."""
     if len(op.inputs) != 2 or op.num_outputs != 1 or body_expression(op) not in _PRODUCTS:
         return None
     if not starts_at(op, 0.0):
@@ -57,7 +57,7 @@ def read_contraction(op: Structured, weights: Weights) -> Reading | None:
 
 
 def _read_product(op: Structured, weights: Weights) -> Reading | None:
-    """Read a matrix product, or several along leading dimensions of both inputs and the result."""
+    """Match a matrix product, possibly batched along leading dimensions of all operands."""
     dims = [op.operand_dims(number) for number in range(3)]
     left, right, out = dims
     if left is None or right is None or out is None:
@@ -126,7 +126,7 @@ def _roles(op: Structured, axes: Sequence[Axis]) -> _Roles:
 
 
 def _read_convolution(op: Structured, weights: Weights) -> Reading | None:
-    """Read a convolution: the image is the first input, its first dimension the batch."""
+    """Match a convolution: the image is the first input, its first dimension the batch."""
     found = _axes(op)
     if found is None:
         return None
@@ -177,7 +177,7 @@ def _axes(op: Structured) -> tuple[int, list[Axis]] | None:
 def _letters(
     op: Structured, batch: int, axes: Sequence[Axis]
 ) -> tuple[int, list[dict[int, str]]] | None:
-    """Return the number of groups, and the letters of loops for the three operands."""
+    """Return the number of groups, and the layout letters of loops for the three operands."""
     roles = _roles(op, axes)
     spatial = spatial_letters(axes)
     others = set(roles.left) - {batch, *(axis.loop for axis in axes)}
@@ -198,5 +198,5 @@ def _letters(
 
 
 def _named(loops: Sequence[int], letter: str) -> dict[int, str]:
-    """Name one loop, or an outer loop and the one inside of its blocks."""
+    """Name a loop by its letter; a second loop, within blocks, by the lower-case letter."""
     return dict(zip(loops, (letter, letter.lower()), strict=False))

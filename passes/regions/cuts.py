@@ -1,4 +1,4 @@
-"""Cutting a sequence of operations into intervals that a code generator can take."""
+"""Partition of a sequence of operations into intervals that fit a code generator's limits."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one region of a code generator; 0 is no limit.
+    """Limits of a region of a code generator; 0 is no limit.
 
     Attributes:
-        operations: operations; a composite counts as one.
-        bytes: of all tensors that it reads, writes and holds in between, each counted once.
-        values: tensors that it reads from and writes to the outside.
+        operations: number of operations; a composite counts as one.
+        bytes: bytes of all tensors that it reads, writes and computes, each counted once.
+        values: number of tensors that it reads from and writes to the outside.
     """
 
     operations: int = 0
@@ -24,14 +24,14 @@ class Limits:
     values: int = 0
 
     def hold(self, operations: int, num_bytes: int, values: int) -> bool:
-        """Whether a region with these figures is within the limits."""
+        """Whether a region of this size is within the limits."""
         pairs = ((operations, self.operations), (num_bytes, self.bytes), (values, self.values))
         return all(not limit or found <= limit for found, limit in pairs)
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Operations ``begin`` to ``end - 1`` of a sequence; they fit a region, or stay on the host."""
+    """Operations ``begin`` to ``end - 1`` of a sequence; ``fits``: whether they may be a region."""
 
     begin: int
     end: int
@@ -44,17 +44,17 @@ _NEVER = np.iinfo(np.int64).max
 def cut(count: int, costs: Iterable[NDArray[np.float64]]) -> Sequence[Interval]:
     """Cut ``count`` operations, given in a topological order, into intervals.
 
-    An operation that no fitting interval contains is an interval of its own that does not fit.
-    Of all cuts, the result has the fewest of these, then the least sum of costs, then the earliest
-    cuts. Dynamic programming over the last interval's begin; exact for the order.
+    An operation that no fitting interval contains becomes a single-operation interval that does not
+    fit. Of all cuts, the result has the fewest of these, then the least sum of costs, then the
+    earliest cuts. Dynamic programming over the last interval's begin; exact for the order.
 
     Args:
-        count: of the operations.
-        costs: for each of them, those of the intervals that end with it, in the order of their
-            begins, of which the last one is the operation itself; infinite if one does not fit.
-            Begins that are left out in front do not fit.
+        count: number of operations.
+        costs: for each operation, the costs of the intervals that end with it, (n,) float64 in the
+            order of their begins, the last being the operation alone; infinite if the interval does
+            not fit. Omitted earlier begins do not fit.
     """
-    # Of each prefix: operations that do not fit, cost, and the last interval.
+    # Per prefix: number of operations that do not fit, cost, and the last interval.
     alone, total = np.zeros(count + 1, dtype=np.int64), np.zeros(count + 1)
     last: list[Interval | None] = [None]
     for end, found in enumerate(costs, 1):

@@ -1,4 +1,4 @@
-"""Options of code generators and engines: which there are, and whether given ones fit."""
+"""Options that code generators and engines declare, and the check of given values."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def declared_by(owner: object) -> tuple[ModuleOption, ...]:
 
 
 def options_of(owner: str) -> dict[str, ModuleOption]:
-    """Return the options of the code generator and of the engine of a name, by full name."""
+    """Return the options of the code generator and the engine with a name, by full name."""
     found = (registry.find(owner) for registry in (CODEGENS, ENGINES))
     return {f"{owner}.{each.name}": each for one in found for each in declared_by(one)}
 
 
 def all_options() -> dict[str, ModuleOption]:
-    """Return the options of all code generators and engines that can be loaded, by full name."""
+    """Return the options of all loadable code generators and engines, by full name."""
     found: dict[str, ModuleOption] = {}
     for owner in sorted({*CODEGENS.names(), *ENGINES.names()}):
         try:
@@ -36,7 +36,7 @@ def check_module_options(given: Mapping[str, object]) -> dict[str, str]:
     """Return given values as text, by full name, in the order of names.
 
     Raises:
-        OptionError: if an option is unknown, or does not take its value.
+        OptionError: if an option is unknown, or its value is invalid.
     """
     return {name: _checked(name, value) for name, value in sorted(given.items())}
 

@@ -1,8 +1,8 @@
-"""Bodies of element-wise operations as trees in a normal form: equal bodies are equal trees.
+"""Bodies of elementwise operations as expression trees in a normal form.
 
-Operands of commutative functions are sorted, comparisons have constants on the right, and a choice
-of the larger or smaller of a value and a constant is ``maximum`` or ``minimum`` (which return NaN
-for NaN). Zeros of different sign are taken as equal.
+Equal bodies have equal trees: operands of commutative functions are sorted, comparisons have
+constants on the right, and a select of the larger or smaller of a value and a constant is
+``maximum`` or ``minimum`` (which return NaN for NaN). Zeros of different sign are considered equal.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Apply:
-    """A function of expressions."""
+    """A function applied to expressions."""
 
     function: str
     operands: tuple[Expression, ...]
@@ -75,7 +75,7 @@ _FUNCTIONS: Mapping[str, str] = {
         )
     },
 }  # fmt: skip
-"""The operations of bodies that have a name of one function; they compute on equal types."""
+"""The function of each body operation; operands and result have the same type."""
 
 _CASTS = frozenset({"arith.extf", "arith.truncf", "arith.sitofp", "arith.fptosi", "arith.extsi"})
 
@@ -86,7 +86,7 @@ _FLOAT_PREDICATES = (
 _INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge")
 
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
-"""The end of a predicate's name, and of the predicate of exchanged operands."""
+"""The suffix of a predicate, and the suffix after its operands are exchanged."""
 
 
 FUNCTIONS = frozenset({*_FUNCTIONS.values(), *_FLOAT_PREDICATES, *_INTEGER_PREDICATES})
@@ -94,10 +94,10 @@ FUNCTIONS = frozenset({*_FUNCTIONS.values(), *_FLOAT_PREDICATES, *_INTEGER_PREDI
 
 
 def body_expression(op: Structured) -> Expression | None:
-    """Return the expression of a body with one result, None if an operation has no name here.
+    """Return the expression of a body with one result; None if an operation is unsupported.
 
-    Operands of the operation are inputs by their numbers, the destination is the last one.
-    Captured scalars must be constants.
+    The operands of the operation are inputs by their numbers, the destination is the last. Captured
+    scalars must be constants.
     """
     if len(op.yielded) != 1:
         return None
@@ -123,7 +123,7 @@ def _operand(value: ir.Value, known: Mapping[ir.Value, Expression]) -> Expressio
 
 
 def scalar_constant(value: ir.Value) -> float | None:
-    """Return the number that a value is by an ``arith.constant``, None for all others."""
+    """Return the number of an ``arith.constant``; None for other values."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "arith.constant":
         return None
@@ -148,7 +148,7 @@ def _function(op: ir.Operation) -> str | None:
 
 
 def apply(function: str, *operands: Expression) -> Expression:
-    """Return a function of expressions that are in normal form, in normal form."""
+    """Return the normal form of a function applied to expressions in normal form."""
     if len(operands) == 2 and function in COMMUTATIVE:
         return Apply(function, tuple(sorted(operands, key=_rank)))
     is_swapped = len(operands) == 2 and isinstance(operands[0], Constant)
@@ -160,7 +160,7 @@ def apply(function: str, *operands: Expression) -> Expression:
 
 
 def _rank(expression: Expression) -> tuple[int, str]:
-    """Sort calls first, constants last; the values of constants do not count."""
+    """Sort key: calls first, constants last; the values of constants do not count."""
     if isinstance(expression, Constant):
         return 2, ""
     if isinstance(expression, Input):
@@ -169,7 +169,7 @@ def _rank(expression: Expression) -> tuple[int, str]:
 
 
 def _larger_or_smaller(operands: Sequence[Expression]) -> Expression | None:
-    """Read ``select(a < c, c, a)`` and its like, for a number c."""
+    """Match ``select(a < c, c, a)`` and its variants for a constant c."""
     condition, chosen, other = operands
     if not isinstance(condition, Apply) or len(condition.operands) != 2:
         return None
@@ -177,6 +177,7 @@ def _larger_or_smaller(operands: Sequence[Expression]) -> Expression | None:
     if not isinstance(bound, Constant) or math.isnan(bound.value):
         return None
     order, relation = condition.function[:1], condition.function[1:]
+    # A NaN must select the value: ordered predicates are false for it, unordered ones true.
     if (chosen, other) == (bound, value) and order in "os":
         functions = {"lt": "maximum", "le": "maximum", "gt": "minimum", "ge": "minimum"}
     elif (chosen, other) == (value, bound) and order in "us":
@@ -187,7 +188,7 @@ def _larger_or_smaller(operands: Sequence[Expression]) -> Expression | None:
 
 
 def inputs_of(expression: Expression) -> Iterator[int]:
-    """Yield the numbers of the inputs from left to right, each as often as it stands there."""
+    """Yield the input numbers of an expression from left to right, with repetitions."""
     if isinstance(expression, Input):
         yield expression.number
     elif isinstance(expression, Apply):
@@ -196,7 +197,7 @@ def inputs_of(expression: Expression) -> Iterator[int]:
 
 
 def renumbered(expression: Expression, numbers: Mapping[int, int]) -> Expression:
-    """Return an expression with other numbers of inputs, in normal form."""
+    """Return an expression with renumbered inputs, in normal form."""
     if isinstance(expression, Input):
         return Input(numbers[expression.number])
     if isinstance(expression, Apply):

@@ -1,4 +1,4 @@
-"""Calls of what a code generator brings along, whose errors become lines."""
+"""Guarded calls of plug-in code, whose exceptions become errors of one line."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ T = TypeVar("T")
 
 
 def guarded(expected: str, call: Callable[[], T], advice: str) -> T:
-    """Call a function from outside; an exception becomes an error of one line.
+    """Call a function of a plug-in; an exception becomes an error of one line.
 
     Args:
-        expected: how the line begins, up to what was expected.
+        expected: the begin of the line, up to the expectation.
         call: the function.
-        advice: how the line ends.
+        advice: the end of the line.
 
     Raises:
         PassError: if the call fails.

@@ -1,4 +1,4 @@
-"""The sizes of all intervals of a sequence of units, as far as they can be regions."""
+"""The sizes of all intervals of a sequence of units that may be regions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Int64Array = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class IntervalSizes:
-    """The sizes of all intervals that end at one unit: a number for each begin, in ascending order.
+    """The sizes of all intervals with a common end: one number per begin, in ascending order.
 
-    The last interval holds the unit in front of the end alone; see ``RegionFacts`` for the rest.
+    The last interval consists of the unit before the end alone; ``RegionFacts`` defines the sizes.
     """
 
     bytes: Int64Array
@@ -28,7 +28,7 @@ class IntervalSizes:
     values: Int64Array
 
     def within(self, limits: Limits) -> NDArray[np.bool_]:
-        """Which of the intervals are within limits."""
+        """Return for each interval whether it is within limits."""
         lengths = np.arange(len(self.bytes), 0, -1)
         found = np.ones(len(lengths), dtype=np.bool_)
         for sizes, limit in (
@@ -44,15 +44,15 @@ class IntervalSizes:
 def interval_sizes(
     graph: RegionGraph, numbers: Sequence[int], limits: Limits
 ) -> Iterator[IntervalSizes]:
-    """Yield the sizes of the intervals after each unit, in the order of the units.
+    """Yield the sizes of the intervals that end after each unit, in the order of the units.
 
-    Begins in front of which no interval can be within the limits are left out: an interval holds
-    no fewer operations and bytes than its parts.
+    Begins whose intervals exceed the limits are omitted, and so are earlier begins: an interval has
+    at least as many operations and bytes as its parts.
 
     Args:
-        graph: that the units are of.
-        numbers: of the units, in their order.
-        limits: of one region.
+        graph: the graph of the units.
+        numbers: the numbers of the units, in their order.
+        limits: the limits of a region.
     """
     intervals = _Intervals(len(numbers), graph)
     for at, number in enumerate(numbers):
@@ -65,10 +65,10 @@ def interval_sizes(
 
 @dataclass
 class _Intervals:
-    """Sizes of the intervals from each begin to an end that moves.
+    """Sizes of the intervals from each begin to a moving end.
 
     Attributes:
-        first: the least begin that counts.
+        first: the least begin within the limits.
     """
 
     count: int
@@ -79,7 +79,7 @@ class _Intervals:
     _readers: dict[ir.Value, int] = field(default_factory=dict[ir.Value, int])
 
     def __post_init__(self) -> None:
-        """Begin with empty intervals."""
+        """Initialize with empty intervals."""
         self.bytes, self.transfer_bytes, self.values = np.zeros((3, self.count), dtype=np.int64)
 
     def append(self, at: int, unit: Unit, limits: Limits) -> None:
@@ -102,13 +102,13 @@ class _Intervals:
         self.first = min(self.first, at)
 
     def _read(self, value: ir.Value, size: int) -> None:
-        """Count a reader; after the last one, a value stays inside of where it is made."""
+        """Count a reader; after its last reader, a value no longer leaves its intervals."""
         if value in self._readers:
             self._readers[value] -= 1
             if not self._readers[value]:
                 self._cross(slice(self.first, self._made[value] + 1), -size, -1)
 
     def _cross(self, begins: slice, size: int, values: int) -> None:
-        """Add to what crosses the boundary of some intervals."""
+        """Add to the sizes of the values that cross the boundary of some intervals."""
         self.transfer_bytes[begins] += size
         self.values[begins] += values

@@ -1,9 +1,9 @@
-"""In which layouts the regions of code generators and the host exchange values.
+"""Choice of the layouts in which regions of code generators and the host exchange values.
 
-A code generator says which of a region's inputs and outputs may lie in blocks of channels, as
-convolutions of the host store their activations (``channels/layout.py``). Where the other side of
-such a value computes along channels too, the conversion moves from the inside of the region to the
-entry function: there it meets the conversion of the other side, or the blocked activation.
+A code generator states which of a region's inputs and outputs may be stored in blocks of channels,
+the host's layout of convolutions' activations (``channels/layout.py``). If the other side of such a
+value also computes along channels, the conversion is hoisted from the region to the entry function,
+where it cancels with the conversion of the other side, or reads the blocked activation.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from rammer_mlir.passes.regions.codegen import CODEGENS, answer
 from rammer_mlir.passes.regions.region import Layouts, Region
 
 _PRODUCT = 2
-"""Dimensions of the result of a product: a batch and channels."""
+"""Rank of a matrix product's result: batch and channels."""
 
 
 def layouts_of(function: ir.OpView, codegen: str, region: Region) -> Layouts:
-    """Ask a code generator for the layouts of a region; those of the model if it has no say.
+    """Return a code generator's layouts for a region; the model's layouts if it has no method.
 
     Raises:
-        PassError: if it fails.
+        PassError: if the method fails.
         OperationError: if a layout is not possible.
     """
     found = CODEGENS.get(codegen)
@@ -55,12 +55,12 @@ def _is_possible(kind: ir.Type, dim: int) -> bool:
 
 @dataclass(frozen=True)
 class Exchange:
-    """Which values of a block regions may exchange in blocks, with each other or convolutions.
+    """The values of a block that regions may exchange in blocks with regions or convolutions.
 
     Attributes:
-        layouts: what calls of regions may read and return in blocks.
-        computed: values that something may compute in blocks.
-        read: values that something may read in blocks.
+        layouts: the possible layouts of the operands and results of region calls.
+        computed: values that may be computed in blocks.
+        read: values that may be read in blocks.
     """
 
     layouts: Mapping[ir.Operation, Layouts]
@@ -69,7 +69,7 @@ class Exchange:
 
     @staticmethod
     def of(operations: Sequence[ir.OpView], layouts: Mapping[ir.Operation, Layouts]) -> Exchange:
-        """Follow blocks from what makes them, through what lets them pass, to what reads them."""
+        """Propagate blocks forwards from their producers and backwards from their readers."""
         computed, read = set[ir.Value](), set[ir.Value]()
         for view in operations:
             op = view.operation
@@ -88,7 +88,7 @@ class Exchange:
         return Exchange(layouts, frozenset(computed), frozenset(read))
 
     def of_call(self, call: ir.Operation) -> Layouts:
-        """Return the layouts of a call, of values whose other side may have them as well."""
+        """Return the layouts of a call for the values whose other side may have them too."""
         may = self.layouts[call]
         return Layouts(
             {n: dim for n, dim in may.inputs.items() if call.operands[n] in self.computed},
@@ -97,7 +97,7 @@ class Exchange:
 
 
 def _image(value: ir.Value) -> ir.Value | None:
-    """Return a value that has axes beside a batch and channels; None for others."""
+    """Return a value with other dimensions than batch and channels; None for others."""
     is_image = isinstance(value.type, ir.RankedTensorType) and len(shape_of(value)) > _PRODUCT
     return value if is_image else None
 
@@ -108,5 +108,5 @@ def _is_convolution(op: ir.OpView) -> bool:
 
 
 def _passes(op: ir.OpView) -> bool:
-    """Whether an operation may compute in the layout of its operands."""
+    """Whether an operation can compute in the layout of its operands."""
     return op.operation.name != "func.call" and not is_cloned(op)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from rammer_mlir.passes.regions.reading import Operand, Reading
 
 Names: TypeAlias = Mapping[str, Operand]
-"""Values by the names that a pattern gives them."""
+"""Operands by their names in a pattern."""
 
 
 @dataclass(frozen=True)
@@ -17,8 +17,8 @@ class Match:
     """An accepted match.
 
     Attributes:
-        readings: in the graph's order; the last one is the root.
-        numbers: of the readings in the graph.
+        readings: the readings in the graph's order; the last is the root.
+        numbers: the numbers of the readings in the graph.
         operands: the values that the pattern names.
     """
 
@@ -32,9 +32,9 @@ class Match:
         return self.readings[-1]
 
     def __getitem__(self, name: str) -> Operand:
-        """Return the value that the pattern gives a name."""
+        """Return the value with this name in the pattern."""
         return self.operands[name]
 
     def __contains__(self, name: str) -> bool:
-        """Whether the part of the pattern that has this name is in the match."""
+        """Whether the match includes the part of the pattern with this name."""
         return name in self.operands

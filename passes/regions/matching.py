@@ -1,8 +1,8 @@
-"""Matches of patterns in a graph of readings, and which of them become composites.
+"""Pattern matching in a graph of readings, and the choice of matches that become composites.
 
-Matching goes from a root to its operands and tries all that a pattern leaves open, so that it finds
-a match whenever there is one. A match is accepted if no value inside of it, except the root's, is
-used outside.
+Matching proceeds from a root to its operands and backtracks over all alternatives of a pattern, so
+that it finds a match whenever there is one. A match is accepted if no value inside, except the
+root's, is used outside.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from rammer_mlir.passes.regions.reading import Operand, Reading
 
 
 class ReadingGraph:
-    """Readings of a block's operations in their order, and how values flow between them."""
+    """The readings of a block's operations in order, and the use-def chains between them."""
 
     def __init__(self, readings: Sequence[Reading], used_elsewhere: Collection[Hashable]) -> None:
         """Connect readings by their values.
 
         Args:
-            readings: each in front of those that read its output.
-            used_elsewhere: outputs that are returned, or that operations without a reading read.
+            readings: readings in topological order.
+            used_elsewhere: outputs that are returned, or that operations without a reading use.
         """
         self.readings = readings
         self._elsewhere = frozenset(used_elsewhere)
@@ -51,14 +51,14 @@ class ReadingGraph:
         return self._producer.get(value)
 
     def escapes(self, number: int, inside: Collection[int]) -> bool:
-        """Whether something outside reads the output of a reading."""
+        """Whether the output of a reading is used outside of ``inside``."""
         value = self.readings[number].output.value
         return value in self._elsewhere or not self._readers.get(value, set()) <= set(inside)
 
 
 @dataclass(frozen=True)
 class _State:
-    """What is bound so far: values of patterns and of names, and operations of the match."""
+    """The bindings of a partial match: values of patterns and names, and matched operations."""
 
     values: Mapping[Pattern, Hashable] = field(default_factory=dict[Pattern, Hashable])
     names: Names = field(default_factory=dict[str, Operand])
@@ -66,7 +66,7 @@ class _State:
     numbers: frozenset[int] = frozenset()
 
     def bind(self, pattern: Wildcard, operand: Operand) -> _State | None:
-        """Return the state with one more value from outside, None if its name has another."""
+        """Return the state with another outside value; None if its name is bound to another."""
         known = self.names.get(pattern.name, operand) if pattern.name else operand
         if known.value != operand.value:
             return None
@@ -78,13 +78,13 @@ class _State:
 def matches(
     graph: ReadingGraph, pattern: Pattern, root: int, taken: Collection[int] = ()
 ) -> Iterator[Match]:
-    """Yield the matches with a root that have no escaping value, in the order of preference.
+    """Yield the matches with a root that have no escaping value, in order of preference.
 
     Args:
-        graph: of readings.
-        pattern: of the root's result.
-        root: number of a reading.
-        taken: numbers of readings that no match may contain.
+        graph: the graph of readings.
+        pattern: the pattern of the root's result.
+        root: the number of a reading.
+        taken: the numbers of readings that no match may contain.
     """
     for state in _match(graph, pattern, graph.readings[root].output, _State(), taken):
         if root not in state.numbers or _is_inside(graph, state):
@@ -96,7 +96,7 @@ def matches(
 
 
 def _is_inside(graph: ReadingGraph, state: _State) -> bool:
-    """Whether a wildcard stands for a value that the match computes itself."""
+    """Whether a wildcard is bound to a value that the match itself computes."""
     return any(graph.producer(value) in state.numbers for value in state.outer)
 
 
@@ -192,9 +192,9 @@ def find_composites(
     Patterns of higher priority come first; then larger matches, later roots, earlier patterns.
 
     Args:
-        graph: of readings.
-        patterns: tables of code generators, one after the other.
-        taken: numbers of readings that belong to composites already.
+        graph: the graph of readings.
+        patterns: the concatenated tables of code generators.
+        taken: the numbers of readings that already belong to composites.
     """
     used = set(taken)
     kinds = [frozenset(root_kinds(pattern.pattern)) for pattern in patterns]
@@ -210,6 +210,7 @@ def find_composites(
         if used.isdisjoint(match.numbers):
             used.update(match.numbers)
             chosen.append((-root, Composite(pattern.name, match)))
+        # The match overlaps a chosen match: look for another at the same root.
         elif -root not in used:
             _offer(waiting, graph, pattern, (-root, place), used)
     return [composite for _, composite in sorted(chosen, key=lambda each: each[0])]
@@ -222,7 +223,7 @@ def _offer(
     at: tuple[int, int],
     used: Collection[int],
 ) -> None:
-    """Add the preferred match of a pattern at a root that has no operation that is used."""
+    """Push the preferred match of a pattern at a root, without used operations, to the worklist."""
     root, place = at
     for match in matches(graph, pattern.pattern, root, used):
         if pattern.check is None or _passes(pattern, match):

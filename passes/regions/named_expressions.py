@@ -1,4 +1,4 @@
-"""Expressions that have a name: activations, and functions of inputs alone."""
+"""Named expressions: activations, and single functions of inputs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 from rammer_mlir.passes.regions.expressions import Apply, Constant, Expression, Input, apply
 
 _TOLERANCE = 1e-6
-"""Between numbers, relative: as they are rounded to 32 bits."""
+"""Relative tolerance of constants, for rounding to 32 bits."""
 
 
 @dataclass(frozen=True)
 class NamedExpression:
-    """A name, and the numbers that the expression has beside its inputs."""
+    """A name, and the values of the expression's constants."""
 
     name: str
     parameters: Mapping[str, float]
 
 
 def name_of(expression: Expression) -> NamedExpression | None:
-    """Return the name of an expression whose inputs are numbered as they first occur."""
+    """Return the name of an expression whose inputs are numbered in order of first use."""
     for name, template in _TEMPLATES:
         parameters: dict[str, float] = {}
         if _fits(template, expression, parameters) and _is_ordered(name, parameters):
@@ -34,7 +34,7 @@ def name_of(expression: Expression) -> NamedExpression | None:
 
 
 def _is_plain(operands: Sequence[Expression]) -> bool:
-    """Whether the operands are different inputs, or all inputs but one number."""
+    """Whether the operands are different inputs and at most one constant."""
     numbers = [operand.number for operand in operands if isinstance(operand, Input)]
     constants = sum(isinstance(operand, Constant) for operand in operands)
     is_leaf = len(numbers) + constants == len(operands)
@@ -61,13 +61,13 @@ def _fits(template: Expression, found: Expression, parameters: dict[str, float])
 
 
 def _is_rounded(exact: float, found: float) -> bool:
-    """Whether a number is another one, rounded to 32 or to 16 bits."""
+    """Whether a number equals another, rounded to 32 or 16 bits."""
     return math.isclose(exact, found, rel_tol=_TOLERANCE) or float(np.float16(exact)) == found
 
 
 @dataclass(frozen=True)
 class _Parameter(Constant):
-    """A place for any number in a template."""
+    """Placeholder for any constant in a template."""
 
     name: str = ""
 
@@ -104,7 +104,7 @@ def _gelu(x: Expression) -> Expression:
 
 
 def _quantize(x: Expression, scale: Expression, zero: Expression) -> Expression:
-    """Return 8 bits with a scale and zero point, as QuantizeLinear defines them."""
+    """Return the template of 8-bit quantization, as QuantizeLinear defines it."""
     rounded = _call("roundeven", _call("div", x, scale))
     return _call("cast_i8", _clip(_call("add", rounded, zero), -128, 127))
 
@@ -120,7 +120,7 @@ _TEMPLATES: tuple[tuple[str, Expression], ...] = (
         _call("maximum", _call("minimum", _X, _parameter("maximum")), _parameter("minimum")),
     ),
     ("quantize", _quantize(_X, _parameter("scale"), _parameter("zero"))),
-    # In the normal form of a sum, the zero point stands first: it is the first input.
+    # In the normal form of a sum, the zero point comes first, so that it is input 0.
     ("quantize", _quantize(_Y, Input(2), _call("cast_f32", _X))),
     ("sigmoid", _sigmoid(_X)),
     ("swish", _call("mul", _X, _sigmoid(_X))),

@@ -1,4 +1,4 @@
-"""Patterns over the readings of operations, as code generators describe what they take as one.
+"""Patterns over the readings of operations, with which code generators describe composites.
 
 Example::
 
@@ -18,12 +18,12 @@ from rammer_mlir.passes.regions.reading import Attribute
 from rammer_mlir.passes.regions.reading_kinds import check_kind
 
 Step = Callable[["Pattern"], "Pattern"]
-"""Makes a pattern around another one."""
+"""Makes a pattern around another pattern."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """A pattern of a value; one that stands in several places is the same value in all of them."""
+    """A pattern of a value; all uses of a pattern object must match the same value."""
 
     def optional(self, step: Step) -> Pattern:
         """Match ``step`` around this pattern, or this pattern alone."""
@@ -46,7 +46,7 @@ class Pattern:
 
 @dataclass(frozen=True, eq=False)
 class Wildcard(Pattern):
-    """Any value from outside of the match; values of one name are the same."""
+    """Any value from outside of the match; wildcards with equal names match the same value."""
 
     name: str = ""
     is_constant: bool = False
@@ -57,9 +57,9 @@ class Op(Pattern):
     """The result of an operation.
 
     Attributes:
-        kinds: of its reading, any of them.
-        operands: of its inputs; None for any.
-        attributes: that its reading has, with these values.
+        kinds: the accepted kinds of its reading.
+        operands: the patterns of its inputs; None for any inputs.
+        attributes: required attributes of its reading, with their values.
     """
 
     kinds: tuple[str, ...]
@@ -76,7 +76,7 @@ class Alternatives(Pattern):
 
 @dataclass(frozen=True, eq=False)
 class Typed(Pattern):
-    """A pattern of tensors of one element type."""
+    """A pattern of tensors with a given element type."""
 
     pattern: Pattern
     name: str
@@ -84,13 +84,13 @@ class Typed(Pattern):
 
 @dataclass(frozen=True, eq=False)
 class Repeated(Pattern):
-    """A pattern with a step around it, any number of times."""
+    """A pattern with any number of steps around it."""
 
     pattern: Pattern
     step: Step
 
     def options(self) -> tuple[Pattern, Pattern]:
-        """Return one step more around this pattern, and the pattern without a step."""
+        """Return the pattern with at least one step, and the pattern without a step."""
         return self.step(Repeated(self.pattern, self.step)), self.pattern
 
 
@@ -100,17 +100,18 @@ def wildcard(name: str = "") -> Pattern:
 
 
 def constant(name: str = "") -> Pattern:
-    """Match a weight, or a number that is written in the code."""
+    """Match a weight, or a constant in the IR."""
     return Wildcard(name, is_constant=True)
 
 
 def op(kind: str | tuple[str, ...], *operands: Pattern, **attributes: Attribute) -> Pattern:
-    """Match an operation of a kind, or of one of several.
+    """Match an operation of a kind, or of any of several kinds.
 
     Args:
-        kind: of the reading.
-        operands: one for each input, in any order if the kind is commutative; none for any inputs.
-        attributes: values that the reading has to have.
+        kind: the kind or kinds of the reading.
+        operands: a pattern for each input, in any order if the kind is commutative; none for any
+            inputs.
+        attributes: required values of the reading's attributes.
 
     Raises:
         OptionError: if no reading has such a kind.
@@ -122,10 +123,10 @@ def op(kind: str | tuple[str, ...], *operands: Pattern, **attributes: Attribute)
 
 
 def alternatives(*options: Pattern) -> Pattern:
-    """Match one of several patterns, the first that is possible.
+    """Match the first of several patterns that is possible.
 
     Raises:
-        OptionError: if there is none.
+        OptionError: if no pattern is given.
     """
     if not options:
         raise OptionError("alternatives: expected at least one pattern, found none")
@@ -137,10 +138,10 @@ class CompositePattern:
     """A named pattern in a code generator's table.
 
     Attributes:
-        name: the code generator's name, a dot, and a name of its own.
-        pattern: of the composite's result.
-        check: a condition on a match besides, which may look at its operands by their names.
-        priority: matches of patterns with a higher one are taken first.
+        name: the code generator's name, a dot, and a unique name.
+        pattern: the pattern of the composite's result.
+        check: an additional condition on a match, which can access its operands by their names.
+        priority: patterns with a higher priority are matched first.
     """
 
     name: str
@@ -150,7 +151,7 @@ class CompositePattern:
 
 
 def root_kinds(pattern: Pattern) -> Iterator[str]:
-    """Yield the kinds of operations whose result a pattern can match."""
+    """Yield the kinds of operations whose results a pattern can match."""
     if isinstance(pattern, Op):
         yield from pattern.kinds
     elif isinstance(pattern, Typed):

@@ -1,11 +1,10 @@
-"""Contraction of nodes of a directed acyclic graph, with a topological order that is maintained.
+"""Contraction of nodes of a directed acyclic graph, with a maintained topological order.
 
-Two nodes may become one if and only if no path through a third node connects them. The order bounds
-the search for such a path, and a contraction renews only the part of the order between both nodes
-(Pearce and Kelly, *A dynamic topological sort algorithm for directed acyclic graphs*, 2006).
-
-Rules that keep, for each group, a set of the groups it depends on have to renew the sets of all
-readers whenever a group grows; without that, two groups can come to wait for each other.
+Two nodes may be contracted if and only if no path through a third node connects them. The order
+bounds the search for such a path, and a contraction updates only the part of the order between both
+nodes (Pearce and Kelly, *A dynamic topological sort algorithm for directed acyclic graphs*, 2006).
+Algorithms that instead keep a set of dependences per group have to update the sets of all readers
+whenever a group grows; otherwise contractions can create a cycle.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 Allowed = Callable[[int, int], bool]
-"""Whether two nodes, given by their representatives, may become one for reasons besides cycles."""
+"""Whether two nodes, given by their representatives, may be contracted, cycles aside."""
 
 
 class Quotient:
-    """A graph of nodes, each of them one or several of the nodes that it began with.
+    """A graph whose nodes are sets of the original nodes.
 
     A node is named by its representative: the smallest of its members.
     """
 
     def __init__(self, sources: Sequence[Collection[int]]) -> None:
-        """Begin with single nodes.
+        """Start with a node per original node.
 
         Args:
-            sources: the nodes that each node reads from, all of them with smaller numbers.
+            sources: the nodes that each node reads from, all with smaller numbers.
         """
         count = len(sources)
         self._sources = [set(found) for found in sources]
@@ -42,22 +41,23 @@ class Quotient:
         self._rank = list(range(count))
 
     def find(self, node: int) -> int:
-        """Return the representative of the node that a node is part of."""
+        """Return the representative of the node that contains an original node."""
         while self._representative[node] != node:
+            # Path halving keeps later searches short.
             self._representative[node] = self._representative[self._representative[node]]
             node = self._representative[node]
         return node
 
     def members(self, node: int) -> Sequence[int]:
-        """Return the nodes that a node consists of, in ascending order."""
+        """Return the original nodes in a node, in ascending order."""
         return sorted(self._members[self.find(node)])
 
     def size(self, node: int) -> int:
-        """Return how many nodes a node consists of."""
+        """Return the number of original nodes in a node."""
         return len(self._members[self.find(node)])
 
     def order(self) -> list[int]:
-        """Return the representatives in a topological order."""
+        """Return the representatives in topological order."""
         return [node for node in self._slots if node is not None]
 
     def sources(self, node: int) -> list[int]:
@@ -69,12 +69,12 @@ class Quotient:
         return sorted(self._readers[self.find(node)])
 
     def may_merge(self, a: int, b: int) -> bool:
-        """Whether two different nodes can become one without a cycle."""
+        """Whether two different nodes can be contracted without a cycle."""
         first, last = self._by_rank(a, b)
         return first != last and last not in self._reached(first, last)
 
     def merge(self, a: int, b: int) -> int:
-        """Make one node of two that ``may_merge`` allows; return its representative."""
+        """Contract two nodes that ``may_merge`` allows; return the representative."""
         first, last = self._by_rank(a, b)
         self._reorder(first, last)
         kept, dropped = min(first, last), max(first, last)
@@ -87,6 +87,7 @@ class Quotient:
         for edges in (self._sources, self._readers):
             edges[kept].discard(kept)
         self._representative[dropped] = kept
+        # Extending the larger list bounds all merges together by O(n log n).
         large, small = sorted((self._members[kept], self._members[dropped]), key=len)[::-1]
         large.extend(small)
         self._members[kept], self._members[dropped] = large, []
@@ -97,7 +98,7 @@ class Quotient:
         return (x, y) if self._rank[x] <= self._rank[y] else (y, x)
 
     def _reached(self, first: int, last: int) -> set[int]:
-        """Return what is reached from ``first`` not later than ``last``, by way of a third node."""
+        """Return the nodes up to ``last`` on paths from ``first`` through a third node."""
         limit = self._rank[last]
         pending = [node for node in self._readers[first] if node != last]
         seen: set[int] = set()
@@ -110,7 +111,7 @@ class Quotient:
         return seen
 
     def _reorder(self, first: int, last: int) -> None:
-        """Put the merged node after what ``last`` may read, in front of what reads ``first``."""
+        """Place the merged node after the sources of ``last``, before the readers of ``first``."""
         begin, end = self._rank[first], self._rank[last]
         reached = self._reached(first, last)
         assert last not in reached, "expected nodes that may be merged"
@@ -120,7 +121,7 @@ class Quotient:
             min(first, last),
             *(node for node in between if node in reached),
         ]
-        # After the free places: what is merged next is mostly after this node.
+        # Put free slots first: the next contractions are mostly after this node.
         free = end - begin + 1 - len(order)
         self._slots[begin : end + 1] = [*[None] * free, *order]
         for rank, node in enumerate(order, begin + free):
@@ -134,15 +135,15 @@ def merge_regions(
     *,
     siblings: bool = False,
 ) -> None:
-    """Merge neighbours of equal labels until no two that are left may become one.
+    """Contract neighbours with equal labels until no more contractions are possible.
 
-    Neighbours are nodes of which one reads from the other one; with ``siblings`` also those that
-    read from one node, or that one node reads from. Producers come first.
+    Neighbours are nodes with an edge between them; with ``siblings`` also nodes with a common
+    source or reader. Producers come first.
 
     Args:
-        graph: changed in place.
-        labels: of each node; None for those that stay alone.
-        allowed: a further condition.
+        graph: the graph, which is changed in place.
+        labels: the label of each node; None for nodes that are not contracted.
+        allowed: an additional condition.
         siblings: whether nodes with a common source or reader are neighbours.
     """
     changed = True
@@ -158,7 +159,7 @@ def merge_regions(
 
 
 def _pairs(graph: Quotient, node: int, *, siblings: bool) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of neighbours around a node; each is found from at least one node."""
+    """Yield the pairs of neighbours around a node, some of them from both nodes."""
     if graph.find(node) != node:
         return
     yield from ((source, node) for source in graph.sources(node))

@@ -1,4 +1,4 @@
-"""What an operation of the graph means, in terms that do not depend on how it is written."""
+"""The meaning of an operation, independent of its form in the IR."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Attribute: TypeAlias = (
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor, or a scalar constant, that an operation reads or writes.
+    """A tensor or scalar constant that an operation reads or writes.
 
     Attributes:
-        value: identifies it: a value of the IR.
-        shape: empty for scalars.
-        element_type: as MLIR writes it, for example ``f32``.
-        is_constant: whether it is a weight, or written in the IR.
+        value: its identity: a value of the IR.
+        shape: the shape; empty for scalars.
+        element_type: in MLIR's syntax, for example ``f32``.
+        is_constant: whether it is a weight, or a constant in the IR.
     """
 
     value: Hashable
@@ -38,18 +38,18 @@ class Operand:
 
 @dataclass(frozen=True)
 class Reading:
-    """The meaning of an operation, and of those that belong to it, as the padding of an image.
+    """The meaning of an operation and of operations that only it uses, such as an image's padding.
 
     ``docs/ir.md`` lists all kinds with their attributes.
 
     Attributes:
         kind: for example ``conv2d`` or ``relu``.
-        inputs: in the order in which the kind defines them.
+        inputs: the inputs in the order of the kind's definition.
         output: the only result.
-        attributes: what the kind has besides.
-        operations: the operations in the IR's order, the last one computes the output; values
-            between them are not used elsewhere.
-        macs: multiplications that are added up.
+        attributes: the attributes of the kind.
+        operations: the operations in the IR's order, the last computes the output; values between
+            them are not used elsewhere.
+        macs: the number of multiply-accumulates.
     """
 
     kind: str

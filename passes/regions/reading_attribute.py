@@ -1,4 +1,4 @@
-"""Readings as attributes, for those who see a composite's function only."""
+"""Readings as attributes of composites' functions, which code generators can inspect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rammer_mlir.passes.regions.reading import Attribute, Reading
 def reading_attribute(readings: Sequence[Reading]) -> ir.DictAttr:
     """Describe a composite: its main operation, and the kinds of those before and after.
 
-    The main operation is that with the most multiplications, the first one of several.
+    The main operation is the first with the most multiply-accumulates.
     """
     main = max(readings, key=lambda reading: reading.macs)
     place = list(readings).index(main)

@@ -1,4 +1,4 @@
-"""The kinds of readings, which patterns name."""
+"""The kinds of readings, which patterns refer to."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ KINDS = frozenset(
         *("elementwise", *FUNCTIONS, *NAMES),
     }
 )
-"""All kinds besides ``cast_TYPE``."""
+"""All kinds except ``cast_TYPE``."""
 
 
 def check_kind(kind: str) -> None:
-    """Refuse a name that no reading has.
+    """Refuse an unknown kind of reading.
 
     Raises:
-        OptionError: with the kind that was probably meant.
+        OptionError: with the most similar kind.
     """
     if kind in KINDS or kind.startswith("cast_"):
         return

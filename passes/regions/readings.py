@@ -1,7 +1,8 @@
-"""What operations at the `linalg` stage mean: ``read``.
+"""The meaning of operations at the `linalg` stage: ``read``.
 
-A reading is taken from loops, maps and bodies, not from names, so that it does not depend on who
-wrote the IR. An operation without a reading is never given to a code generator by its meaning.
+A reading is derived from loops, maps and bodies, not from names, so that it does not depend on the
+producer of the IR. An operation without a reading is never offered to a code generator by its
+meaning.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from rammer_mlir.passes.regions.weights import Weights
 
 
 def read(op: ir.OpView, weights: Weights | None = None) -> Reading | None:
-    """Return what an operation means, together with those in front that belong to it alone.
+    """Return the meaning of an operation, together with preceding operations that only it uses.
 
     Args:
-        op: of a block of static tensors.
-        weights: the entry function's, which are constants; none by default.
+        op: an operation in a block of static tensors.
+        weights: the entry function's weights, which count as constants; none by default.
     """
     known = {} if weights is None else weights
     if not _is_static(op):
@@ -42,7 +43,7 @@ def read(op: ir.OpView, weights: Weights | None = None) -> Reading | None:
 
 
 def read_all(operations: Iterable[ir.OpView], weights: Weights | None = None) -> list[Reading]:
-    """Read operations of a block, in its order; each belongs to one reading, or to none."""
+    """Return the readings of a block's operations, in order; each operation is in at most one."""
     given = list(operations)
     free: set[object] = {op.operation for op in given}
     found: list[Reading] = []
@@ -61,7 +62,7 @@ _REMEMBERED: ContextVar[dict[tuple[ir.Value, bool], Reading | None] | None] = Co
 
 @contextmanager
 def remembered_readings() -> Generator[None]:
-    """Read each operation once, until ``forget_readings``: reading thousands takes seconds."""
+    """Memoize readings until ``forget_readings``: reading thousands takes seconds."""
     token = _REMEMBERED.set({})
     try:
         yield
@@ -70,7 +71,7 @@ def remembered_readings() -> Generator[None]:
 
 
 def forget_readings() -> None:
-    """Read again: operations have changed, not only their attributes."""
+    """Invalidate memoized readings after operations, not only their attributes, have changed."""
     known = _REMEMBERED.get()
     if known is not None:
         known.clear()
@@ -80,7 +81,7 @@ def _remembered(op: ir.OpView, weights: Weights | None) -> Reading | None:
     known = _REMEMBERED.get()
     if known is None or not op.operation.results:
         return read(op, weights)
-    # An operation's own hash follows its attributes.
+    # Not the operation: its hash depends on its attributes, which passes change.
     key = op.operation.results[0], bool(weights)
     if key not in known:
         known[key] = read(op, weights)

@@ -1,4 +1,4 @@
-"""Readings of reductions of one input: along whole dimensions, and over windows."""
+"""Readings of reductions of an input: along whole dimensions, and over windows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _X = Input(0)
 _NEUTRAL: Mapping[str, float] = {
     "add": 0.0, "mul": 1.0, "maximum": -math.inf, "minimum": math.inf
 }  # fmt: skip
-"""What a reduction of floats starts at, by the function that combines two elements."""
+"""The initial value of a reduction of floats, by the combining function."""
 
 _KINDS: Mapping[tuple[str, Expression], str] = {
     ("add", _X): "sum",
@@ -42,17 +42,17 @@ _KINDS: Mapping[tuple[str, Expression], str] = {
     ("add", apply("mul", _X, _X)): "sum_square",
     ("add", apply("abs", _X)): "l1",
 }
-"""Names of reductions by the function that combines, and the one that is applied before."""
+"""Names of reductions by the combining function and the function applied to elements before."""
 
 
 def starts_at(op: Structured, number: float) -> bool:
-    """Whether an operation's result starts from a number everywhere."""
+    """Whether an operation's result is initialized with a number."""
     scalar = filling(op.outputs[0])
     return scalar is not None and scalar_constant(scalar) == number
 
 
 def read_reduction(op: Structured, weights: Weights) -> Reading | None:
-    """Read a reduction of one input; a second one only gives the size of windows."""
+    """Match a reduction of an input; a second input only gives the size of windows."""
     reads = [number for number in range(len(op.inputs)) if op.reads_input(number)]
     if op.num_outputs != 1 or all(op.parallel) or reads != [0]:
         return None
@@ -131,7 +131,7 @@ def _axes(op: Structured) -> list[Axis] | None:
 
 
 def _spatial(exprs: list[ir.AffineExpr]) -> list[ir.AffineExpr]:
-    """Leave out the batch and the channels, also those of a block behind all others."""
+    """Return the spatial dimensions, without batch, channels, and points of channel blocks."""
     channels_last = plain_dim(exprs[1]) is None
     if channels_last:
         return exprs[1:-1]

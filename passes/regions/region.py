@@ -1,4 +1,4 @@
-"""An outlined region as its code generator sees it, and what it makes of that."""
+"""The code generator's view of an outlined region, and its result."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class RegionOperation:
     """A composite, or a single operation, of a region.
 
     Attributes:
-        name: of the composite, or the reading's kind.
-        readings: what it means; empty where an operation has no reading.
-        values: the number of each value of the readings that the region knows.
-        inputs: numbers of what it reads.
-        outputs: numbers of its results.
+        name: the composite's name, or the reading's kind.
+        readings: its meaning; empty if an operation has no reading.
+        values: the region's numbers of the readings' values, as far as they are numbered.
+        inputs: the numbers of its operands.
+        outputs: the numbers of its results.
     """
 
     name: str
@@ -42,14 +42,14 @@ class Region:
     """A region. Its values have numbers: its inputs first, then the results of its operations.
 
     Attributes:
-        name: of its function.
-        inputs: types of what it reads.
-        outputs: types of what it computes.
-        operations: in an order in which they can run.
-        results: numbers of what it returns.
+        name: the name of its function.
+        inputs: the types of its inputs.
+        outputs: the types of its results.
+        operations: its operations in topological order.
+        results: the numbers of the values that it returns.
         text: a module of MLIR's own dialects with one public function of the region's name, which
             computes the results from the inputs.
-        target: what the code is for, as ``--target`` names it: ``cpu`` is this machine.
+        target: the target of the code, as ``--target`` names it: ``cpu`` is this machine.
         options: values of the options that the code generator declares.
     """
 
@@ -64,60 +64,59 @@ class Region:
 
     @property
     def macs(self) -> int:
-        """Multiplications that are added up."""
+        """The number of multiply-accumulates."""
         return sum(reading.macs for each in self.operations for reading in each.readings)
 
 
 @dataclass(frozen=True)
 class Layouts:
-    """Layouts in which a code generator takes a region's values, beside the model's.
+    """Additional layouts that a code generator supports for a region's values.
 
-    ``inputs`` and ``outputs`` map numbers of inputs and outputs to a dimension. Such a value may
-    lie in blocks of 16 elements of that dimension, the elements of a block innermost: of
-    ``[N, C, H, W]`` and dimension 1 as ``[N, C / 16, H, W, 16]``. The dimension is a multiple of 16
-    and the elements are f32. `rtask-layout-regions` chooses which do: the region then has an
-    operation ``linalg.unpack`` of such an input, and ``linalg.pack`` makes such an output.
+    ``inputs`` and ``outputs`` map numbers of inputs and outputs to a dimension. Such a value may be
+    stored in blocks of 16 elements of that dimension, with the elements of a block innermost: ``[N,
+    C, H, W]`` with dimension 1 as ``[N, C / 16, H, W, 16]``. The dimension is a multiple of 16 and
+    the elements are f32. `rtask-layout-regions` chooses among them: the region then has a
+    ``linalg.unpack`` of such an input, and a ``linalg.pack`` produces such an output.
     """
 
     inputs: Mapping[int, int] = field(default_factory=dict[int, int])
     outputs: Mapping[int, int] = field(default_factory=dict[int, int])
 
     def __bool__(self) -> bool:
-        """Whether anything lies in blocks."""
+        """Whether any value may be stored in blocks."""
         return bool(self.inputs or self.outputs)
 
 
 @dataclass(frozen=True)
 class RegionCode:
-    """What a code generator makes of a region: the code of an external rKernel.
+    """A code generator's result for a region: the code of an external rKernel.
 
     Attributes:
         code: source or an object; a graph or other bytes for an engine.
         symbol: the function ``int32_t symbol(int64_t rtask, inputs..., outputs...)``; on a GPU
             ``void symbol(int64_t rtask, int32_t thread, int32_t threads, inputs..., outputs...)``,
-            which all threads of a block call; of code with a state the name that ``_open``,
-            ``_run`` and ``_close`` are appended to, or that the engine gets.
+            which all threads of a block call; for code with state the prefix to which ``_open``,
+            ``_run`` and ``_close`` are appended, or the name that the engine gets.
         form: ``c``, ``llvm`` or ``object``; ``graph`` or ``binary`` for an engine; on a GPU
-            ``llvm``, and on one of NVIDIA ``ptx`` or ``cuda``.
-        num_rtasks: how many rTasks there are.
+            ``llvm``, and on an NVIDIA GPU ``ptx`` or ``cuda``.
+        num_rtasks: the number of rTasks.
         reads: the box of each input, by its number, that rTask ``d0`` reads, if not all of it.
         writes: the box of each output, by its number, if not all of it.
         has_state: whether the function has a state, which is opened before the first run; see
             ``rammer_mlir.engines.native``. Functions of graphs and binaries always have.
         holds_weights: whether the state depends on the region's weights: then regions that differ
-            in their weights alone have a state each, and so an rKernel each.
-        engine: the name of what runs a graph or binary.
-        needs: packages that the code needs where it runs.
+            only in their weights have separate states, and so separate rKernels.
+        engine: the name of the engine that runs a graph or binary.
+        needs: packages that must be installed where the code runs.
         objects: relocatable objects that the code calls.
-        alignment: a power of two, at most 64; inputs and outputs begin at multiples of so many
-            bytes.
+        alignment: alignment of inputs and outputs in bytes, a power of two up to 64.
         efficiency: estimated speed of its arithmetic, as a share of that of the host's rKernels.
-        scratch_bytes: memory that each rTask may write, and that nothing reads later: one more
-            buffer behind the outputs, in which rTask ``i`` has the bytes from ``i * n`` on, where
-            ``n`` is the number rounded up to a multiple of 64. 0 for no such buffer.
-        grain: ``region``: the code computes on the thread of the vEU that calls it, and other
-            rTasks run beside it; ``device``: on threads of its own, as many as there are vEUs, and
-            nothing runs beside it. Such code is one rTask, and is for CPUs.
+        scratch_bytes: scratch memory of each rTask, which is dead after it: an additional buffer
+            after the outputs, in which rTask ``i`` has the bytes from ``i * n`` on, where ``n`` is
+            the number rounded up to a multiple of 64. 0 for no such buffer.
+        grain: ``region``: the code computes on the thread of the calling vEU, and other rTasks run
+            at the same time; ``device``: on its own threads, as many as there are vEUs, and no
+            other rTask runs at the same time. Such code has a single rTask, and is for CPUs.
     """
 
     code: str | bytes
@@ -143,10 +142,10 @@ def region_of(
     """Read a function that `rtask-outline-regions` has made.
 
     Args:
-        module: that holds it.
-        function: of the region.
+        module: the module of the function.
+        function: the function of the region.
         text: the same function for other tools.
-        target: what the code is for.
+        target: the target of the code.
     """
     block = function.operation.regions[0].blocks[0]
     callees = {symbol_name(each): each for each in functions(module)}
@@ -171,7 +170,7 @@ def region_of(
 
 
 def _agreed_weights(module: ir.Module, function: ir.OpView) -> Weights:
-    """Return the arguments of a region that are the same small constant in all of its calls."""
+    """Return the arguments of a region that are equal small constants in all of its calls."""
     entry = weights_of(module)
     name = symbol_name(function)
     arguments = list(function.operation.regions[0].blocks[0].arguments)

@@ -1,4 +1,4 @@
-"""A block as a graph of regions and units outside of regions, with what regions hold."""
+"""A block as a graph of regions and units outside of regions, and the sizes of regions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from functools import cached_property
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.regions.annotations import REGION, Mark, remove_mark, set_mark
 from rammer_mlir.passes.regions.codegen import RegionFacts
-from rammer_mlir.passes.regions.marks import REGION, Mark, remove_mark, set_mark
 from rammer_mlir.passes.regions.quotient import Quotient, merge_regions
 from rammer_mlir.passes.regions.units import Unit, is_used_outside, units_of
 from rammer_mlir.passes.regions.weights import weights_of
@@ -34,7 +34,7 @@ class RegionGraph:
 
     @cached_property
     def sources(self) -> Sequence[Sequence[int]]:
-        """The units that each unit reads from."""
+        """The numbers of the units that each unit reads from."""
         number = {op: n for n, unit in enumerate(self.units) for op in unit.operations}
         return [
             sorted(
@@ -56,7 +56,7 @@ class RegionGraph:
         """Return the numbers of each region's units, in their order.
 
         Raises:
-            OperationError: if a number is used for two code generators.
+            OperationError: if a region number has several code generators.
         """
         found: dict[Mark, list[int]] = {}
         numbers: dict[int, Mark] = {}
@@ -75,15 +75,14 @@ class RegionGraph:
         return found
 
     def quotient(self) -> Quotient:
-        """Return the graph of regions.
+        """Return the graph with regions contracted to nodes.
 
         Raises:
-            OperationError: if a path leaves a region and comes back, so that it can have no place
-                in an order.
+            OperationError: if a path leaves a region and returns, so that the graph has a cycle.
         """
         graph = Quotient(self.sources)
         regions = self.regions()
-        # Neighbours first: what is left is few, and tried in pairs.
+        # Neighbours first: the few remaining nodes are tried in pairs.
         merge_regions(graph, [u.region and f"{u.region.number}" for u in self.units])
         for mark, numbers in regions.items():
             while len({graph.find(number) for number in numbers}) > 1:
@@ -97,7 +96,7 @@ class RegionGraph:
         return graph
 
     def facts(self, numbers: Sequence[int]) -> RegionFacts:
-        """Return what a region of these units holds."""
+        """Return the size of a region of these units."""
         units = [self.units[number] for number in numbers]
         sizes = {value: size for unit in units for value, size in unit.num_bytes.items()}
         boundary = [*self.inputs(numbers), *self.outputs(numbers)]
@@ -112,7 +111,7 @@ class RegionGraph:
 
     @cached_property
     def num_readers(self) -> Mapping[ir.Value, int]:
-        """How many units read each output of a unit; one more if something else does."""
+        """The number of units that read each output, plus one if it is used outside of units."""
         inside = {op for unit in self.units for op in unit.operations}
         found = Counter(value for unit in self.units for value in unit.inputs)
         found.update(v for unit in self.units for v in unit.outputs if is_used_outside(v, inside))
@@ -127,13 +126,13 @@ class RegionGraph:
         ]
 
     def outputs(self, numbers: Sequence[int]) -> list[ir.Value]:
-        """Return the values of units that something else reads, in order."""
+        """Return the values of these units that are used outside of them, in order."""
         inside = {op for number in numbers for op in self.units[number].operations}
         values = (v for number in numbers for v in self.units[number].outputs)
         return [value for value in values if is_used_outside(value, inside)]
 
     def write(self, regions: Iterable[tuple[str, Sequence[int]]]) -> None:
-        """Number regions in the order of their first units, and mark their operations only."""
+        """Number regions in the order of their first units, and mark only their operations."""
         for unit in self.units:
             remove_mark(unit.operations, REGION)
         ordered = sorted(regions, key=lambda region: region[1][0])
@@ -143,7 +142,7 @@ class RegionGraph:
 
 
 def _merge_any(graph: Quotient, numbers: Sequence[int]) -> bool:
-    """Merge the first two nodes of a region that may be merged; False if there are none."""
+    """Merge the first mergeable pair of a region's nodes; return False if there is none."""
     nodes = sorted({graph.find(number) for number in numbers})
     for place, a in enumerate(nodes):
         for b in nodes[place + 1 :]:

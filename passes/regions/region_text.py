@@ -1,4 +1,4 @@
-"""A region's function as text of standard dialects, for code generators that read MLIR."""
+"""A region's function as text in MLIR's own dialects, for code generators that read MLIR."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from rammer_mlir.passes.ir.entry import COMPOSITE, functions, symbol_name
 from rammer_mlir.passes.ir.inlining import inline_calls
 
 _OWN = "rtask."
-"""Begins the names of this project's attributes, which other tools do not know."""
+"""Prefix of this project's attribute names, which other tools do not know."""
 
 
 def standalone(module: ir.Module, function: ir.OpView) -> ir.Module:
-    """Return a module with a public copy of a region's function alone.
+    """Return a module that contains only a public copy of a region's function.
 
-    Calls of composites are replaced by their bodies; attributes of this project are left out.
+    Composites are inlined; attributes of this project are removed.
     """
     composites = {
         symbol_name(each): each
@@ -36,7 +36,7 @@ def region_text(alone: ir.Module) -> str:
 
 
 def _strip(op: ir.Operation) -> None:
-    """Erase this project's attributes of an operation and of those in it."""
+    """Erase this project's attributes of an operation and of its nested operations."""
     for name in [each for each in op.attributes if each.startswith(_OWN)]:
         del op.attributes[name]
     for region in op.regions:

@@ -1,4 +1,4 @@
-"""Transform scripts as patterns: what a script annotates as a composite is taken as one."""
+"""Transform scripts as patterns: operations that a script annotates become composites."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rammer_mlir.bindings import ir, submodule
 from rammer_mlir.errors import OptionError, PassError
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.entry import COMPOSITE, entry_block
-from rammer_mlir.passes.regions.marks import Mark, mark_of, set_mark
+from rammer_mlir.passes.regions.annotations import Mark, mark_of, set_mark
 from rammer_mlir.passes.regions.readings import read
 from rammer_mlir.passes.regions.weights import weights_of
 
@@ -18,14 +18,14 @@ _MAIN = "__transform_main"
 def apply_script(module: ir.Module, path: Path) -> None:
     """Run a script's ``@__transform_main`` on a module; number the composites that it annotates.
 
-    The script writes ``rtask.composite`` on operations: a string, which is the composite's name, or
-    the attribute in full, which joins operations to one match. With a name alone, an operation
-    and what belongs to it is a match of its own.
+    The script sets ``rtask.composite`` on operations: either a string, the composite's name, or the
+    whole attribute, which groups operations into one match. With only a name, an operation and its
+    reading's operations form a separate match.
 
     Raises:
         OptionError: if the file cannot be read.
-        PassError: if it is no script, or the script fails.
-        OperationError: if what it annotates has no name.
+        PassError: if it is not a script, or the script fails.
+        OperationError: if an annotation has no name.
     """
     script = _parse(module.context, path)
     main = _main_sequence(script, path)

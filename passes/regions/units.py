@@ -1,6 +1,6 @@
-"""The units that regions consist of: composites, and single operations with what belongs to them.
+"""The units of regions: composites, and single operations with their readings' operations.
 
-Constants, empty tensors and fills are no units: every user gets its own copy.
+Constants, empty tensors and fills are not units, because every user gets a copy.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.fusion.grouping import is_cloned
 from rammer_mlir.passes.ir.structured import captured_values, element_bytes, shape_of
-from rammer_mlir.passes.regions.marks import COMPOSITE, REGION, Mark, mark_of
+from rammer_mlir.passes.regions.annotations import COMPOSITE, REGION, Mark, mark_of
 from rammer_mlir.passes.regions.reading import Reading
 from rammer_mlir.passes.regions.readings import read_all
 from rammer_mlir.passes.regions.weights import Weights
@@ -25,10 +25,11 @@ class Unit:
     """Operations that stay together.
 
     Attributes:
-        operations: in the block's order; only results of the last one are used elsewhere.
-        readings: their meaning; empty if one of them has none.
-        composite: the match that they are, None for a single reading.
-        region: the region that they are in, if any.
+        operations: the operations in the block's order; only results of the last are used
+            elsewhere.
+        readings: their meaning; empty if any of them has no reading.
+        composite: the match that they form, None for a single reading.
+        region: the region that contains them, if any.
     """
 
     operations: tuple[ir.Operation, ...]
@@ -43,12 +44,12 @@ class Unit:
 
     @property
     def macs(self) -> int:
-        """Multiplications that are added up."""
+        """The number of multiply-accumulates."""
         return sum(reading.macs for reading in self.readings)
 
     @cached_property
     def inputs(self) -> tuple[ir.Value, ...]:
-        """Values from outside, without those that every user copies."""
+        """Values from outside, except values that every user copies."""
         inside = set(self.operations)
         return tuple(value for value in used_values(self.operations) if not _is_in(value, inside))
 
@@ -60,18 +61,18 @@ class Unit:
 
     @cached_property
     def num_bytes(self) -> dict[ir.Value, int]:
-        """The bytes of all tensors that the unit reads or computes."""
+        """The bytes of each tensor that the unit reads or computes."""
         results = (value for op in self.operations for value in op.results)
         return {value: value_bytes(value) for value in (*self.inputs, *results)}
 
 
 def value_bytes(value: ir.Value) -> int:
-    """Return the size of a value in memory."""
+    """Return the size of a value in memory, in bytes."""
     return prod(shape_of(value)) * element_bytes(value.type)
 
 
 def used_values(operations: Sequence[ir.Operation]) -> list[ir.Value]:
-    """Return what operations use that not every user copies, in the order of first use."""
+    """Return the values that operations use, except clonable values, in order of first use."""
     found: dict[ir.Value, None] = {}
     for op in operations:
         for value in [*op.operands, *captured_values(op.opview)]:
@@ -87,12 +88,12 @@ def _is_in(value: ir.Value, inside: Collection[ir.Operation]) -> bool:
 
 
 def is_used_outside(value: ir.Value, inside: Collection[ir.Operation]) -> bool:
-    """Whether an operation that is not inside of one of these reads a value."""
+    """Whether a value is used by an operation that is not in or nested in ``inside``."""
     return any(_enclosing(use.owner.operation, value) not in inside for use in value.uses)
 
 
 def _enclosing(user: ir.Operation, value: ir.Value) -> ir.Operation:
-    """Return the operation of the value's block that a user is, or is nested in."""
+    """Return the operation of the value's block that equals a user or contains it."""
     block = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
     while user.block != block:
         assert user.parent is not None
@@ -101,11 +102,11 @@ def _enclosing(user: ir.Operation, value: ir.Value) -> ir.Operation:
 
 
 def units_of(block: ir.Block, weights: Weights) -> list[Unit]:
-    """Divide a block into units; each stands after the units that it reads from.
+    """Divide a block into units, in topological order.
 
     Raises:
-        OperationError: if an attribute is malformed, or the operations of a match do not make a
-            unit: one result, one region, nothing that every user copies.
+        OperationError: if an attribute is malformed, or the operations of a match are not a valid
+            unit: one result, one region, no clonable operations.
     """
     order = {op.operation: place for place, op in enumerate(block.operations)}
     single: list[ir.OpView] = []
@@ -172,7 +173,7 @@ def _reading(reading: Reading) -> Unit:
 
 
 def _region(ops: Sequence[ir.Operation]) -> Mark | None:
-    """Return the region that all operations of a unit are in."""
+    """Return the common region of all operations of a unit."""
     regions = {mark_of(op, REGION) for op in ops}
     if len(regions) == 1:
         return regions.pop()

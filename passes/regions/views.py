@@ -1,4 +1,4 @@
-"""Readings of operations that move elements: reshapes, slices, concatenations and paddings."""
+"""Readings of operations that only move elements: reshapes, slices, concatenations, paddings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RESHAPES = frozenset({"tensor.collapse_shape", "tensor.expand_shape"})
 
 
 def read_view(op: ir.OpView, weights: Weights) -> Reading | None:
-    """Read an operation that moves elements and computes none."""
+    """Match an operation that moves elements without computing."""
     operation = op.operation
     if operation.name in RESHAPES and len(operation.operands) == 1:
         return _moved(operation, "reshape", {}, weights)
@@ -40,7 +40,7 @@ def _moved(
 
 
 def _read_slice(op: ir.Operation, weights: Weights) -> Reading | None:
-    """Read a slice with static offsets, also one that drops dimensions of size 1."""
+    """Match a slice with static offsets, possibly rank-reducing."""
     if len(op.operands) != 1:
         return None
     attributes: dict[str, Attribute] = {

@@ -1,4 +1,4 @@
-"""Operands of readings, and the values of constants where the IR holds them."""
+"""Operands of readings, and the values of constants that are stored in the IR."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def weights_of(module: ir.Module) -> Weights:
 
 
 def operand_of(value: ir.Value, weights: Weights) -> Operand:
-    """Describe a value that an operation reads or writes."""
+    """Return the description of a value that an operation reads or writes."""
     kind = value.type
     element = kind.element_type if isinstance(kind, ir.RankedTensorType) else kind
     return Operand(value, tuple(shape_of(value)), str(element), _is_known(value, weights))
 
 
 def _is_known(value: ir.Value, weights: Weights) -> bool:
-    """Whether a value is a constant, or a view of all of one: weights of points have one."""
+    """Whether a value is a constant, or a reshape of a constant."""
     if value in weights or is_constant(value):
         return True
     owner = value.owner
@@ -43,7 +43,7 @@ def _is_known(value: ir.Value, weights: Weights) -> bool:
 
 
 def number_of(operand: Operand) -> float | None:
-    """Return the number that an operand without dimensions is, None for tensors."""
+    """Return the value of a 0-D constant operand, None for tensors."""
     if operand.shape or not isinstance(operand.value, ir.Value):
         return None
     value: ir.Value = operand.value
@@ -51,7 +51,7 @@ def number_of(operand: Operand) -> float | None:
 
 
 def splat_of(operand: Operand) -> float | None:
-    """Return the number that all elements of a constant in the code are, None for all others."""
+    """Return the number in all elements of a splat constant in the IR, None for other operands."""
     owner = operand.value.owner if isinstance(operand.value, ir.Value) else None
     if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "arith.constant":
         return None
@@ -63,7 +63,7 @@ def splat_of(operand: Operand) -> float | None:
 
 
 def array_of(value: ir.Value, weights: Weights) -> NDArray[np.generic] | None:
-    """Return the value of a constant that the IR holds, None for all others."""
+    """Return the value of a constant that is stored in the IR, None for other values."""
     number = scalar_constant(value)
     if number is not None:
         return np.asarray(number)

@@ -13,12 +13,12 @@ from rammer_mlir.passes.regions.expressions import scalar_constant
 from rammer_mlir.passes.regions.reading import Attribute
 
 _SPATIAL = "DHW"
-"""Letters of up to three spatial dimensions; the last ones are taken first."""
+"""Letters of up to three spatial dimensions; fewer dimensions use the last letters."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One spatial dimension: the loop over the result, the step, and the loop over the window.
+    """A spatial dimension: the loop over the result, the stride, and the loop over the window.
 
     ``window`` is None for windows of one element; ``dilation`` is then 1.
     """
@@ -30,7 +30,7 @@ class Axis:
 
 
 def axis_of(expr: ir.AffineExpr, parallel: Sequence[bool]) -> Axis | None:
-    """Read ``loop * stride + window * dilation``."""
+    """Match ``loop * stride + window * dilation``; None for other expressions."""
     form = linear_form(expr)
     if form is None or form.constant or not 1 <= len(form.coefficients) <= 2:
         return None
@@ -57,7 +57,7 @@ def spatial_letters(axes: Sequence[Axis]) -> dict[int, str]:
 
 
 def layout_of(map_: ir.AffineMap, letters: Mapping[int, str], axes: Sequence[Axis]) -> str | None:
-    """Return the letters of an operand's dimensions in order, None if one has no letter."""
+    """Return the letters of an operand's dimensions in order; None if any has no letter."""
     spatial = {axis.loop: letters[axis.loop] for axis in axes}
     found: list[str] = []
     for expr in map_.results:
@@ -72,7 +72,7 @@ def layout_of(map_: ir.AffineMap, letters: Mapping[int, str], axes: Sequence[Axi
 
 
 def window_attributes(op: Structured, axes: Sequence[Axis]) -> dict[str, Attribute]:
-    """Return sizes, strides and dilation of windows along each axis."""
+    """Return the sizes, strides and dilations of windows along each axis."""
     sizes = tuple(1 if axis.window is None else op.extents[axis.window] for axis in axes)
     return {
         "kernel": sizes,
@@ -83,12 +83,12 @@ def window_attributes(op: Structured, axes: Sequence[Axis]) -> dict[str, Attribu
 
 @dataclass(frozen=True)
 class Image:
-    """An image without what belongs to its reader: a padding, and the split of its channels.
+    """An image without its reader's padding and split of channels.
 
     Attributes:
-        value: what is padded and split.
-        layout: of the value.
-        pads: elements in front along each spatial dimension, then those after.
+        value: the tensor before padding and split.
+        layout: the layout of the value.
+        pads: padding before each spatial dimension, then after each, in elements.
         operations: the padding, and the reshape that splits channels into groups.
     """
 
@@ -99,12 +99,12 @@ class Image:
 
 
 def source_image(value: ir.Value, layout: str, border: float) -> Image:
-    """Look through a padding and a split of channels that nothing else reads.
+    """Look through a padding and a split of channels that have no other uses.
 
     Args:
-        value: what windows are taken from.
-        layout: of the value; ``GC`` in it are the channels of groups.
-        border: what pads the image, along spatial dimensions only.
+        value: the image that the windows read.
+        layout: the layout of the value; ``GC`` in it are the channels of groups.
+        border: the required padding value; only spatial dimensions may be padded.
     """
     owner = value.owner
     if isinstance(owner, ir.Block) or not is_only_use(value) or "GC" not in layout:
@@ -118,7 +118,7 @@ def source_image(value: ir.Value, layout: str, border: float) -> Image:
 
 
 def joins_dimension(reshape: ir.Operation, dim: int) -> bool:
-    """Whether a reshape joins (or splits into) a dimension and the next, and keeps all others."""
+    """Whether a reshape only merges (or splits) a dimension and the next."""
     groups = [
         len(list(ir.ArrayAttr(group)))
         for group in ir.ArrayAttr(reshape.attributes["reassociation"])
@@ -141,5 +141,5 @@ def _without_padding(value: ir.Value, layout: str, border: float) -> Image:
 
 
 def is_only_use(value: ir.Value) -> bool:
-    """Whether one operand is all that reads a value."""
+    """Whether a value has exactly one use."""
     return len(list(value.uses)) == 1

@@ -1,1 +1,1 @@
-"""How rOperators are cut into rTasks, and the rKernels that compute them."""
+"""Tiling of rOperators into rTasks, and the rKernels that compute them."""

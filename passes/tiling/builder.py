@@ -1,4 +1,4 @@
-"""Building the function of an rKernel: ``(rtask_id, inputs..., outputs...)`` computes one tile."""
+"""Builds the function of an rKernel: ``(rtask_id, inputs..., outputs...)`` computes a tile."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _NUM_BOUNDS = 3
 """Operands of ``scf.for`` before its initial values: lower bound, upper bound and step."""
 
 Size = int | ir.Value
-"""A static size, or an index value where the tile at the edge is smaller."""
+"""A static size, or an index value if the tile at the edge is smaller."""
 
 
 def build_tiled(computation: Computation, domain: TiledDomain, name: str) -> ir.OpView:
-    """Emit the rKernel in front of the computation's function and return it."""
+    """Emit the rKernel before the computation's function and return it."""
     return _TileBuilder(computation, domain).build(name)
 
 
 def build_whole(computation: Computation, name: str) -> ir.OpView:
-    """Emit the rKernel of a computation that is one rTask: compute, then copy out.
+    """Emit the rKernel of a computation with a single rTask: compute, then copy out.
 
-    A loop that changes a copy of an input, element by element, changes it in the output.
+    A loop that updates a copy of an input element by element updates it in place in the output.
     """
     function, block = _declare(computation, name)
     ip = ir.InsertionPoint(block)
@@ -77,7 +77,7 @@ def _arguments(computation: Computation, block: ir.Block) -> tuple[list[ir.Value
 
 
 def _copy(value: ir.Value, out: ir.Value) -> ir.Value:
-    """Copy a tensor into ``out``; unlike a copying generic, canonicalization keeps it in place."""
+    """Copy a tensor into ``out``; unlike a copying generic, canonicalization preserves it."""
     return bufferization.MaterializeInDestinationOp(out.type, value, out).result
 
 
@@ -109,6 +109,7 @@ class _TileBuilder:
 
     def _class_size(self, index: int) -> Size:
         span = self._domain.class_spans[index]
+        # Only a tile that does not divide the extent needs a dynamic size.
         if span.size == 0 or span.extent % span.size == 0:
             return span.size
         remaining = ir.AffineExpr.get_constant(span.extent) - span.offset
@@ -136,7 +137,7 @@ class _TileBuilder:
     def _box(
         self, map_: ir.AffineMap, operation: int, shape: Sequence[int]
     ) -> tuple[list[Size], list[Size]]:
-        """Offsets and actual sizes of an operand's box."""
+        """Return the offsets and actual sizes of an operand's box."""
         spans = self._domain.spans(operation)
         sizes = self._loop_sizes(operation)
         boxes = [
@@ -193,7 +194,7 @@ class _TileBuilder:
         self._shift_indices(copy, number)
 
     def _initial(self, op: Structured, result: int, reused: dict[int, ir.Value]) -> ir.Value:
-        """Return the tensor that a result is computed in, holding its initial value if read."""
+        """Return the destination of a result, with its initial value if the body reads it."""
         value = op.outputs[result]
         if _is_computed(value):
             return self._mapping[value]
@@ -219,7 +220,7 @@ class _TileBuilder:
         return _extract(tile, offsets, sizes, shape)
 
     def _destination(self, op: Structured, result: int) -> ir.Value:
-        """Return where a result is computed: a slice of an output, or a temporary."""
+        """Return the destination of a result: a slice of an output, or a temporary."""
         number = self._index[op.op.operation]
         map_ = op.maps[len(op.inputs) + result]
         value = op.op.operation.results[result]
@@ -240,9 +241,9 @@ class _TileBuilder:
         return _insert(self._mapping[value], self._outputs[value], offsets, sizes)
 
     def _shift_indices(self, copy: ir.Operation, number: int) -> None:
-        """Make ``linalg.index`` count from the start of the whole domain, not of the tile.
+        """Make ``linalg.index`` count from the start of the iteration space, not of the tile.
 
-        What is gathered from a tile of the same rTask is indexed from the start of that tile.
+        Gathers from a tile of the same rTask keep indices that are relative to the tile.
         """
         spans = self._domain.spans(number)
         gathers = gathers_of(Structured(copy.opview))
@@ -268,7 +269,7 @@ class _TileBuilder:
 
 
 def _num_panels(size: Size) -> Size:
-    """Return the number of panels that so many points of a loop need."""
+    """Return the number of panels that ``size`` points of a loop need."""
     if isinstance(size, int):
         return -(-size // PANEL_WIDTH)
     points = ir.AffineExpr.get_dim(0)
@@ -298,7 +299,7 @@ def _single_use(value: ir.Value) -> ir.OpOperand | None:
 
 
 def _reused_inputs(computation: Computation, op: Structured) -> dict[int, ir.Value]:
-    """Map each result of an elementwise op to an input whose tile it may overwrite."""
+    """Map each result of an elementwise op to an input whose tile it may overwrite in place."""
     if not op.is_elementwise:
         return {}
     reused: dict[int, ir.Value] = {}
@@ -322,7 +323,7 @@ def _reused_inputs(computation: Computation, op: Structured) -> dict[int, ir.Val
 
 
 def _final_output(computation: Computation, value: ir.Value) -> ir.Value | None:
-    """Follow a value through operations that update it in place to the result it becomes."""
+    """Follow a value through operations that update it in place to a result, if any."""
     while value not in computation.returned:
         use = _single_use(value)
         if use is None or not is_generic(use.owner):
@@ -339,7 +340,7 @@ def _final_output(computation: Computation, value: ir.Value) -> ir.Value | None:
 
 
 def _split(values: Sequence[Size]) -> tuple[list[ir.Value], list[int]]:
-    """Separate dynamic values from static ones, in the form that slice operations take."""
+    """Separate dynamic from static values, in the form of slice operations' operands."""
     dynamic = [value for value in values if not isinstance(value, int)]
     marker = ir.ShapedType.get_dynamic_size()
     return dynamic, [value if isinstance(value, int) else marker for value in values]

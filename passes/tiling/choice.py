@@ -1,9 +1,9 @@
-"""How finely an rOperator is cut into rTasks.
+"""Greedy choice of the tile sizes of an rOperator.
 
-Starting from one rTask, the loop whose halving moves the least data in total is halved until an
-rTask fits the time aimed at, or as a device's times suggest (``device_tiles``). Several aims give
-several candidate rKernels: few large rTasks are the most efficient, many small ones the fastest on
-an idle device (RAMMER section 3.3).
+Starting from one rTask, halve the loop whose halving moves the least data in total, until an rTask
+reaches a target of work, or as a device's times suggest (``device_tiles``). Several targets give
+several candidate rKernels: few large rTasks are the most efficient, many small rTasks the fastest
+on an idle device (RAMMER section 3.3).
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ Tiling = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Aim:
-    """Work of one rTask to aim at: scalar operations and bytes.
+    """Target of an rTask's work: scalar operations and bytes.
 
-    Where one of them is reached, no cut is made for the other one that has all rTasks together move
-    much more bytes; for fewer operations only from ``enough`` rTasks on. Nothing stops cuts before
-    an rTask touches at most ``memory`` bytes (0: any number).
+    Once one target is reached, a cut towards the other must not increase the bytes that all rTasks
+    move by more than ``_MUCH_MORE``; towards fewer operations, this applies only from ``enough``
+    rTasks on. Cuts continue in any case until an rTask accesses at most ``memory`` bytes (0:
+    unlimited).
     """
 
     operations: int
@@ -30,19 +31,19 @@ class Aim:
     memory: int = 0
 
     def is_met(self, cost: TileCost) -> bool:
-        """Whether an rTask is small enough in both."""
+        """Whether an rTask reaches the targets of operations and bytes."""
         return cost.operations <= self.operations and self.is_light(cost)
 
     def is_light(self, cost: TileCost) -> bool:
-        """Whether an rTask touches few enough bytes."""
+        """Whether an rTask reaches the target of bytes."""
         return cost.num_bytes <= self.num_bytes and self.is_held(cost)
 
     def is_held(self, cost: TileCost) -> bool:
-        """Whether the memory holds what an rTask touches."""
+        """Whether the data that an rTask accesses fits the memory."""
         return cost.num_bytes <= (self.memory or cost.num_bytes)
 
     def is_partly_met(self, cost: TileCost, num_rtasks: int) -> bool:
-        """Whether what is left to reach is not worth many more bytes."""
+        """Whether the remaining target does not justify many more bytes."""
         enough = cost.operations <= self.operations or (
             num_rtasks >= self.enough and self.is_light(cost)
         )
@@ -50,10 +51,10 @@ class Aim:
 
 
 def aims(work: int, enough: int = 0) -> tuple[Aim, ...]:
-    """Return the aims of candidate rKernels, coarse to fine, for ``work`` operations at first.
+    """Return the targets of candidate rKernels, coarse to fine; the first has ``work`` operations.
 
-    ``enough`` is that of the first one, 0 for none. The last one is for rKernels that so many
-    rOperators run that small pieces to fill gaps with are worth another one.
+    ``enough`` applies to the first target, 0 for none. The last, with small rTasks that fill gaps
+    of a schedule, is for rKernels that enough rOperators share to be worth compiling.
     """
     return (
         Aim(work, work // _OPERATIONS_PER_BYTE, enough or 1 << 62),
@@ -62,30 +63,30 @@ def aims(work: int, enough: int = 0) -> tuple[Aim, ...]:
 
 
 _OPERATIONS_PER_BYTE = 4
-"""What a CPU core computes while it moves a byte."""
+"""Scalar operations that a CPU core executes while it moves a byte."""
 
 _FINER = 8
-"""How many times less work an rTask of the finer candidate is."""
+"""Divisor of the work for the finer candidate."""
 
 _FINEST = 32
-"""How many times less work an rTask of the finest candidate is."""
+"""Divisor of the work for the finest candidate."""
 
 _MUCH_MORE = 1.4
-"""How many times more bytes are much more."""
+"""Stop cutting when traffic grows by more than this factor."""
 
 _RAGGED = 1.25
-"""How much worse a tiling is for each loop that it does not divide."""
+"""Cost factor for each loop that a tiling does not divide evenly."""
 
 _FEWEST_OF_HALF = 4
-"""A loop that cannot be cut in two equal parts is cut into up to so many times two."""
+"""A loop without equal halves is cut into at most twice this number of equal parts."""
 
 CONTIGUOUS_MINIMUM = 32
-"""Elements kept together along a loop that walks contiguous memory: two AVX-512 registers."""
+"""Minimum tile size along contiguous memory, in elements: two AVX-512 registers of f32."""
 
 
 @dataclass(frozen=True)
 class TileCost:
-    """Scalar operations and bytes of one full rTask."""
+    """Scalar operations and bytes of a full rTask."""
 
     operations: int
     num_bytes: int
@@ -93,14 +94,14 @@ class TileCost:
 
 @dataclass(frozen=True)
 class LoopLimit:
-    """How a loop may be cut: into whole vectors where it is contiguous, nowhere below a size."""
+    """Limits on the tile sizes of a loop: whole vectors if contiguous, and a minimum size."""
 
     contiguous: bool = False
     smallest: int = 1
 
 
 CONTIGUOUS = LoopLimit(True, CONTIGUOUS_MINIMUM)
-"""The limit of a loop that walks contiguous memory."""
+"""The limit of a loop over contiguous memory."""
 
 
 def choose(
@@ -109,8 +110,8 @@ def choose(
     cost: Callable[[Tiling], TileCost],
     aim: Aim,
 ) -> Tiling:
-    """Return the tile sizes for one aim."""
-    if 0 in extents:  # nothing to do is one rTask
+    """Return the tile sizes for a target."""
+    if 0 in extents:  # an empty iteration space is one rTask
         return tuple(extents)
     path = refinements(extents, limits, cost)
     tiling = next(path)
@@ -131,7 +132,7 @@ def choose(
 def refinements(
     extents: Sequence[int], limits: Sequence[LoopLimit], cost: Callable[[Tiling], TileCost]
 ) -> Iterator[Tiling]:
-    """Yield tile sizes from one rTask on, each time cutting what moves the least data in total."""
+    """Yield tile sizes from one rTask on; each step makes the cut that moves the least data."""
     tiling = tuple(extents)
     while True:
         yield tiling
@@ -159,10 +160,10 @@ def bytes_moved(
     limits: Sequence[LoopLimit],
     cost: Callable[[Tiling], TileCost],
 ) -> float:
-    """Return the bytes that all rTasks move, counted higher where the last ones are smaller.
+    """Return the bytes that all rTasks move, with a penalty for tiles of unequal size.
 
-    Loops of a size that only the run knows make slower code, in all rTasks; not so where they are
-    vectors, of which the last one is masked.
+    Loops with a dynamic trip count make slower code, in all rTasks; except for vector loops, whose
+    last vector is masked.
     """
     ragged = sum(
         not limit.contiguous and tile > 0 and extent % tile > 0
@@ -172,7 +173,7 @@ def bytes_moved(
 
 
 def tile_sizes(extent: int, limit: LoopLimit) -> tuple[int, ...]:
-    """Return the sizes that cuts of a loop lead to, from the whole loop on, largest first."""
+    """Return all tile sizes that cuts of a loop can produce, largest first."""
     found: dict[int, None] = {}
     pending = [extent]
     while pending:
@@ -186,7 +187,7 @@ def tile_sizes(extent: int, limit: LoopLimit) -> tuple[int, ...]:
 def _cut(
     tiling: Tiling, loop: int, extents: Sequence[int], limits: Sequence[LoopLimit]
 ) -> Iterator[Tiling]:
-    """Yield the tiling with a loop cut in two, and into equal parts where halves are not equal."""
+    """Yield the tiling with a loop cut in half, and into equal parts if the halves are unequal."""
     size = _halve(tiling, loop, extents, limits)
     if size is None:
         return
@@ -213,7 +214,7 @@ def _halve(
 def _round(size: int, largest: int, extent: int, smallest: int, contiguous: bool) -> int:
     """Prefer a divisor of the extent near ``size``, and whole vectors on contiguous loops.
 
-    The result is at least ``smallest`` and, where that allows it, at most ``largest``.
+    The result is at least ``smallest`` and, if that allows it, at most ``largest``.
     """
     if contiguous:
         vectors = min(-(-size // CONTIGUOUS_MINIMUM), largest // CONTIGUOUS_MINIMUM)

@@ -1,10 +1,9 @@
-"""How finely an rOperator is cut for a device whose vEUs are many: a GPU's multiprocessors.
+"""Choice of tile sizes for a device with many vEUs, such as a GPU's multiprocessors.
 
 On such a device, an operator alone should fill the vEUs, and a tile's size follows from the time
-that the device description predicts: of all refinements from one rTask on, candidates are the one
-with the smallest time for the operator by itself (the fastest), and the one that occupies vEUs
-least, summed over all rTasks, as long as it takes no more than twice that time (the most efficient;
-RAMMER section 3.3).
+that the device description predicts. Of all refinements from one rTask on, the candidates are the
+fastest (the least time for the operator alone) and the most efficient (the least vEU time, summed
+over all rTasks, within twice the fastest time; RAMMER section 3.3).
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import RKernel
 
 _SLOWEST = 2.0
-"""Of the most efficient rKernel's time to the fastest one's."""
+"""Maximum ratio of the most efficient rKernel's time to the fastest rKernel's."""
 
 _MOST_TILES = 4
-"""rTasks for each vEU beyond which finer tiles only cost more starts."""
+"""Maximum rTasks per vEU; finer tiles only add start-up costs."""
 
 
 def tiles_for(
@@ -31,16 +30,16 @@ def tiles_for(
     cost: Callable[[Tiling], TileCost],
     candidates: int,
 ) -> list[Tiling]:
-    """Return at most ``candidates`` tilings, the most efficient one first.
+    """Return at most ``candidates`` tilings, the most efficient first.
 
     Args:
-        device: what the tiles are for.
-        extents: of each tileable loop class.
-        limits: how each may be cut.
-        cost: work of one rTask of a tiling.
-        candidates: 1 for the fastest one alone.
+        device: the device.
+        extents: the trip count of each tileable loop class.
+        limits: the limits on each class's tile sizes.
+        cost: returns the work of an rTask of a tiling.
+        candidates: 1 for only the fastest.
     """
-    if 0 in extents:  # nothing to do is one rTask
+    if 0 in extents:  # an empty iteration space is one rTask
         return [tuple(extents)]
     most = _MOST_TILES * device.num_veus
     path = refinements(extents, limits, cost)
@@ -70,10 +69,10 @@ def estimated_kernel(
     """Return the cost of the fastest tiling on a device, as an rKernel without boxes.
 
     Args:
-        device: what it is for.
-        extents: of each tileable loop class.
-        limits: how each may be cut.
-        cost: work of one rTask of a tiling.
+        device: the device.
+        extents: the trip count of each tileable loop class.
+        limits: the limits on each class's tile sizes.
+        cost: returns the work of one rTask of a tiling.
     """
     (tiling,) = tiles_for(device, extents, limits, cost, 1)
     return _kernel(cost(tiling), num_tiles(extents, tiling) if all(extents) else 1)

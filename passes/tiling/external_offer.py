@@ -1,4 +1,4 @@
-"""An offer of an rKernel in code from elsewhere, from plain values."""
+"""An offer of an rKernel in foreign code, built from plain values."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ def external_rkernel(
     operations: int,
     num_bytes: int,
 ) -> ir.Module:
-    """Return what a provider offers for an rOperator: a function in code from elsewhere.
+    """Return a provider's offer for an rOperator: a function in foreign code.
 
     The function is ``int32_t symbol(int64_t rtask, const T *input0, ..., T *output0, ...)``: it
-    computes one rTask, reads and writes nothing beyond its boxes, and returns 0 if it succeeds.
+    computes one rTask, accesses only its boxes, and returns 0 if it succeeds.
     On a GPU, all threads of the block that runs the rTask call
     ``void symbol(int64_t rtask, int32_t thread, int32_t threads, const T *input0, ...)``.
-    Arrays are dense in row-major order. They begin at multiples of 64 bytes, but inputs and outputs
-    of the model where the caller's arrays do.
+    Arrays are dense in row-major order. They are aligned to 64 bytes, except for inputs and outputs
+    of the model, which have the alignment of the caller's arrays.
 
     Args:
-        operator: what it computes.
+        operator: the rOperator that it computes.
         code: source or an object.
         symbol: the function's name there.
         form: ``c``, ``llvm`` (LLVM IR as text) or ``object`` (a relocatable object); for GPUs
             ``llvm``, and for those of NVIDIA ``ptx`` (PTX) or ``cuda`` (CUDA source).
-        num_rtasks: how many rTasks there are; each may run on another vEU.
-        reads: the box of each input, by its number, that rTask ``d0`` reads; the whole array of
-            those that are left out.
-        writes: the box of each output, from 0; the whole array, which is for one rTask alone, of
-            those that are left out.
-        operations: arithmetic operations of one rTask.
-        num_bytes: bytes that one rTask reads and writes.
+        num_rtasks: the number of rTasks; each may run on another vEU.
+        reads: the box of each input, by its number, that rTask ``d0`` reads; omitted inputs are
+            read whole.
+        writes: the box of each output, from 0; omitted outputs are written whole, which allows only
+            a single rTask.
+        operations: arithmetic operations per rTask.
+        num_bytes: bytes that each rTask reads and writes.
 
     Raises:
         OptionError: if the form is not known.

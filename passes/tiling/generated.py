@@ -1,4 +1,4 @@
-"""The rKernel that a code generator has made of a region, as a candidate of its rOperator."""
+"""The rKernel that a code generator has made from a region, as a candidate of its rOperator."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rammer_mlir.passes.tiling.kernel import Computation
 from rammer_mlir.passes.tiling.scratch import Scratch
 
 GENERATED, SCRATCH = "rtask.generated", "scratch"
-"""Attribute of a region's function: what its code generator has made of it; an entry of that."""
+"""Attribute of a region's function: its generated rKernel; and an entry of this dictionary."""
 
 
 def generated_alignment(function: ir.OpView) -> int:
-    """Return what a region's external rKernel needs its operands aligned to; 1 without one."""
+    """Return the alignment in bytes that a region's external rKernel requires; 1 without one."""
     found = generated_entries(function)
     if not found:
         return 1
@@ -24,14 +24,14 @@ def generated_alignment(function: ir.OpView) -> int:
 
 
 def generated_entries(function: ir.OpView) -> dict[str, ir.Attribute]:
-    """Return what a region's code generator has made of it; nothing if it has made none."""
+    """Return the description of a region's generated rKernel; empty if there is none."""
     if GENERATED not in function.operation.attributes:
         return {}
     return {e.name: e.attr for e in ir.DictAttr(function.operation.attributes[GENERATED])}
 
 
 def generated_module(function: ir.OpView) -> str | None:
-    """Return the name of the ``rtask.module`` that holds a region's code, None without one."""
+    """Return the name of the ``rtask.module`` with a region's code, None if there is none."""
     found = generated_entries(function)
     if not found:
         return None
@@ -39,16 +39,16 @@ def generated_module(function: ir.OpView) -> str | None:
 
 
 def generated_operations(function: ir.OpView) -> int:
-    """Return the arithmetic operations of a region's external rKernel, for all rTasks."""
+    """Return the arithmetic operations of a region's external rKernel, over all rTasks."""
     found = generated_entries(function)
     numbers = (ir.IntegerAttr(found[key]).value for key in ("operations", "num_rtasks"))
     return prod(numbers) if found else 0
 
 
 def generated_kernel(function: ir.OpView) -> str | None:
-    """Declare and describe the external rKernel of a region in front of its function.
+    """Declare and describe the external rKernel of a region before its function.
 
-    Return its name; None if its code generator has made none.
+    Return its name; None if there is no generated rKernel.
     """
     found = generated_entries(function)
     if not found:

@@ -1,4 +1,4 @@
-"""One tiled rKernel: the function that computes one rTask, and what it touches."""
+"""A tiled rKernel: its computation, tiles, accesses and costs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from rammer_mlir.passes.tiling.space import TileSpace, analyze, is_free
 
 @dataclass(frozen=True)
 class Touch:
-    """An argument (inputs first, then outputs) and the box of it that an rTask touches."""
+    """An argument (inputs first, then outputs) and the box of it that an rTask accesses."""
 
     argument: int
     box: Box
@@ -59,7 +59,7 @@ class Computation:
 
     @cached_property
     def outside(self) -> set[ir.Value]:
-        """Values in memory that others see: arguments and results."""
+        """Values that are visible outside: arguments and results."""
         return {*self.block.arguments, *self.returned}
 
     @cached_property
@@ -69,7 +69,7 @@ class Computation:
 
     @cached_property
     def space(self) -> TileSpace | None:
-        """Loops that can be tiled, or None when the function is one rTask."""
+        """The loops that can be tiled; None if the function is a single rTask."""
         names = {op.operation.name for op in self.operations}
         if not names <= {"linalg.generic", "arith.constant", "tensor.empty"}:
             return None
@@ -81,14 +81,14 @@ class Computation:
 
 @dataclass(frozen=True)
 class TiledDomain:
-    """A tiling of a computation: every operation's spans as functions of the rTask id."""
+    """A tiling of a computation: each operation's spans as functions of the rTask id."""
 
     space: TileSpace
     tiling: Tiling
 
     @cached_property
     def parts(self) -> tuple[int, ...]:
-        """Number of tiles along each class."""
+        """Number of tiles along each loop class."""
         return tuple(
             -(-tile_class.extent // tile) if tile else 1
             for tile_class, tile in zip(self.space.classes, self.tiling, strict=True)
@@ -101,7 +101,7 @@ class TiledDomain:
 
     @cached_property
     def class_spans(self) -> tuple[Span, ...]:
-        """Span of each class; the last class varies fastest with the id."""
+        """Span of each loop class; the last class varies fastest with the id."""
         spans: list[Span] = []
         stride = 1
         rtask_id = ir.AffineExpr.get_dim(0)
@@ -109,6 +109,7 @@ class TiledDomain:
             list(zip(self.space.classes, self.tiling, self.parts, strict=True))
         ):
             index = ir.AffineExpr.get_mod(ir.AffineExpr.get_floor_div(rtask_id, stride), parts)
+            # The outermost class needs no mod, because the id is below the number of rTasks.
             if stride * parts == self.num_rtasks:
                 index = ir.AffineExpr.get_floor_div(rtask_id, stride)
             offset = index * tile if parts > 1 else ir.AffineExpr.get_constant(0)
@@ -117,7 +118,7 @@ class TiledDomain:
         return tuple(reversed(spans))
 
     def filled(self, operation: int) -> Fraction:
-        """Return the share of an operation's points in panels that the mean rTask has."""
+        """Return the average fill ratio of an operation's panels over all rTasks."""
         return prod(
             (
                 Fraction(tile_class.extent, tile * parts)
@@ -130,14 +131,14 @@ class TiledDomain:
         )
 
     def class_of(self, operation: int, loop: int) -> int | None:
-        """Index of the class that holds a loop, or None for an untiled loop."""
+        """Return the index of a loop's class; None for an untiled loop."""
         for index, tile_class in enumerate(self.space.classes):
             if tile_class.loops.get(operation) == loop:
                 return index
         return None
 
     def spans(self, operation: int) -> list[Span]:
-        """Spans of all loops of one operation."""
+        """Return the spans of all loops of an operation."""
         spans: list[Span] = []
         for loop, extent in enumerate(self.space.operations[operation].extents):
             index = self.class_of(operation, loop)
@@ -149,12 +150,12 @@ class TiledDomain:
 
 
 def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimit]:
-    """Return how each class may be cut.
+    """Return the limits on each loop class's tile sizes.
 
-    Loops that walk contiguous memory of an argument or result stay whole vectors. Where those are
-    short, being the points of blocks, a contraction keeps so many blocks together that as many
-    elements share what it loads of its other operand. Rows that are transformed for a contraction
-    in the same rTask stay whole: its other operand is loaded for each of them anew.
+    Loops over contiguous memory of an argument or result keep whole vectors. If these are short, as
+    points of channel blocks, a contraction keeps enough blocks together that as many elements reuse
+    its loads of the other operand. Rows that are transformed for a contraction in the same rTask
+    stay whole, because the other operand is loaded again for each of them.
 
     Args:
         outside: the arguments and results.
@@ -189,7 +190,7 @@ def _transformed_row(op: Structured, position: int, space: TileSpace, index: int
 
 
 def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict[int, int]:
-    """Map classes that move only this operand of a contraction to that of its innermost loop."""
+    """Map classes that index only this operand of a contraction to its innermost loop's class."""
     of_loop = {tile_class.loops.get(index): n for n, tile_class in enumerate(space.classes)}
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     others = [map_ for n, map_ in enumerate(op.maps[: len(op.inputs)]) if n != position]
@@ -201,9 +202,9 @@ def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict
 
 
 def _contiguous_classes(outside: Container[ir.Value], space: TileSpace) -> list[bool]:
-    """For each class, whether one of its loops walks contiguous memory of an argument or result.
+    """Return for each class whether any loop is contiguous in an argument's or result's memory.
 
-    Panels count too: tiles are to consist of whole ones.
+    Panels count too: tiles have to consist of whole panels.
     """
     found = [tile_class.in_panels for tile_class in space.classes]
     for index, op in enumerate(space.operations):
@@ -218,7 +219,7 @@ def _contiguous_classes(outside: Container[ir.Value], space: TileSpace) -> list[
 
 
 def touches(computation: Computation, domain: TiledDomain) -> tuple[list[Touch], list[Touch]]:
-    """Return what an rTask reads and what it writes."""
+    """Return the accesses that an rTask reads and those that it writes."""
     inputs = computation.block.arguments
     arguments: dict[ir.Value, int] = {argument: i for i, argument in enumerate(inputs)}
     returned = {value: i + len(arguments) for i, value in enumerate(computation.returned)}
@@ -247,9 +248,9 @@ def whole(value: ir.Value) -> Box:
 
 
 def tile_cost(computation: Computation, domain: TiledDomain) -> TileCost:
-    """Return the work of one full rTask: scalar operations, and bytes read and written.
+    """Return the work of a full rTask: scalar operations, and bytes read and written.
 
-    The last panels of a loop may be few. There, operations are those of the mean rTask.
+    If the last panels of a loop are partly empty, operations are the average over all rTasks.
     """
     operations = 0
     for index, op in enumerate(domain.space.operations):
@@ -264,8 +265,9 @@ def tile_cost(computation: Computation, domain: TiledDomain) -> TileCost:
 
 
 def whole_cost(computation: Computation) -> TileCost:
-    """Return the work of a computation that is one rTask."""
+    """Return the work of a computation with a single rTask."""
     operations = sum(op.operations for op in computation.generics)
     values = (*computation.block.arguments, *computation.returned)
     moved = sum(prod(shape_of(v)) * element_bytes(v.type) for v in values)
+    # Moves count as work too: one operation per element of four bytes.
     return TileCost(max(operations, moved // 4), moved)

@@ -1,4 +1,4 @@
-"""Split a loop that all operations of a function share into blocks and the points of a block."""
+"""Strip-mining of a loop that all operations of a function share, into blocks and points."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _Of = TypeVar("_Of")
 
 @dataclass(frozen=True)
 class Panels:
-    """A weight that is to lie in panels: its argument number, and how many dimensions stay first.
+    """The panel layout of a weight: its argument number, and the number of leading dimensions.
 
-    Its innermost dimension is the one that is split.
+    Its innermost dimension is split.
     """
 
     argument: int
     leading: int
 
     def arrange(self, dims: Sequence[_Of], blocks: _Of, points: _Of) -> list[_Of]:
-        """Order what belongs to the weight's dimensions, without the one that is split."""
+        """Return items of the weight's dimensions in panel order: leading, blocks, rest, points."""
         return [*dims[: self.leading], blocks, *dims[self.leading :], points]
 
 
 @dataclass(frozen=True)
 class LoopSplit:
-    """Which dimension of each argument and each result was split, by its number."""
+    """The split dimension of each split argument and result, by its number."""
 
     arguments: dict[int, int]
     results: dict[int, int]
@@ -45,8 +45,8 @@ def split_class(
 ) -> LoopSplit | None:
     """Split the loops of a class in place: loop ``l`` becomes blocks ``l`` and points ``l + 1``.
 
-    A tensor's dimension along the loop splits likewise, a weight's as ``panels`` says. Returns
-    None, and changes nothing, where an operation does not allow it.
+    A tensor's dimension along the loop is split in place, a weight's in the order of ``panels``.
+    Return None, without a change, if an operation does not allow it.
     """
     space = computation.space
     assert space is not None
@@ -73,7 +73,7 @@ def split_class(
 
 
 def _collect(op: Structured, loop: int | None, found: dict[ir.Value, int | None]) -> bool:
-    """Note the dimension of each operand and result along ``loop``; False if it is not clear."""
+    """Record the dimension of each operand and result along ``loop``; False if it is ambiguous."""
     if loop is not None and op.uses_index:
         return False
     values = [*op.op.operation.operands, *op.op.operation.results]

@@ -1,10 +1,10 @@
-"""rKernels from outside: candidates that a provider offers for an rOperator.
+"""Foreign rKernels: candidates that a provider offers for an rOperator.
 
 An offer is a module with one function ``(rtask_id: index, inputs..., outputs...) -> outputs`` on
-tensors and its ``rtask.kernel``; or with a declaration of it, and an ``rtask.module`` that the
-description says defines it. The description is verified as one of this project is: the boxes have
-to fit the arguments and cover each output exactly once. That the function stays within the boxes is
-not proven.
+tensors and its ``rtask.kernel``; or with a declaration of it, and an ``rtask.module`` that defines
+it according to the description. The description is verified like any other: the boxes have to fit
+the arguments and cover each output exactly once. That the function stays within the boxes is not
+proven.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from rammer_mlir.support.plugins import Registry, check_name, refuse
 
 @dataclass(frozen=True)
 class OfferedOperator:
-    """What a provider is asked about.
+    """The rOperator for which a provider is asked.
 
     Attributes:
         function: the ``func.func`` that computes the whole rOperator on tensors; not to be changed.
         inputs: types of its arguments.
         outputs: types of its results.
-        target: what rKernels are for, as ``--target`` names it.
+        target: the target of the rKernels, as ``--target`` names it.
     """
 
     function: ir.OpView
@@ -47,13 +47,13 @@ class OfferedOperator:
 
 
 class KernelProvider(Protocol):
-    """Offers rKernels for rOperators that it knows."""
+    """Offers rKernels for rOperators that it supports."""
 
     name: ClassVar[str]
     """Name by which users choose the provider."""
 
     def offer(self, operator: OfferedOperator) -> Sequence[ir.Module]:
-        """Return modules in the function's context, which is the current one; none if unknown."""
+        """Return modules in the function's context, which is current; none if unsupported."""
         ...
 
 
@@ -67,11 +67,11 @@ def _check(name: str, value: object) -> KernelProvider:
 
 
 KERNEL_PROVIDERS: Registry[KernelProvider] = Registry("rKernel provider", {}, _check, "rkernels")
-"""Providers by name; the project has none of its own."""
+"""Providers by name; none is built in."""
 
 
 def register_rkernels(provider: KernelProvider) -> None:
-    """Make a provider of rKernels known by its name.
+    """Register a provider of rKernels under its name.
 
     Example::
 
@@ -83,7 +83,7 @@ def register_rkernels(provider: KernelProvider) -> None:
         register_rkernels(Doubling())
 
     Raises:
-        OptionError: if it is no provider, or another one has that name.
+        OptionError: if it is not a provider, or its name is taken.
     """
     KERNEL_PROVIDERS.register(getattr(provider, "name", ""), provider)
 
@@ -91,10 +91,10 @@ def register_rkernels(provider: KernelProvider) -> None:
 def offered_kernels(
     computation: Computation, provider: KernelProvider, target: str = "cpu"
 ) -> list[ir.OpView]:
-    """Put a provider's rKernels for a target in front of the function; return descriptions.
+    """Insert a provider's rKernels for a target before the function; return descriptions.
 
     Raises:
-        OperationError: if the provider fails, or an offer is no rKernel of this rOperator.
+        OperationError: if the provider fails, or an offer is not an rKernel of this rOperator.
     """
     function = computation.function
     operator = OfferedOperator(

@@ -1,7 +1,8 @@
-"""Scratch of external rKernels: one more result of their rOperators, which nothing reads.
+"""Scratch memory of external rKernels: an additional result of their rOperators, without uses.
 
-All candidates of an rOperator have one signature, so the host's own get it too, and touch nothing
-of it. Where the policy has chosen those, the operand is dropped again, and no memory is planned.
+All candidates of an rOperator have the same signature, so the host's candidates get the result too,
+and do not access it. If the policy has chosen a host's candidate, the operand is dropped again, and
+no memory is planned for it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from rammer_mlir.passes.ir.kernels import described_kernels
 
 @dataclass(frozen=True)
 class Scratch:
-    """Memory that each rTask of an external rKernel may write.
+    """Scratch memory of each rTask of an external rKernel.
 
     Attributes:
         kernel: the rKernel's name.
-        num_rtasks: how many rTasks it has.
-        num_bytes: of each.
+        num_rtasks: the number of its rTasks.
+        num_bytes: bytes per rTask.
     """
 
     kernel: str
@@ -31,7 +32,7 @@ class Scratch:
 
     @property
     def type(self) -> ir.Type:
-        """The buffer of all rTasks."""
+        """Type of the buffer for all rTasks."""
         size = self.num_rtasks * self.num_bytes
         return ir.RankedTensorType.get([size], ir.IntegerType.get_signless(8))
 
@@ -39,13 +40,13 @@ class Scratch:
 def add_scratch(
     module: ir.Module, scratch: Scratch, kernels: Iterable[str], operators: Iterable[ir.OpView]
 ) -> None:
-    """Give rKernels, the candidates of some rOperators, and these a result for the scratch.
+    """Add a scratch result to rOperators and to all of their candidate rKernels.
 
     Args:
-        module: at the `tasks` stage.
-        scratch: of one of the candidates.
+        module: a module at the `tasks` stage.
+        scratch: the scratch memory of one of the candidates.
         kernels: all candidates.
-        operators: those that they are candidates of.
+        operators: the rOperators of these candidates.
     """
     table = ir.SymbolTable(module.operation)
     for name in kernels:
@@ -56,6 +57,7 @@ def add_scratch(
         ir.TypeAttr(table[scratch.kernel].operation.attributes["function_type"]).value
     )
     box = [(f"d0 * {scratch.num_bytes}", scratch.num_bytes)]
+    # The last argument's number, which does not count the rTask's id.
     added = accesses_of([scratch.type], {0: box}, len(kind.inputs) - 2)
     description.attributes["writes"] = ir.ArrayAttr.get([*writes, *added])
     for op in operators:
@@ -63,9 +65,9 @@ def add_scratch(
 
 
 def drop_scratch(module: ir.Module, kernels: Iterable[str]) -> set[str]:
-    """Take the scratch from the rKernels among some that have a body, on buffers.
+    """Drop the unused scratch operand of rKernels with a body, on buffers.
 
-    Return the names of those that had one: their last operand is to be dropped.
+    Return the names of the changed rKernels: their calls have to drop the last operand.
     """
     table, described = ir.SymbolTable(module.operation), described_kernels(module)
     found = {name for name in kernels if _has_untouched(table[name], described[name].operation)}
@@ -75,7 +77,7 @@ def drop_scratch(module: ir.Module, kernels: Iterable[str]) -> set[str]:
 
 
 def _has_untouched(function: ir.Operation | ir.OpView, description: ir.Operation) -> bool:
-    """Whether an rKernel's last operand is bytes that it does not use."""
+    """Whether an rKernel's last operand is a byte buffer that it does not access."""
     blocks = list(function.operation.regions[0].blocks)
     last = blocks[0].arguments[-1] if blocks else None
     if last is None or not isinstance(last.type, ir.MemRefType) or list(last.uses):
@@ -98,7 +100,7 @@ def _drop_last(function: ir.Operation) -> None:
 
 
 def _add_result(function: ir.OpView, added: ir.Type) -> None:
-    """Let an rKernel take one more destination, and return it as it is."""
+    """Add a destination to an rKernel, and return it unchanged."""
     attributes = function.operation.attributes
     kind = ir.FunctionType(ir.TypeAttr(attributes["function_type"]).value)
     kind = ir.FunctionType.get([*kind.inputs, added], [*kind.results, added])
@@ -114,7 +116,7 @@ def _add_result(function: ir.OpView, added: ir.Type) -> None:
 
 
 def _replace(op: ir.Operation, added: ir.Type) -> None:
-    """Put an rOperator with one more result in the place of one."""
+    """Replace an rOperator by a copy with an additional result."""
     attributes = {name: op.attributes[name] for name in op.attributes}
     with ir.InsertionPoint(op), op.location:
         made = ir.Operation.create(

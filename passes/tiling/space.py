@@ -1,11 +1,10 @@
-"""Which loops of fused operations can be cut together into independent tiles.
+"""Analysis of the loops of fused operations that can be tiled together independently.
 
-Loops of different operations belong to one class when a value that flows between them is indexed by
-both. A class can be tiled when every operation that is not free to recompute has exactly one
-parallel loop in it: then the tiles of all operations line up and no tile needs another's results.
-
-A body may gather from a value of the group. Loops that are its index line up, as an operand's do.
-The other dimensions of the value stay whole, because any of their elements may be read.
+Loops of different operations belong to one class if a value that flows between them is indexed by
+both. A class can be tiled if every operation that is not free to recompute has exactly one parallel
+loop in it: then the tiles of all operations line up and no tile needs another's results. A body may
+gather from a value of the group. Loops that are its indices line up, as an operand's do. The other
+dimensions of the value stay whole, because any of their elements may be read.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from rammer_mlir.passes.ir.gathers import gathers_of, only_gathers
 from rammer_mlir.passes.ir.structured import Structured, is_constant, plain_dim
 
 Loop = tuple[int, int]
-"""An operation's index in the group, and the number of one of its loops, or of a result."""
+"""An operation's index in the group, and the number of a loop or a result of it."""
 
 
 @dataclass
 class _Classes:
-    """Union-find over loops; those that are ``whole`` cannot be cut."""
+    """Union-find over loops; loops in ``whole`` cannot be tiled."""
 
     parent: dict[Loop, Loop] = field(default_factory=dict[Loop, Loop])
     whole: set[Loop] = field(default_factory=set[Loop])
@@ -47,7 +46,7 @@ class _Classes:
 class TileClass:
     """Loops that are tiled together: their common trip count, and each operation's loop.
 
-    Where they are ``in_panels``, tiles consist of whole panels.
+    If they are ``in_panels``, tiles consist of whole panels.
     """
 
     extent: int
@@ -57,19 +56,19 @@ class TileClass:
 
 @dataclass(frozen=True)
 class TileSpace:
-    """The loops of a group of operations that can be tiled, outermost first."""
+    """The tileable loops of a group of operations, outermost first."""
 
     operations: tuple[Structured, ...]
     classes: tuple[TileClass, ...]
 
     @property
     def parallelism(self) -> int:
-        """Number of independent pieces that the finest tiling has."""
+        """Number of independent rTasks of the finest tiling."""
         return prod(tile_class.extent for tile_class in self.classes)
 
 
 def is_free(op: Structured) -> bool:
-    """Whether recomputing the operation per tile costs nothing worth counting: a fill."""
+    """Whether the cost of recomputing the operation per tile is negligible: a fill."""
     return all(map(_is_scalar, op.inputs)) and op.is_elementwise
 
 
@@ -84,7 +83,7 @@ def analyze(
 
     Args:
         operations: the group.
-        returned: values that leave the group: what computes them is never repeated per tile.
+        returned: values that leave the group, whose producers are never recomputed per tile.
         gathers: whether bodies may gather from the group's values.
     """
     classes = _Classes()
@@ -138,7 +137,7 @@ def _unify_gathers(
     producers: dict[ir.Value, Loop],
     classes: _Classes,
 ) -> bool:
-    """Line up the loops that index a value of the group; other dimensions stay whole."""
+    """Unify the loops that index a value of the group; mark its other dimensions as whole."""
     found = gathers_of(op)
     if not all(only_gathers(op, found, value) for value in op.captures if value in producers):
         return False
@@ -181,13 +180,13 @@ def _tileable(
 
 
 def _walks_panels(op: Structured, loop: int) -> bool:
-    """Whether an operand lies in panels along a loop."""
+    """Whether an operand is stored in panels along a loop."""
     places = (panel_index(expr) for map_ in op.maps for expr in map_.results)
     return any(place is not None and place.loop == loop for place in places)
 
 
 def _can_cut(op: Structured, loop: int) -> bool:
-    """Whether tiles along a loop are boxes; constants stay whole, to be worked into the code."""
+    """Whether tiles along a loop are boxes; constants stay whole, so that they can be folded."""
     return op.parallel[loop] and all(
         can_slice(expr, {loop}) and not (is_constant(value) and loop in loops_in(expr))
         for map_, value in zip(op.maps, op.op.operation.operands, strict=True)

@@ -1,7 +1,7 @@
-"""What an rTask of a tile space computes and moves, in numbers alone.
+"""The operations and bytes of an rTask of a tile space, computed on numbers only.
 
-``kernel.tile_cost`` reads the same off the boxes of an rKernel, as expressions of the rTask's id.
-Fusion asks for thousands of units before there are rKernels, and needs no offsets.
+``kernel.tile_cost`` computes the same from the boxes of an rKernel, which are expressions of the
+rTask's id. Fusion needs costs of thousands of units before there are rKernels, and no offsets.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _BoxKey = tuple[tuple[tuple[tuple[int, int], ...], int], ...]
 
 @dataclass(frozen=True)
 class _Index:
-    """How a dimension is indexed; ``parts`` is None where all of it is touched."""
+    """The index expression of a dimension; ``parts`` is None if all of it is accessed."""
 
     extent: int
     parts: tuple[_Part, ...] | None = None
     constant: int = 0
 
     def box(self, tiling: Tiling, cut: Sequence[bool]) -> tuple[tuple[tuple[int, int], ...], int]:
-        """Return what moves the box from one rTask to the next, and its size."""
+        """Return the loop classes that move the box between rTasks, with factors, and its size."""
         parts = self.parts
         if parts is None or all(k is None or tiling[k] == extent for k, extent, _ in parts):
             return (), self.extent
@@ -52,7 +52,7 @@ class _Access:
 
 @dataclass(frozen=True)
 class SpaceCost:
-    """Work of rTasks, for a space whose tensors do not lie in panels.
+    """Work of rTasks, for a space without tensors in panels.
 
     Attributes:
         space: the loops.
@@ -65,7 +65,7 @@ class SpaceCost:
     returned: Collection[ir.Value]
 
     def of(self, tiling: Tiling) -> TileCost:
-        """Return the work of one full rTask: scalar operations, and bytes read and written."""
+        """Return the work of a full rTask: scalar operations, and bytes read and written."""
         operations = 0
         for loops, factor in self._work:
             operations += factor * prod(n if k is None else tiling[k] for k, n in loops)

@@ -1,8 +1,8 @@
-"""Tile sizes by search: the tiling that moves the fewest bytes, in rTasks no larger than asked for.
+"""Search for the tiling that moves the fewest bytes, with bounded work per rTask.
 
-The greedy refinement of ``choice`` halves one loop after the other, and never takes a cut back. The
-search starts from its tiling as the incumbent and looks at all sizes that cuts of each loop lead
-to. What is not better than the incumbent does not replace it.
+The greedy refinement of ``choice`` halves one loop at a time, and never reverts a cut. This
+branch-and-bound search starts with its tiling as the incumbent and considers all sizes that cuts of
+each loop can produce. Only a better tiling replaces the incumbent.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def search_tiling(
     """Return the tiling that moves the fewest bytes in total, ``greedy`` if none moves fewer.
 
     Args:
-        extents: of each tileable loop class, outermost first.
-        limits: how each may be cut.
-        cost: work of one rTask of a tiling.
-        greedy: the tiling to start from; no rTask does more operations than one of its.
-        num_bytes: that an rTask may touch, where one of the greedy tiling does not touch more.
+        extents: the trip count of each tileable loop class, outermost first.
+        limits: the limits on each class's tile sizes.
+        cost: returns the work of an rTask of a tiling.
+        greedy: the initial tiling, whose operations per rTask are an upper bound.
+        num_bytes: upper bound on an rTask's bytes, unless those of the greedy tiling exceed it.
     """
     if 0 in extents:
         return greedy
@@ -50,7 +50,7 @@ def search_tiling(
 
 @dataclass(frozen=True)
 class _TileSpace:
-    """The tilings of a computation; a variable is a loop class, the outermost first."""
+    """The search space of tilings; a variable is a loop class, the outermost first."""
 
     extents: tuple[int, ...]
     limits: tuple[LoopLimit, ...]
@@ -70,12 +70,12 @@ class _TileSpace:
         return tuple(map(len, self._sizes))
 
     def prefix_of(self, tiling: Tiling) -> Prefix:
-        """Return the choices that are a tiling."""
+        """Return the choices that represent a tiling."""
         pairs = zip(self._sizes, tiling, strict=True)
         return tuple(sizes.index(size) for sizes, size in pairs)
 
     def tiling(self, prefix: Prefix) -> Tiling:
-        """Return the tile sizes of choices; the smallest ones where there is no choice yet."""
+        """Return the tile sizes of choices; the smallest sizes for variables without a choice."""
         chosen = (sizes[n] for sizes, n in zip(self._sizes, prefix, strict=False))
         return (*chosen, *(sizes[-1] for sizes in self._sizes[len(prefix) :]))
 
@@ -85,10 +85,10 @@ class _TileSpace:
         return TileCost(greedy.operations, max(greedy.num_bytes, self.num_bytes))
 
     def bound(self, prefix: Prefix) -> float:
-        """Return the bytes that all rTasks move at least; infinitely many where one does too much.
+        """Return a lower bound on the bytes of all rTasks; infinite if an rTask is too large.
 
-        Boxes are never smaller than those of the smallest tiles, nor rTasks fewer than the tiles of
-        the classes that have a choice.
+        Boxes are at least as large as those of the smallest tiles, and there are at least as many
+        rTasks as tiles of the classes with a choice.
         """
         smallest = self.tiling(prefix)
         each = self.cost(smallest)

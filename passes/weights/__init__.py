@@ -1,1 +1,1 @@
-"""Weights that the compiler computes from the model's."""
+"""Weights that the compiler derives from the model's weights."""

@@ -1,4 +1,4 @@
-"""Weights made from weights at compile time, which costs no run time."""
+"""Weights that are derived from weights at compile time, which costs no run time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rammer_mlir.passes.weights.merged import WeightPart, joined_attributes
 
 
 class DerivedWeights:
-    """The weights of an entry function, and further ones made from them; equal ones once."""
+    """The weights of an entry function, and weights derived from them, deduplicated."""
 
     def __init__(self, module: ir.Module) -> None:
         main = entry_function(module)
@@ -47,14 +47,14 @@ class DerivedWeights:
     def transpose(
         self, weight: ir.Value, permutation: Sequence[int], shape: Sequence[int] | None = None
     ) -> ir.Value:
-        """Return the weight, first reshaped to ``shape`` if that is given, with permuted dims."""
+        """Return the weight, reshaped to ``shape`` if given, with permuted dimensions."""
         before = shape_of(weight) if shape is None else list(shape)
         return self._derive(
             weight, [before, list(permutation)], [before[dim] for dim in permutation]
         )
 
     def join(self, parts: Sequence[WeightPart]) -> ir.Value:
-        """Return a weight that holds others one after the other, with zeros around them."""
+        """Return the concatenation of weights along dimension 0, each padded with zeros."""
         attributes = joined_attributes(parts)
         shape = [sum(part.size[0] for part in parts), *parts[0].size[1:]]
         element = ir.RankedTensorType(parts[0].weight.value.type).element_type
@@ -72,11 +72,11 @@ class DerivedWeights:
         return self._derived[key]
 
     def __getitem__(self, value: ir.Value) -> ConstantArgument:
-        """Return the weight that a value is."""
+        """Return the weight with this value."""
         return self._weights[value]
 
     def finish(self) -> None:
-        """Bring the entry function's signature up to date, without weights that nothing uses."""
+        """Update the entry function's signature, without unused weights."""
         self._arguments.finish()
 
     def _derive(self, weight: ir.Value, steps: list[Step], shape: Sequence[int]) -> ir.Value:
@@ -98,7 +98,7 @@ class DerivedWeights:
 
 
 def _joined_steps(before: list[Step], after: list[Step]) -> list[Step]:
-    """Join two lists of steps; one that begins with a reshape makes another one before it idle."""
+    """Concatenate two lists of steps; drop a last reshape that the next reshape makes redundant."""
     last = next((n for n, step in enumerate(reversed(before)) if isinstance(step, tuple)), None)
     turns = len(before) if last is None else last
     return [*(before[:-1] if turns % 2 else before), *after]

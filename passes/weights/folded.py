@@ -1,4 +1,4 @@
-"""Views and transposes of weights become weights themselves."""
+"""Constant folding of views and transposes of weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 
 
 def fold_views(block: ir.Block, weights: DerivedWeights) -> None:
-    """Replace reshapes and transposes of weights in a block by weights made at compile time."""
+    """Replace reshapes and transposes of weights in a block by derived weights."""
     for op in list(block.operations):
         operands = list(op.operation.operands)
         if not operands or operands[0] not in weights or len(op.operation.results) != 1:
@@ -33,7 +33,7 @@ def fold_views(block: ir.Block, weights: DerivedWeights) -> None:
 
 
 def _transpose_permutation(op: Structured) -> list[int] | None:
-    """Return the permutation if the op only transposes its one input, else None."""
+    """Return the permutation if the op only transposes its only input, else None."""
     if not op.is_elementwise or len(op.maps) != 2 or any(True for _ in body_operations(op.op)):
         return None
     block = op.op.operation.regions[0].blocks[0]

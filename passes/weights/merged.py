@@ -1,4 +1,4 @@
-"""Weights that are joined at compile time: padded with zeros, one after the other."""
+"""Weights that are padded with zeros and concatenated at compile time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rammer_mlir.passes.ir.constants import CONSTANT, PACK, PARTS, VALUE, Consta
 
 @dataclass(frozen=True)
 class WeightPart:
-    """A weight as part of a larger one.
+    """A weight as part of a larger weight.
 
     Attributes:
         weight: the weight.
         shape: its shape, of the rank of the whole.
-        low: zeros in front of it in each dimension.
-        size: its shape with the zeros around it.
+        low: zeros before it in each dimension.
+        size: its shape including the zeros.
     """
 
     weight: ConstantArgument
@@ -27,7 +27,7 @@ class WeightPart:
 
 
 def joined_attributes(parts: Sequence[WeightPart]) -> dict[str, ir.Attribute]:
-    """Return the attributes of an argument that holds parts one after the other (dimension 0)."""
+    """Return the attributes of an argument that concatenates parts along dimension 0."""
     return {
         CONSTANT: ir.StringAttr.get("+".join(part.weight.name for part in parts)),
         PARTS: ir.ArrayAttr.get([_part_attribute(part) for part in parts]),

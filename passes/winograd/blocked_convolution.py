@@ -1,4 +1,4 @@
-"""A reading of rOperators that convolve images in blocks of channels, with what follows."""
+"""Matches rOperators that convolve images in channel blocks, with their epilogues."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _GROUPED_MAPS = (
     "(n, g, k, h, w, l, c, i, j, m) -> (g, k, c, i, j, m, l)",
     "(n, g, k, h, w, l, c, i, j, m) -> (n, g, k, h, w, l)",
 )
-"""The same of a convolution in groups, each with channels and results of its own."""
+"""The same maps for a grouped convolution, each group with separate channels and results."""
 
 
 @dataclass(frozen=True)
 class BlockedConvolution:
-    """A computation that is one convolution with unit strides and elementwise operations on it.
+    """A computation of a convolution with unit strides, and its elementwise epilogue.
 
     Attributes:
         computation: the function on whole tensors.
-        image, weight: arguments [N, C / L, H + window - 1, W + window - 1, L] and
-            [K / L, C / L, window, window, L, L]. Groups are one more dimension: the image's
-            second, the weight's first; K and C count what is in one of them.
+        image, weight: the numbers of the arguments [N, C / L, H + window - 1, W + window - 1, L]
+            and [K / L, C / L, window, window, L, L]. A grouped convolution has a group dimension,
+            the second of the image and the first of the weight; K and C are then counts per group.
         result: the convolution's result [N, K / L, H, W, L], or [N, G, K / L, H, W, L].
-        epilogue: what follows, on loops over this result; ``expanded`` are the arguments it reads
-            that have rows and columns of their own.
+        epilogue: elementwise operations over the result's iteration space.
+        expanded: the arguments of the epilogue that have rows or columns.
         window: rows and columns of the window.
     """
 
@@ -61,7 +61,7 @@ class BlockedConvolution:
 
 
 def read_convolution(function: ir.OpView) -> BlockedConvolution | None:
-    """Read a function of an rOperator as such a convolution; None if it is something else."""
+    """Match an rOperator's function as such a convolution; None if it is not."""
     computation = Computation(function)
     generics = [op for op in computation.generics if filling(op.op.operation.results[0]) is None]
     if not generics or not _is_convolution(generics[0]):
@@ -115,7 +115,7 @@ def _parsed(maps: Sequence[str]) -> list[ir.AffineMap]:
 def _is_epilogue(
     op: Structured, rank: int, computed: set[ir.Value], arguments: list[ir.Value]
 ) -> bool:
-    """Whether an operation does something with each element of what was computed before."""
+    """Whether an operation is elementwise on the results computed so far."""
     if not op.is_elementwise or len(op.parallel) != rank or not is_generic(op.op):
         return False
     if op.uses_index or any(isinstance(value.owner, ir.Block) for value in op.captures):
@@ -137,5 +137,5 @@ def _is_whole(map_: ir.AffineMap, rank: int) -> bool:
 
 
 def _moves(map_: ir.AffineMap, rank: int) -> bool:
-    """Whether a map of loops like the result's moves with rows or columns."""
+    """Whether an indexing map depends on the rows or columns of the result."""
     return any(plain_dim(expr) in (rank - 3, rank - 2) for expr in map_.results)

@@ -1,7 +1,7 @@
-"""Which form of Winograd's minimal filtering a convolution takes: estimated cycles of a core.
+"""Choice among the forms of Winograd's minimal filtering, by estimated cycles of a core.
 
-Fewer multiplications are paid for with more weights (16 or 36 for 9) and with transformed tiles
-that are written and read. Both decide at small images, where all weights are read for a few tiles.
+Fewer multiplications cost more weights (16 or 36 instead of 9) and transformed tiles that are
+written and read. Both dominate for small images, where all weights are read for a few tiles.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from rammer_mlir.passes.winograd.blocked_convolution import BlockedConvolution
 from rammer_mlir.passes.winograd.filtering import Filtering, minimal_filtering
 
 TAPS = 3
-"""Rows and columns of the windows that are computed so."""
+"""Rows and columns of the supported windows."""
 
 OUTPUTS = (2, 4)
-"""Rows and columns of results of a tile; the errors of larger ones are too large for f32."""
+"""Rows and columns of a tile's results; the errors of larger tiles are too large for f32."""
 
 _MULTIPLY_ADDS = 32
-"""Multiply-adds of a cycle: two AVX-512 operations."""
+"""Multiply-adds per cycle: two AVX-512 operations."""
 
 _PRODUCT = 1.1
-"""How much longer a product takes whose rows are a few tiles only."""
+"""Slowdown of a product whose rows are only a few tiles."""
 
 _TRANSFORM = 4.5
-"""Cycles for each register of a tile that is transformed: it is loaded, added up, and stored."""
+"""Cycles per register of a transformed tile: load, additions, and store."""
 
 _WEIGHT_BYTES = 5.0
-"""Bytes of weights that a core reads in a cycle, beside the arithmetic: from memory, mostly."""
+"""Bytes of weights that a core reads per cycle, mostly from memory, besides the arithmetic."""
 
 _SHARED_BYTES = 9.0
-"""Bytes that a core reads or writes in a cycle in the cache that it shares with others."""
+"""Bytes that a core reads or writes per cycle in the shared cache."""
 
 _OWN_CACHE = 1 << 20
-"""Bytes that stay in a core's own cache beside what streams through it."""
+"""Bytes that stay in a core's private cache despite streamed data."""
 
 _OPERATOR = 10_000
-"""Cycles that one more rOperator costs: cores wait for each other."""
+"""Cycles of an additional rOperator: cores wait for each other."""
 
 _GAIN = 0.9
-"""The share of the cycles that must be left to be worth another form, and its rounding errors."""
+"""Maximum ratio of cycles that justifies another form and its rounding errors."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """F(m, 3) along rows and columns; in one rOperator by strips, or in three."""
+    """F(m, 3) along rows and columns; in one rOperator over strips, or in three rOperators."""
 
     filtering: Filtering
     strips: bool
@@ -55,12 +55,12 @@ class Form:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a convolution's cost depends on.
+    """The sizes that determine a convolution's cost.
 
     Attributes:
-        images, channels, filters: numbers of each; channels and filters of one group.
-        rows, columns: of the result.
-        groups: parts of the channels, each with filters of its own.
+        images, channels, filters: numbers of each; channels and filters per group.
+        rows, columns: rows and columns of the result.
+        groups: the number of groups.
     """
 
     images: int
@@ -72,7 +72,7 @@ class Sizes:
 
     @staticmethod
     def of(convolution: BlockedConvolution) -> Sizes:
-        """Read them off a convolution in blocks of channels."""
+        """Return the sizes of a convolution in blocks of channels."""
         images, *groups, blocks, rows, columns, lanes = convolution.shape
         weight = convolution.computation.block.arguments[convolution.weight]
         channels = shape_of(weight)[-5] * lanes
@@ -80,10 +80,10 @@ class Sizes:
 
 
 def forms(convolution: BlockedConvolution) -> list[Form]:
-    """List the forms that are possible.
+    """Return the possible forms.
 
-    What follows with rows and columns of its own, like a sum with another image, is cut into tiles
-    too: these then have to divide the result.
+    An epilogue with operands that have rows and columns, such as the addition of another image, is
+    split into tiles too: tiles then have to divide the result.
     """
     if convolution.window != (TAPS, TAPS):
         return []
@@ -100,7 +100,7 @@ def forms(convolution: BlockedConvolution) -> list[Form]:
 def choose_form(
     convolution: BlockedConvolution, found: Sequence[Form], always: bool = False
 ) -> Form | None:
-    """Return the cheapest of some forms, None where the convolution itself is cheaper."""
+    """Return the cheapest of some forms, None if direct convolution is cheaper."""
     sizes = Sizes.of(convolution)
     best = min(found, key=lambda form: cycles(sizes, form), default=None)
     if best is None or always:
@@ -109,14 +109,14 @@ def choose_form(
 
 
 def direct_cycles(sizes: Sizes) -> float:
-    """Estimate the cycles of a convolution by its definition."""
+    """Estimate the cycles of a direct convolution."""
     weights = sizes.groups * sizes.channels * sizes.filters * TAPS**2
     points = sizes.images * sizes.rows * sizes.columns
     return points * weights / _MULTIPLY_ADDS + 4 * weights / _WEIGHT_BYTES + _OPERATOR
 
 
 def cycles(sizes: Sizes, form: Form) -> float:
-    """Estimate the cycles of a convolution in some form."""
+    """Estimate the cycles of a convolution in a form."""
     outputs, size = form.filtering.outputs, form.filtering.size
     strips, strip = sizes.images * -(-sizes.rows // outputs), -(-sizes.columns // outputs)
     group = 4 * sizes.channels * sizes.filters * size**2
@@ -132,7 +132,7 @@ def cycles(sizes: Sizes, form: Form) -> float:
 
 
 def _strip_bytes(sizes: Sizes, outputs: int) -> int:
-    """Count the bytes of the tiles and sums of one strip."""
+    """Return the bytes of a strip's tiles and sums."""
     size = outputs + TAPS - 1
     tiles = -(-sizes.columns // outputs)
     return 4 * prod((tiles, size, size, sizes.channels + sizes.filters))

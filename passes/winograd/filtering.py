@@ -1,7 +1,7 @@
-"""Winograd's minimal filtering F(m, r): the three matrices that turn a convolution into products.
+"""Winograd's minimal filtering F(m, r): three matrices that turn a convolution into products.
 
 m results of a filter of r taps cost m + r - 1 multiplications instead of m * r. Both are
-polynomials known by their values at m + r - 2 points and at infinity (Winograd, *Arithmetic
+polynomials represented by their values at m + r - 2 points and at infinity (Winograd, *Arithmetic
 Complexity of Computations*, 1980; Lavin and Gray, *Fast Algorithms for Convolutional Neural
 Networks*, CVPR 2016).
 """
@@ -15,7 +15,7 @@ from math import prod
 from rammer_mlir.passes.ir.constants import Matrix
 
 _POINTS = (0, 1, -1, 2, -2)
-"""Small ones first: large powers lose digits."""
+"""Interpolation points, small ones first: large powers lose precision."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Filtering:
     """F(outputs, taps): ``result = inverse @ ((kernel @ filter) * (data @ inputs))``.
 
     Attributes:
-        outputs: results of one tile, m.
+        outputs: results per tile, m.
         taps: taps of the filter, r.
         kernel: m + r - 1 rows, r columns; G in Lavin and Gray.
         data: m + r - 1 rows and columns; the transpose of B.
@@ -38,15 +38,15 @@ class Filtering:
 
     @property
     def size(self) -> int:
-        """Multiplications, and inputs, of one tile along one dimension."""
+        """Multiplications, and inputs, per tile along one dimension."""
         return self.outputs + self.taps - 1
 
 
 def minimal_filtering(outputs: int, taps: int) -> Filtering:
     """Return F(outputs, taps), of at most 5 points: outputs + taps <= 7.
 
-    A filter's polynomial times another one of ``outputs`` coefficients is interpolated from their
-    values; filtering is the transpose of that product.
+    The product of a filter's polynomial and a polynomial with ``outputs`` coefficients is
+    interpolated from their values; filtering is the transpose of that product.
     """
     points = [Fraction(point) for point in _POINTS[: outputs + taps - 2]]
     assert len(points) == outputs + taps - 2, "points are listed for small tiles only"

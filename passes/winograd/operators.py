@@ -1,4 +1,4 @@
-"""The rOperators that compute a convolution by Winograd's minimal filtering: one, or three."""
+"""The rOperators of a convolution by Winograd's minimal filtering: one, or three."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Body = Callable[[Sequence[ir.Value]], list[ir.Value]]
 
 @dataclass(frozen=True)
 class WinogradOperators:
-    """Emits one form of a convolution in place of its calls."""
+    """Emits a form of a convolution instead of its calls."""
 
     convolution: BlockedConvolution
     form: Form
@@ -34,7 +34,7 @@ class WinogradOperators:
     outliner: Outliner
 
     def replace(self, call: ir.Operation) -> None:
-        """Emit the rOperators in front of a call, and use their results instead of its own."""
+        """Emit the rOperators before a call, and replace its results by theirs."""
         convolution, filtering = self.convolution, self.form.filtering
         operands = list(call.operands)
         with ir.InsertionPoint(call), call.location:
@@ -87,7 +87,7 @@ class WinogradOperators:
         return list(new.results)
 
     def _finish(self, sums: ir.Value, others: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the results of the sums, and what follows on them."""
+        """Emit the inverse transform of the sums, and the epilogue."""
         convolution = self.convolution
         result = transform_sums(sums, self.form.filtering)
         mapping: ValueMap = {convolution.result: result}
@@ -101,7 +101,7 @@ class WinogradOperators:
         return [mapping[value] for value in convolution.computation.returned]
 
     def _others(self, operands: Sequence[ir.Value]) -> list[ir.Value]:
-        """Return the operands beside image and weight, in tiles if they have rows and columns."""
+        """Return the operands except image and weight, in tiles if they have rows and columns."""
         return [
             split_tiles(operands[number], self.form.filtering.outputs)
             if value in self.convolution.expanded
@@ -117,9 +117,9 @@ class WinogradOperators:
 
 
 def _transformed(weight: ir.Value, filtering: Filtering, weights: DerivedWeights) -> ir.Value:
-    """Return [r, r, K, C, L, L], made at compile time from weights [K, C, taps, taps, L, L].
+    """Return weights [r, r, K, C, L, L], derived from weights [K, C, taps, taps, L, L].
 
-    Groups are in front of K.
+    A group dimension precedes K in both.
     """
     *around, row, column, lanes, lane = range(len(shape_of(weight)))
     first, second, *others = range(len(shape_of(weight)))

@@ -1,9 +1,9 @@
 """The steps of a convolution by Winograd's minimal filtering, as contractions on tensors.
 
 A tile of m x m results reads r x r elements. Its rows and columns are transformed, products are
-summed over the channels for each of the r x r elements by itself, and sums transformed to results.
-Tiles lie side by side for each of the r x r elements: products see one long row of them. Where
-channels are in groups G, that is the second dimension of images, tiles, sums and results.
+summed over the channels separately for each of the r x r elements, and sums are transformed to
+results. The tiles of each of the r x r elements are contiguous, so that products have one long row
+of them. If channels have groups G, that is the second dimension of images, tiles, sums and results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rammer_mlir.passes.winograd.filtering import Filtering
 def transform_image(image: ir.Value, filtering: Filtering) -> ir.Value:
     """Transform tiles of an image [N, C, H, W, L], which begin ``outputs`` elements apart.
 
-    Returns [N, C, r, r, rows of tiles, columns of tiles, L].
+    Return [N, C, r, r, rows of tiles, columns of tiles, L].
     """
     size, outputs = filtering.size, filtering.outputs
     *around, c, height, width, lanes = shape_of(image)
@@ -44,7 +44,7 @@ def transform_image(image: ir.Value, filtering: Filtering) -> ir.Value:
 def multiply_tiles(tiles: ir.Value, weight: ir.Value) -> ir.Value:
     """Sum over channels: [N, C, r, r, T, S, L] and [r, r, K, C, L, L] to [N, K, r, r, T, S, L].
 
-    Of groups, the weights are [r, r, G, K, C, L, L].
+    With groups, the weights are [r, r, G, K, C, L, L].
     """
     *around, _, size, _, rows, columns, lanes = shape_of(tiles)
     g = _group(around)
@@ -78,7 +78,7 @@ def transform_sums(sums: ir.Value, filtering: Filtering) -> ir.Value:
 
 
 def _group(around: Sequence[int]) -> str:
-    """Return the loop over groups, if there is such a dimension after that of the images."""
+    """Return the subscript of the group loop, if there is a dimension besides the images."""
     return "g, " if len(around) > 1 else ""
 
 
@@ -95,8 +95,8 @@ def contract(
 ) -> ir.Value:
     """Emit a sum of products of f32.
 
-    ``loops`` are the parallel ones, a bar, and those summed over; operands and the result, whose
-    shape is given, come with their subscripts.
+    ``loops`` lists the parallel loops, a bar, and the reduction loops; operands and the result,
+    whose shape is given, have subscripts in terms of them.
     """
     outer, summed = loops.split(" | ")
     parallel = [each for each, some in ((True, outer), (False, summed)) for _ in some.split(",")]
@@ -114,7 +114,7 @@ def follow(
     """Emit an elementwise operation on loops n, k, h, w, l for tiles [n, k, t, i, s, j, l].
 
     ``operands`` are its new inputs; those with rows and columns have them split like the result,
-    whose shape is given. ``mapping`` renames what its body uses from outside.
+    whose shape is given. ``mapping`` replaces the values that its body captures.
     """
     outputs = [
         tensor.EmptyOp(list(shape), ir.RankedTensorType(value.type).element_type).result

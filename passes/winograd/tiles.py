@@ -1,4 +1,4 @@
-"""Views of images and results in whole tiles of m x m results."""
+"""Views of images and results as whole tiles of m x m results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXPAND = "tensor.expand_shape"
 def split_tiles(value: ir.Value, outputs: int) -> ir.Value:
     """View [N, K, H, W, L] as [N, K, H / m, m, W / m, m, L], where m is ``outputs``.
 
-    What is in front of the rows stays, here and below.
+    The dimensions before the rows are unchanged, here and below.
     """
     *around, rows, columns, lanes = shape_of(value)
     shape = [*around, rows // outputs, outputs, columns // outputs, outputs, lanes]
@@ -24,7 +24,7 @@ def split_tiles(value: ir.Value, outputs: int) -> ir.Value:
 
 
 def join_tiles(value: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """View tiles [N, K, T, m, S, m, L] as [N, K, H, W, L], without what is beyond ``shape``."""
+    """View tiles [N, K, T, m, S, m, L] as [N, K, H, W, L], cropped to ``shape``."""
     *around, rows, outputs, columns, _, lanes = shape_of(value)
     element = ir.RankedTensorType(value.type).element_type
     whole = ir.RankedTensorType.get([*around, rows * outputs, columns * outputs, lanes], element)
@@ -37,22 +37,22 @@ def join_tiles(value: ir.Value, shape: Sequence[int]) -> ir.Value:
 
 
 def _tiles(around: int) -> list[list[int]]:
-    """Return the dimensions of [N, K, T, m, S, m, L] that make up those of [N, K, H, W, L]."""
+    """Return the groups of dimensions of [N, K, T, m, S, m, L] that form [N, K, H, W, L]."""
     loops = list(range(around + 5))
     return [*([loop] for loop in loops[:-5]), loops[-5:-3], loops[-3:-1], loops[-1:]]
 
 
 def with_whole_tiles(image: ir.Value, shape: Sequence[int], outputs: int) -> ir.Value:
-    """Return the image with as many more zeros after it as whole tiles of its result need.
+    """Pad the image with zeros after it for whole tiles of its result.
 
-    ``shape`` is that of the result [N, K, H, W, L]. Zeros are added to those around an image.
+    ``shape`` is that of the result [N, K, H, W, L]. An existing zero padding is extended.
     """
     more = [-extent % outputs for extent in shape[-3:-1]]
     return _with_zeros(image, more) if any(more) else image
 
 
 def _with_zeros(image: ir.Value, more: Sequence[int]) -> ir.Value:
-    """Add zeros after rows and columns, also where channels were divided into groups after it."""
+    """Pad rows and columns with zeros after them, before a later split of channels into groups."""
     owner = image.owner
     if not isinstance(owner, ir.Block) and owner.name == EXPAND and _keeps_rows(owner.opview):
         source = _with_zeros(owner.operands[0], more)
@@ -70,5 +70,5 @@ def _with_zeros(image: ir.Value, more: Sequence[int]) -> ir.Value:
 
 
 def _keeps_rows(op: ir.OpView) -> bool:
-    """Whether a reshape leaves the last three dimensions as they are."""
+    """Whether a reshape leaves the last three dimensions unchanged."""
     return all(len(group) == 1 for group in reassociation(op)[-3:])

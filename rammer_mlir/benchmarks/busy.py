@@ -25,7 +25,7 @@ from rammer_mlir.benchmarks.lane import Feeds, Lane, outputs, turn
 from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import Scale
 from rammer_mlir.errors import RammerError, TargetError
-from rammer_mlir.support.turns import take_turns
+from rammer_mlir.support.interleaved_timing import take_turns
 
 BUSY_MODELS = (
     "light_squeezenet", "light_shufflenet", "light_resnet50", "light_inception_v1", "squeezenet",

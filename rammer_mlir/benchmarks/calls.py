@@ -28,7 +28,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.codegens import Device, EntryHost, Limits, Reading, Region, RegionCode, RegionFacts
 from rammer_mlir.engines.call_list import CallList
 from rammer_mlir.engines.engine import ENGINES
-from rammer_mlir.engines.needs import find_function, open_libraries
+from rammer_mlir.engines.requirements import find_function, open_libraries
 from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.external.c_compiler import compile_c
 from rammer_mlir.lowering.external.call_list import call_list_module

@@ -16,7 +16,7 @@ import onnx
 
 import rammer_mlir
 from rammer_mlir.benchmarks.node_cases import Array, Result, check, node_tests
-from rammer_mlir.benchmarks.testers import Check, check_all
+from rammer_mlir.benchmarks.test_workers import Check, check_all
 
 
 def run_compiled(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> Mapping[str, Array]:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from rammer_mlir.support.turns import take_turns as turns_of
-from rammer_mlir.support.turns import timed_burst
+from rammer_mlir.support.interleaved_timing import take_turns as turns_of
+from rammer_mlir.support.interleaved_timing import timed_burst
 
 
 @dataclass(frozen=True)

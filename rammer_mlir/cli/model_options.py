@@ -19,7 +19,7 @@ from rammer_mlir.options import (
 
 if TYPE_CHECKING:
     from rammer_mlir.compiler.requests import AnySource
-    from rammer_mlir.frontends.onnx.given import Source
+    from rammer_mlir.frontends.onnx.source_folders import Source
 
 
 def add_model_options(parser: ArgumentParser) -> None:
@@ -123,7 +123,7 @@ def source_of(options: argparse.Namespace, model: str | bytes) -> Source:
     """
     if options.external_data is None:
         return model
-    from rammer_mlir.frontends.onnx.given import with_folder
+    from rammer_mlir.frontends.onnx.source_folders import with_folder
 
     return with_folder(model, options.external_data, "--external-data")
 

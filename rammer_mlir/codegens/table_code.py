@@ -14,7 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from rammer_mlir.engines.native import FIND, HostRecord
-from rammer_mlir.engines.needs import check_needs, find_function, open_libraries
+from rammer_mlir.engines.requirements import check_needs, find_function, open_libraries
 from rammer_mlir.lowering.external.c_compiler import compile_c
 from rammer_mlir.lowering.external.code import ForeignCode
 from rammer_mlir.lowering.llvm.jit import Library, load_object

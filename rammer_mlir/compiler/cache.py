@@ -21,14 +21,14 @@ from rammer_mlir.compiler.caching.differences import difference
 from rammer_mlir.compiler.caching.hits import record_hit
 from rammer_mlir.compiler.caching.keys import artifact_parts, digest_of, given_digest, obstacle
 from rammer_mlir.compiler.caching.rkernels import RKernelCache
-from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.known_code import KnownCode, KnownObjects
 from rammer_mlir.compiler.options import CheckedOptions, refuse_samples
+from rammer_mlir.compiler.specialization_inputs import Given
 from rammer_mlir.errors import OptionError, RammerError
 from rammer_mlir.frontends.onnx.digest import model_digest
-from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.source_folders import Source
 from rammer_mlir.runtime.artifact import read_split, split_artifact
 from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.runtime.loader import open_artifact

@@ -12,10 +12,10 @@ from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.backends.backend import Code
 from rammer_mlir.compiler.caching.programs import ProgramCache
-from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.known_code import NOTHING_KNOWN, KnownCode, KnownObjects
 from rammer_mlir.compiler.options import CheckedOptions, refuse_samples
 from rammer_mlir.compiler.pipeline import applied_costs
+from rammer_mlir.compiler.specialization_inputs import Given
 from rammer_mlir.compiler.stage import Image, Work, run_stages
 from rammer_mlir.compiler.stage_names import PORTABLE_STAGES, REGIONS
 from rammer_mlir.compiler.values import with_values
@@ -26,11 +26,11 @@ from rammer_mlir.explanation.limits import limits_of
 from rammer_mlir.explanation.losses import losses
 from rammer_mlir.frontends.mlir.load import refuse
 from rammer_mlir.frontends.onnx import ImportedModel, import_model, import_prepared, prepare_any
-from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.source_folders import Source
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
-from rammer_mlir.open_models.sharing import ConstantStore
+from rammer_mlir.open_models.constant_sharing import ConstantStore
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.program.program_ir import ScheduledModule, read_plan
 from rammer_mlir.passes.program.task_graph import graph_of_operators

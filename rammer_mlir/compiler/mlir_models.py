@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 
 from rammer_mlir.compiler.cache import CachedCompiler, Digest
 from rammer_mlir.compiler.compilation import Compilation
-from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.options import CheckedOptions
 from rammer_mlir.compiler.program_facts import ProgramFacts
+from rammer_mlir.compiler.specialization_inputs import Given
 from rammer_mlir.errors import OptionError, RammerError, ShapeError
 from rammer_mlir.frontends.mlir.importer import MlirEntry, read_entries
 from rammer_mlir.frontends.mlir.sources import MlirSource
+from rammer_mlir.open_models.constant_sharing import ConstantStore
 from rammer_mlir.open_models.entries import EntriesModel
 from rammer_mlir.open_models.model import OpenModel
-from rammer_mlir.open_models.sharing import ConstantStore
 from rammer_mlir.programs.dimensions import (
     OpenSignature,
     Shapes,

@@ -9,13 +9,12 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from rammer_mlir.compiler.cache import CachedCompiler
-from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.options import CheckedOptions
 from rammer_mlir.compiler.program_facts import ProgramFacts
 from rammer_mlir.compiler.requests import AnySource
+from rammer_mlir.compiler.specialization_inputs import Given
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.mlir.sources import MlirSource
-from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.hosting.parts import Part
 from rammer_mlir.frontends.onnx.load import load
@@ -28,10 +27,11 @@ from rammer_mlir.frontends.onnx.open_inputs import (
     require_fixed,
 )
 from rammer_mlir.frontends.onnx.prepare import refuse_whatever_the_sizes
+from rammer_mlir.frontends.onnx.source_folders import Source
 from rammer_mlir.hosted_models.model import HostedModel, prepared
+from rammer_mlir.open_models.constant_sharing import ConstantStore
 from rammer_mlir.open_models.entries import EntriesModel
 from rammer_mlir.open_models.model import OpenModel
-from rammer_mlir.open_models.sharing import ConstantStore
 from rammer_mlir.open_models.specializer import Made
 from rammer_mlir.options import DEFAULT_SPECIALIZATIONS
 from rammer_mlir.programs.dimensions import (

@@ -18,8 +18,8 @@ from rammer_mlir.compiler.stage_names import REGIONS
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import random_feeds
+from rammer_mlir.support.interleaved_timing import take_turns, timed_burst
 from rammer_mlir.support.log import LOGGER
-from rammer_mlir.support.turns import take_turns, timed_burst
 
 _SECONDS = 2.0
 """Time in which runs of all programs are measured."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from rammer_mlir.errors import OptionError
 from rammer_mlir.frontends.jax.package import is_lowered_function
 from rammer_mlir.frontends.mlir.sources import MlirSource, mlir_source_of, read_constants
-from rammer_mlir.frontends.onnx.given import Source, with_folder
+from rammer_mlir.frontends.onnx.source_folders import Source, with_folder
 from rammer_mlir.frontends.onnx.sources import source_of
 from rammer_mlir.frontends.pytorch.package import is_pytorch_model
 

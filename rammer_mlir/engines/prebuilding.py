@@ -9,7 +9,7 @@ from functools import cached_property
 
 from rammer_mlir.engines.engine import ENGINES
 from rammer_mlir.engines.host import EntryHost
-from rammer_mlir.engines.needs import check_needs, find_function, open_libraries
+from rammer_mlir.engines.requirements import check_needs, find_function, open_libraries
 from rammer_mlir.engines.table import Weights, options_of
 from rammer_mlir.programs.modules import CodeModule, ModuleEntry
 

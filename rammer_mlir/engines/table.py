@@ -11,7 +11,7 @@ from functools import partial
 from rammer_mlir.engines.engine import ENGINES, Engine
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.engines.native import open_native
-from rammer_mlir.engines.needs import check_needs, find_function, open_libraries
+from rammer_mlir.engines.requirements import check_needs, find_function, open_libraries
 from rammer_mlir.errors import TargetError
 from rammer_mlir.programs.module_options import Value, complete
 from rammer_mlir.programs.modules import NATIVE, CodeModule, ModuleEntry

@@ -12,10 +12,10 @@ from rammer_mlir.hosted_models.model import HostedModel
 from rammer_mlir.hosted_models.steps_json import ArrayReader, read_program
 from rammer_mlir.open_models.artifact import read_tensors
 from rammer_mlir.open_models.entries import EntriesModel
-from rammer_mlir.open_models.held import HeldModels
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.pool import Key
 from rammer_mlir.open_models.specializer import Made
+from rammer_mlir.open_models.stored_specializations import HeldModels
 from rammer_mlir.open_models.tree import TREE_VERSION, Node
 from rammer_mlir.programs.constants import Bytes
 from rammer_mlir.programs.dimensions import OpenSignature

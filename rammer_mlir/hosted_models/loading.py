@@ -13,8 +13,8 @@ from rammer_mlir.hosted_models.artifact import read_tree
 from rammer_mlir.hosted_models.model import HostedModel
 from rammer_mlir.open_models.artifact import SEVERAL_VERSION, read_specializations
 from rammer_mlir.open_models.entries import EntriesModel
-from rammer_mlir.open_models.held import open_specializations
 from rammer_mlir.open_models.model import OpenModel
+from rammer_mlir.open_models.stored_specializations import open_specializations
 from rammer_mlir.open_models.tree import TREE_VERSION
 from rammer_mlir.runtime.artifact import Archive, open_archive, read_program
 from rammer_mlir.runtime.executable import Executable

@@ -6,15 +6,15 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from rammer_mlir.engines.needs import check_needs
+from rammer_mlir.engines.requirements import check_needs
 from rammer_mlir.engines.table import check_available
 from rammer_mlir.errors import ArtifactError, RammerError
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.runtime.artifact import Artifact
 from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.gpu.driver_loading import check_device, open_driver
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
-from rammer_mlir.runtime.gpu.opening import check_device, open_driver
 from rammer_mlir.runtime.library import SharedLibrary
 from rammer_mlir.runtime.pool import native_code
 

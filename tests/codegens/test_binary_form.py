@@ -16,7 +16,7 @@ import rammer_mlir
 from rammer_mlir.benchmarks.models import build, random_feeds
 from rammer_mlir.checker import verify
 from rammer_mlir.codegens import EntryHost
-from rammer_mlir.engines import needs, prebuilding
+from rammer_mlir.engines import prebuilding, requirements
 from rammer_mlir.engines.engine import ENGINES
 from rammer_mlir.engines.graphs.openvino_library import OpenVinoLibrary
 from rammer_mlir.errors import FallbackWarning, MissingPackageError, TargetError
@@ -113,7 +113,7 @@ def test_a_graph_opens_no_library_while_compiling(monkeypatch: pytest.MonkeyPatc
 
 def pretend(monkeypatch: pytest.MonkeyPatch, found: str) -> None:
     """Let OpenVINO be installed in another version."""
-    known = needs.distribution
+    known = requirements.distribution
 
     def other(package: str) -> Any:
         class Other:
@@ -123,7 +123,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, found: str) -> None:
 
         return Other if package == "openvino" else known(package)
 
-    monkeypatch.setattr(needs, "distribution", other)
+    monkeypatch.setattr(requirements, "distribution", other)
 
 
 def test_another_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from rammer_mlir.benchmarks.models import build, random_feeds
 from rammer_mlir.checker import verify
 from rammer_mlir.codegens import EntryHost, OpenEntry, register_codegen, register_engine
 from rammer_mlir.codegens.graph.codegen import OnnxRuntimeGraphs
-from rammer_mlir.engines import needs
+from rammer_mlir.engines import requirements
 from rammer_mlir.engines.engine import ENGINES
 from rammer_mlir.errors import (
     FallbackWarning,
@@ -84,7 +84,7 @@ def on_the_host(model: Any, feeds: Arrays, **options: Any) -> dict[str, Any]:
 
 def hide(monkeypatch: pytest.MonkeyPatch, package: str, version: str = "") -> None:
     """Let a package seem not installed, or installed in a version."""
-    distribution = needs.distribution
+    distribution = requirements.distribution
 
     class Other:
         def __init__(self) -> None:
@@ -95,7 +95,7 @@ def hide(monkeypatch: pytest.MonkeyPatch, package: str, version: str = "") -> No
             raise PackageNotFoundError(name)
         return Other() if name == package else distribution(name)
 
-    monkeypatch.setattr(needs, "distribution", found)
+    monkeypatch.setattr(requirements, "distribution", found)
 
 
 def loaded_with_a_warning(path: Path, message: str) -> Any:
@@ -170,7 +170,7 @@ def test_a_library_that_does_not_load(
     def fails(*_: object, **__: object) -> None:
         raise TargetError("module 'm': expected the library libdnnl.so.3 to load, found none")
 
-    monkeypatch.setattr(needs, "_open", fails)
+    monkeypatch.setattr(requirements, "_open", fails)
     wanted = on_the_host(mlp, feeds)
     with loaded_with_a_warning(tmp_path / "mlp.rammer", "library libdnnl.so.3 to load") as loaded:
         assert_equal(loaded.run(feeds), wanted)

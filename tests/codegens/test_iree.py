@@ -356,7 +356,7 @@ def test_the_package_is_missing_or_another(
             raise PackageNotFoundError(package)
         return SimpleNamespace(version=version)
 
-    monkeypatch.setattr("rammer_mlir.engines.needs.distribution", found)
+    monkeypatch.setattr("rammer_mlir.engines.requirements.distribution", found)
     with pytest.raises(TargetError) as raised:
         compiled(model_of(TWICE, SQUARES))
     assert str(raised.value) == (

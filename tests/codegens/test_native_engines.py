@@ -33,7 +33,7 @@ from rammer_mlir.engines.engine import ENGINES, Engine
 from rammer_mlir.engines.functions import call_function
 from rammer_mlir.engines.graphs.onnxruntime_engine import Session
 from rammer_mlir.engines.graphs.onnxruntime_library import Function, OrtError, OrtLibrary
-from rammer_mlir.engines.needs import find_function, open_libraries
+from rammer_mlir.engines.requirements import find_function, open_libraries
 from rammer_mlir.errors import TargetError
 from rammer_mlir.passes.regions.codegen import CODEGENS
 from rammer_mlir.programs.module_options import ModuleOption

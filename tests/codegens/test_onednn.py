@@ -292,7 +292,7 @@ def test_a_missing_library_of_the_system(layer: Any, monkeypatch: pytest.MonkeyP
     def fails(*_: object, **__: object) -> None:
         raise OSError("libgomp.so.1: cannot open shared object file: No such file or directory")
 
-    monkeypatch.setattr("rammer_mlir.engines.needs.ctypes.CDLL", fails)
+    monkeypatch.setattr("rammer_mlir.engines.requirements.ctypes.CDLL", fails)
     message = r"'; install the system's package of libgomp.so.1: libgomp1 \(Debian"
     assert re.search(message, OneDnn().missing() or "")
     with pytest.raises(TargetError, match=f"/libdnnl.so.3 of the package onednn.*{message}"):

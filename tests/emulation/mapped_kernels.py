@@ -8,7 +8,7 @@ from typing import Any
 from rammer_mlir.bindings import ir
 from rammer_mlir.emulation.codegen.kernel import compile_kernel
 from rammer_mlir.emulation.records import EmulatedKernel
-from rammer_mlir.lowering.gpu.contractions.find import PLAN
+from rammer_mlir.lowering.gpu.contractions.plan_matching import PLAN
 from rammer_mlir.lowering.gpu.kernels import MappedKernels, map_kernels
 
 SHARED_LIMIT = 48 << 10

@@ -15,8 +15,8 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.emulation.device.emulator import Grid, launch
 from rammer_mlir.emulation.device.traces import warp_accesses
 from rammer_mlir.lowering.gpu.column_plan import ColumnPlan, plan_columns
-from rammer_mlir.lowering.gpu.contractions.find import plan_contractions
 from rammer_mlir.lowering.gpu.contractions.plan import Access, Contraction
+from rammer_mlir.lowering.gpu.contractions.plan_matching import plan_contractions
 
 THREADS = 128
 DTYPES: dict[str, Any] = {

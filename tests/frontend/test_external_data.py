@@ -19,7 +19,7 @@ from rammer_mlir.cli import run as run_tool
 from rammer_mlir.compiler.cache import FOLDER_VARIABLE
 from rammer_mlir.errors import ModelError, OptionError
 from rammer_mlir.frontends.onnx.digest import model_digest
-from rammer_mlir.frontends.onnx.given import with_folder
+from rammer_mlir.frontends.onnx.source_folders import with_folder
 
 VALUE = np.array([3, 1, 4, 1], np.float32)
 

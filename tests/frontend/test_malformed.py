@@ -56,6 +56,15 @@ def test_data_that_does_not_fit(tensor: onnx.TensorProto, part: str) -> None:
             assert part in text and "'w'" in text
 
 
+@pytest.mark.parametrize("place", ["input", "output", "value_info"])
+def test_values_of_unknown_types(place: str) -> None:
+    model = with_weight(weight())
+    model.graph.value_info.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [2]))
+    value = getattr(model.graph, place)[0]
+    value.type.tensor_type.elem_type = -1
+    assert f"'{value.name}' has the unknown element type -1" in refusal(model)
+
+
 def in_a_branch(tensor: onnx.TensorProto) -> onnx.ModelProto:
     """Return a model with a tensor in a branch that is never taken."""
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])

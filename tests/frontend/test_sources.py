@@ -17,10 +17,10 @@ import pytest
 import rammer_mlir
 from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx.digest import model_digest
-from rammer_mlir.frontends.onnx.given import ModelWithData
+from rammer_mlir.frontends.onnx.independent_models import together
 from rammer_mlir.frontends.onnx.load import load
+from rammer_mlir.frontends.onnx.source_folders import ModelWithData
 from rammer_mlir.frontends.onnx.sources import source_of
-from rammer_mlir.frontends.onnx.together import together
 from tests.cli.tools import save_layer
 
 X = np.random.default_rng(2).standard_normal((4, 8)).astype(np.float32)

@@ -181,7 +181,7 @@ class RandomGraph:
         _require_agreement(node, given, self._opsets, found)
         made = [Value(n, a, constant) for n, a in zip(results, found, strict=True)]
         for value in made:
-            _require_useful(value.array)
+            _require_useful(value.array, operator)
         self._nodes.append(node)
         self._values |= {value.name: value for value in made}
         return made
@@ -257,7 +257,11 @@ def _tensor_info(
     return helper.make_tensor_value_info(name, kind, array.shape if shape is None else shape)
 
 
-def _require_useful(array: Array) -> None:
+_SATURATING = frozenset(("ReduceProd", "ReduceSumSquare"))
+"""Reductions of integers that saturate in ONNX Runtime, and wrap around here: ONNX says neither."""
+
+
+def _require_useful(array: Array, operator: str) -> None:
     if array.dtype.name not in _TYPES:
         raise Rejected(f"results of type {array.dtype}")
     if array.size > MOST_ELEMENTS or array.ndim > 7:
@@ -266,10 +270,9 @@ def _require_useful(array: Array) -> None:
         wide = array.astype(np.float64)
         if not np.isfinite(wide).all() or (np.abs(wide) > LARGEST).any():
             raise Rejected("not finite or large")
-    elif array.dtype.kind in "iu" and array.size and array.dtype.itemsize == 4:
+    elif array.dtype.kind in "iu" and (array.dtype.itemsize == 4 or operator in _SATURATING):
         limits = np.iinfo(array.dtype)
         if limits.max in array or limits.min in array:
-            # ONNX Runtime's ReduceProd saturates, where ONNX says nothing and others wrap around.
             raise Rejected("an integer that may have overflowed")
 
 

@@ -15,7 +15,7 @@ from rammer_mlir.errors import RammerError
 from rammer_mlir.frontends.onnx.load import load
 from rammer_mlir.frontends.onnx.loops.scans import sources_of
 from rammer_mlir.frontends.onnx.prepare import fold
-from rammer_mlir.frontends.onnx.walk import subgraphs
+from rammer_mlir.frontends.onnx.traversal import subgraphs
 from rammer_mlir.hosted_models.model import HostedModel
 from rammer_mlir.programs.host_program import Evaluate, Repeat
 from tests.hosted.hosted_checks import (

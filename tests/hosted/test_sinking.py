@@ -9,7 +9,7 @@ from onnx import numpy_helper
 
 from rammer_mlir.frontends.onnx.load import load
 from rammer_mlir.frontends.onnx.prepare import fold
-from rammer_mlir.frontends.onnx.walk import subgraphs
+from rammer_mlir.frontends.onnx.traversal import subgraphs
 from tests.hosted.hosted_checks import assert_equal, floats, model_of, reference
 
 STEPS, ROWS, COLUMNS = 66, 3, 5

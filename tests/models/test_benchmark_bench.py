@@ -23,7 +23,7 @@ from rammer_mlir.benchmarks.launch import LaunchTime
 from rammer_mlir.benchmarks.models import MODELS
 from rammer_mlir.benchmarks.node_cases import Result as NodeResult
 from rammer_mlir.errors import OptionError
-from rammer_mlir.support import turns
+from rammer_mlir.support import interleaved_timing
 
 
 class Stub:
@@ -82,7 +82,7 @@ def test_every_contender_is_timed_with_every_number_of_threads(result: Result) -
     expected = [REFERENCE, "openvino", "wavefront", "sequential"]
     assert sorted(names) == sorted((name, threads) for threads in (1, 2) for name in expected)
     for found in result.timings:
-        assert found.latency.runs >= turns.MIN_ROUNDS * MIN_RUNS
+        assert found.latency.runs >= interleaved_timing.MIN_ROUNDS * MIN_RUNS
         assert 0 < found.latency.low <= found.latency.median <= found.latency.high
 
 
@@ -178,7 +178,7 @@ def test_interleaving_gives_everyone_the_same_number_of_runs() -> None:
     latencies = timing.interleave(
         {"slow": lambda: (calls.append("slow"), time.sleep(2e-3)), "fast": lambda: None}, 0.0
     )
-    assert len(calls) == turns.MIN_ROUNDS * (turns.BURST + 1)
+    assert len(calls) == interleaved_timing.MIN_ROUNDS * (interleaved_timing.BURST + 1)
     assert latencies["slow"].median > 2e-3 > latencies["fast"].median
     assert latencies["slow"].runs == latencies["fast"].runs
 

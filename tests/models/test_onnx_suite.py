@@ -14,7 +14,7 @@ from rammer_mlir.benchmarks.onnx_suite.cases import KINDS, Case, suite
 from rammer_mlir.benchmarks.onnx_suite.engines import ENGINES, Engine, check, outcome
 from rammer_mlir.benchmarks.onnx_suite.exclusions import exclusion
 from rammer_mlir.benchmarks.onnx_suite.report import collect, counts, text
-from rammer_mlir.benchmarks.testers import Check, MakeCheck, check_all
+from rammer_mlir.benchmarks.test_workers import Check, MakeCheck, check_all
 from rammer_mlir.errors import UnsupportedError
 
 SOME = {

@@ -17,7 +17,7 @@ import pytest
 from rammer_mlir.errors import TargetError
 from rammer_mlir.runtime.gpu import cuda, hip
 from rammer_mlir.runtime.gpu.driver import Argument, Driver, KernelPointers, Launch
-from rammer_mlir.runtime.gpu.opening import open_driver
+from rammer_mlir.runtime.gpu.driver_loading import open_driver
 from rammer_mlir.runtime.gpu.vendor_driver import VendorDriver
 
 

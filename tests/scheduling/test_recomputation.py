@@ -8,7 +8,7 @@ from math import inf, isqrt
 
 import pytest
 
-from rammer_mlir.scheduling.recomputation.gaps import Gap, Repeated, find_gaps, leave
+from rammer_mlir.scheduling.recomputation.live_range_gaps import Gap, Repeated, find_gaps, leave
 from rammer_mlir.scheduling.recomputation.search import least_cost, search
 from rammer_mlir.scheduling.recomputation.steps import Step, Steps, Value
 

@@ -1,4 +1,4 @@
-"""The readable form of the dialect: `rtask` operations as people read, write and edit them.
+"""The readable form of the dialect: the custom assembly format of the `rtask` operations.
 
 MLIR gives operations that are defined from Python no custom assembly format. A printer therefore
 rewrites the text that MLIR prints, and a parser translates text, line for line, into the generic
@@ -21,8 +21,8 @@ _GENERIC_MODULE = re.compile(r'^"builtin\.module"\(', re.MULTILINE)
 def parse(text: str | bytes, context: ir.Context | None = None) -> ir.Module:
     """Parse a module in the readable or the generic form, or bytecode.
 
-    Without a context, the current one is used; the dialect has to be registered there. Locations
-    have the lines of the text.
+    Without a context, the current context is used. The dialect must be registered in the context.
+    Locations have the lines of the text.
 
     Raises:
         AssemblyError: at the line where text is not in the readable form, or nested too deeply.
@@ -31,7 +31,7 @@ def parse(text: str | bytes, context: ir.Context | None = None) -> ir.Module:
     if isinstance(text, str):
         check_nesting(text)
     if isinstance(text, str) and _READABLE.search(text):
-        # Not before it is needed: modules of other dialects are parsed as fast as MLIR does it.
+        # Only where needed: MLIR alone parses modules of other dialects, at its full speed.
         from rammer_mlir.dialects.rtask.assembly.parser import to_generic
 
         text = to_generic(text)
@@ -59,8 +59,8 @@ def get_asm(
     """Return a module as text in the readable form, which ``parse`` reads back.
 
     The options are those of the bindings' ``Operation.get_asm``. Where locations are not printed,
-    rOperators and their runs are printed with the names of the model's nodes. A module that does
-    not verify is printed in the generic form, as MLIR does it.
+    rOperators and their runs are printed with the names of the model's nodes. A module that fails
+    verification is printed in the generic form, as MLIR does.
     """
     text: str = module.operation.get_asm(
         enable_debug_info=enable_debug_info,

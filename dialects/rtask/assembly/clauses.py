@@ -32,7 +32,7 @@ def values(cursor: Cursor) -> list[str]:
 
 
 def further_attributes(cursor: Cursor, keyword: str = "") -> str:
-    """Parse ``{...}``, after a keyword if there is one; return it as the rest of a dictionary."""
+    """Parse ``{...}`` after an optional keyword; return the entries to append to a dictionary."""
     if keyword:
         found = cursor.balanced("{") if cursor.accept(keyword) else ""
     else:
@@ -41,7 +41,7 @@ def further_attributes(cursor: Cursor, keyword: str = "") -> str:
 
 
 def location(cursor: Cursor, name: str | None = None, place: str = "") -> str:
-    """Parse ``loc(...)`` if it comes next; a name is put around it, or around the place."""
+    """Parse ``loc(...)`` if it comes next; wrap it, or else the place, in a named location."""
     given = cursor.balanced("(") if cursor.accept("loc") else ""
     if name is None:
         return f" loc({given})" if given else ""

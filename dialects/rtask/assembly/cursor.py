@@ -1,4 +1,4 @@
-"""A cursor over the readable form: takes token after token, and says what it expected."""
+"""A cursor over the readable form: takes tokens in order and reports the expected token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST_FOUND = 40
 
 
 def token(pattern: str) -> re.Pattern[str]:
-    """Compile a token, which white space and comments may precede, as group 1."""
+    """Compile a token, which white space and comments may precede, into group 1."""
     return re.compile(f"{_TRIVIA}({pattern})")
 
 
@@ -42,6 +42,7 @@ class Cursor:
 
     def line(self) -> int:
         """Return the line of the position, counted from 1."""
+        # Count from the last counted position on, so that all calls together read the text once.
         begin, line = self._counted
         line += self.text.count("\n", begin, self.position)
         self._counted = (self.position, line)
@@ -80,7 +81,7 @@ class Cursor:
         return match[1]
 
     def error(self, expected: str) -> AssemblyError:
-        """Return the error that something else than the next token was expected."""
+        """Return the error that the next token is not the expected text."""
         match = _ANY.match(self.text, self.position)
         found = match[1] if match is not None else ""
         begin = self.position if match is None else match.start(1)
@@ -90,7 +91,7 @@ class Cursor:
         return AssemblyError(line, f"expected {expected}, found {got}")
 
     def balanced(self, bracket: str) -> str:
-        """Return the text between the next token, an opening bracket, and its closing bracket."""
+        """Take a bracketed text, which must come next; return its inside on one line."""
         self.expect(bracket)
         begin = self.position
         closing = f"'{tokens.CLOSED_BY[bracket]}'"
@@ -99,7 +100,7 @@ class Cursor:
         return tokens.flat(inside)
 
     def item(self, expected: str) -> str:
-        """Take text up to the next comma, closing bracket or ``+:`` that is not in brackets."""
+        """Take text up to the next comma, closing bracket or ``+:`` outside nested brackets."""
         begin = self.position
         taken = tokens.flat(self.text[begin : self._end_of_list(expected, within=False)])
         if not taken:
@@ -107,7 +108,7 @@ class Cursor:
         return taken
 
     def _end_of_list(self, expected: str, *, within: bool) -> int:
-        """Move to the bracket that closes the list around the position, or the item's end."""
+        """Move to the bracket that closes the enclosing list, or to the end of the item."""
         opened: list[str] = []
         for match in tokens.PARTS.finditer(self.text, self.position):
             part = match[0]

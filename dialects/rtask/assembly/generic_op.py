@@ -1,4 +1,4 @@
-"""Reading operations without regions in the generic form that MLIR prints, one per line."""
+"""Reads operations without regions in the generic form that MLIR prints, one per line."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _PLAIN = re.compile(r'[^][(){}<>"]*+\}')
 
 
 class Irregular(Exception):
-    """An operation has no readable form: an attribute is of an unusual type, or missing."""
+    """An operation has no readable form: an attribute is missing or has an unusual type."""
 
 
 @dataclass(frozen=True)
 class GenericOp:
-    """The text of an operation's parts; ``type`` and ``location`` as MLIR prints them."""
+    """The text of an operation's parts; ``type`` and ``location`` are as MLIR prints them."""
 
     operands: str
     attributes: Mapping[str, str]
@@ -29,18 +29,18 @@ class GenericOp:
     location: str
 
     def value(self, key: str, pattern: re.Pattern[str]) -> str:
-        """Return group 1, or all, of an attribute that must have a form."""
+        """Return an attribute that must match a pattern: its last group, or else the whole text."""
         match = pattern.fullmatch(self.attributes.get(key, ""))
         if match is None:
             raise Irregular
         return match[match.lastindex or 0]
 
     def integer(self, key: str) -> str:
-        """Return an i64."""
+        """Return the digits of an i64 attribute."""
         return self.value(key, _INTEGER)
 
     def others(self, known: Collection[str]) -> str:
-        """Return the attributes that are not known, as MLIR prints a dictionary, or nothing."""
+        """Return the attributes with other keys as a dictionary in MLIR's syntax, or "" if none."""
         left = [
             f"{key} = {value}" if value else key
             for key, value in self.attributes.items()
@@ -50,7 +50,7 @@ class GenericOp:
 
 
 def read_op(text: str) -> GenericOp:
-    """Read what follows an operation's name: ``(OPERANDS) {ATTRIBUTES} : TYPE LOCATION``."""
+    """Read the text after an operation's name: ``(OPERANDS) {ATTRIBUTES} : TYPE LOCATION``."""
     match = _OPERANDS.match(text)
     if match is None:
         raise Irregular
@@ -66,7 +66,7 @@ def read_op(text: str) -> GenericOp:
 
 
 def read_dictionary(text: str) -> Mapping[str, str]:
-    """Return the attributes inside of ``{...}``, with nothing as the value of a unit."""
+    """Return the attributes inside of ``{...}``, with an empty string for a unit attribute."""
     found: dict[str, str] = {}
     for entry in read_list(text):
         key, equals, value = _split_entry(entry)
@@ -77,7 +77,7 @@ def read_dictionary(text: str) -> Mapping[str, str]:
 
 
 def read_list(text: str) -> list[str]:
-    """Return what outer commas separate."""
+    """Return the texts between the commas outside of brackets."""
     found = tokens.split_list(text)
     if found is None:
         raise Irregular
@@ -93,6 +93,7 @@ def operand_types(signature: str) -> tuple[str, ...]:
 
 
 def _split_entry(entry: str) -> tuple[str, str, str]:
+    # A quoted key may hold " = " itself.
     quoted = _QUOTED.match(entry)
     if quoted is None:
         return entry.partition(" = ")

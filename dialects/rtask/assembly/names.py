@@ -7,7 +7,7 @@ import re
 from rammer_mlir.bindings import ir
 
 NAMED = re.compile(r' *(?:%[^=]*= )?"rtask\.(?:operator|run)"\(')
-"""A line with an operation that is printed with its node's name."""
+"""A line with an operation that is printed with the name of its node."""
 
 _OPERATIONS = ("rtask.operator", "rtask.run")
 _NAME = re.compile(r'loc\(("(?:[^"\\]|\\.)*")[()]')
@@ -29,7 +29,7 @@ def names_of(root: ir.Operation) -> list[str]:
 def _name(location: ir.Location) -> str:
     """Return the first name in a location, escaped as MLIR prints it.
 
-    Through text, because the bindings end the process at a name that is not UTF-8.
+    Reads the location's text, because the bindings end the process at a name that is not UTF-8.
     """
     if isinstance(location, ir.FusedLoc):
         return next(filter(None, map(_name, location.locations)), "")

@@ -1,4 +1,4 @@
-"""How deeply the text of a module is nested: MLIR's parser and verifier recurse at each bracket."""
+"""The nesting depth of a module's text: MLIR's parser and verifier recurse at each bracket."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import numpy as np
 from rammer_mlir.errors import AssemblyError
 
 MAX_NESTING = 1000
-"""Open brackets at any place of a text. MLIR overflows a stack of 8 MiB at about 4,000."""
+"""Maximum number of open brackets. MLIR overflows a stack of 8 MiB at about 4,000."""
 
 _CHUNK = 1 << 20
-"""Bytes that are looked at together, so that texts of many megabytes need little memory."""
+"""Bytes that are counted at a time, which bounds the memory for texts of many megabytes."""
 
 _STEPS = np.zeros(256, np.int32)
 _STEPS[list(b"{([")] = 1
@@ -18,7 +18,7 @@ _STEPS[list(b"})]")] = -1
 
 
 def check_nesting(text: str) -> None:
-    """Refuse a text whose nesting would end the process.
+    """Refuse a text whose nesting would overflow the stack and end the process.
 
     Raises:
         AssemblyError: at the line where too many brackets are open.

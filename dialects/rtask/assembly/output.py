@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Output:
-    """Pieces of text; a diagnostic of MLIR names the source's line because lines stay in place."""
+    """Pieces of text at the lines of the source, so that MLIR's diagnostics name those lines."""
 
     def __init__(self) -> None:
         """Begin at line 1."""
@@ -12,17 +12,17 @@ class Output:
         self._line = 1
 
     def copy(self, text: str) -> None:
-        """Add text of the source as it is."""
+        """Append text of the source unchanged."""
         self._pieces.append(text)
         self._line += text.count("\n")
 
     def write(self, line: int, text: str) -> None:
-        """Add text without line breaks at a line, or at the current one if that is later."""
+        """Append text without line breaks at a line, or at the current line if that is later."""
         if line > self._line:
             self._pieces.append("\n" * (line - self._line))
             self._line = line
         self._pieces.append(text)
 
     def text(self) -> str:
-        """Return everything."""
+        """Return the whole text."""
         return "".join(self._pieces)

@@ -8,7 +8,7 @@ from rammer_mlir.dialects.rtask.assembly.output import Output
 from rammer_mlir.errors import AssemblyError
 
 DEFAULTS = {"threads": "1", "shared_memory": "0", "barriers": "0"}
-"""Costs that are left out where they have these values, as on a CPU."""
+"""Costs that are omitted where they have these values, as on a CPU."""
 
 COSTS = (*DEFAULTS, "operations", "bytes")
 ACCESSES = ("reads", "writes", "updates")
@@ -28,7 +28,7 @@ def parse_kernel(cursor: Cursor, output: Output) -> None:
 
 
 def _costs(cursor: Cursor) -> str:
-    """Parse the costs in any order; those without a default must be there."""
+    """Parse the costs in any order; costs without a default are required."""
     found: dict[str, str] = {}
     while key := next(filter(cursor.accept, (*COSTS, "seconds")), ""):
         if key in found:
@@ -52,7 +52,7 @@ def _seconds(cursor: Cursor) -> str:
 
 
 def _accesses(cursor: Cursor, output: Output) -> None:
-    """Parse accesses up to ``}``; each is written at its line if they are in the order of keys."""
+    """Parse accesses up to ``}``; each keeps its line if they are in the order of the keys."""
     found: dict[str, list[tuple[int, str]]] = {"reads": [], "writes": []}
     while not cursor.accept("}"):
         key = next(filter(cursor.accept, ACCESSES), "")

@@ -1,4 +1,4 @@
-"""The readable form of ``rtask.program`` and of all that is in it."""
+"""The readable form of ``rtask.program`` and of the operations inside it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rammer_mlir.dialects.rtask.assembly.cursor import STRING, SYMBOL, VALUE, Cu
 from rammer_mlir.dialects.rtask.assembly.output import Output
 from rammer_mlir.errors import AssemblyError
 
-_NO_RECORDS = "^bb0:"  # a block that holds nothing is not there for MLIR without its label
+_NO_RECORDS = "^bb0:"  # MLIR's parser creates no block for an empty region without a label
 
 
 def parse_program(cursor: Cursor, output: Output) -> None:
@@ -46,7 +46,7 @@ def _buffers(cursor: Cursor) -> dict[str, str]:
 
 
 class _Records:
-    """The vEUs of an rProgram, whose runs take operand types from its list of buffers."""
+    """Parser of the vEUs of an rProgram; runs take operand types from the list of buffers."""
 
     def __init__(self, cursor: Cursor, output: Output, buffers: dict[str, str]) -> None:
         self._cursor = cursor

@@ -1,4 +1,4 @@
-"""Parsing the readable form: MLIR parses the generic form that it is translated into."""
+"""Parsing of the readable form, by translation into the generic form, which MLIR parses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WINDOW = 200  # white space between two attributes is shorter
 def to_generic(text: str) -> str:
     """Translate the readable form of the dialect's operations into MLIR's generic form.
 
-    All other text stays as it is, and lines stay aligned one to one.
+    All other text is unchanged, and every line keeps its number.
 
     Raises:
         AssemblyError: at the line where the text is not the readable form.
@@ -45,7 +45,7 @@ def to_generic(text: str) -> str:
 
 
 def _names_attribute(match: re.Match[str]) -> bool:
-    """Whether a name stands where an attribute's key stands, not where an operation begins."""
+    """Whether a name is the key of an attribute rather than an operation."""
     text, begin = match.string, match.start()
     if _AFTER_ATTRIBUTE.match(text, match.end()) is None:
         return False

@@ -24,7 +24,7 @@ _SIZES = re.compile(r"array<i64(?:: ([-\d, ]+))?>")
 
 
 def print_kernel(indent: str, text: str, maps: Mapping[str, str]) -> str:
-    """Return an rKernel's description, given what follows its name and the aliases of maps."""
+    """Return an rKernel's description from the text after its name and the maps by alias."""
     op = read_op(text)
     function = op.value("function", _SYMBOL)
     head = f"rtask.kernel {function} rtasks({op.integer('num_rtasks')})"
@@ -49,7 +49,7 @@ def _costs(op: GenericOp) -> Iterator[str]:
 
 
 def _printed_accesses(op: GenericOp) -> list[str]:
-    """Return the keys of boxes; an empty list of `updates`, not there by default, has no line."""
+    """Return the keys whose boxes are printed; an empty or absent `updates` has no line."""
     return [key for key in ACCESSES if key != "updates" or op.attributes.get(key, "[]") != "[]"]
 
 

@@ -13,7 +13,7 @@ _SEVERAL = re.compile(rf"\[{tokens.SYMBOL}(?:, {tokens.SYMBOL})*+\]")
 
 
 def print_operator(begin: str, text: str, name: str) -> str:
-    """Return an rOperator, given what stands before its name and after it."""
+    """Return an rOperator from the text before and after the name of its operation."""
     op = read_op(text)
     parts = [f"{begin}rtask.operator"]
     if "operator_id" in op.attributes:

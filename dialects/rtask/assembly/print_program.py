@@ -1,4 +1,4 @@
-"""Printing ``rtask.program`` and all that is in it."""
+"""Printing ``rtask.program`` and the operations inside it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def print_program(lines: Sequence[str], begin: int, names: Mapping[int, str]) ->
     """Return the number of lines of the rProgram that begins at a line, and its readable form.
 
     Raises:
-        Irregular: if a part of it has no readable form; then all of it stays as it is.
+        Irregular: if any operation inside has no readable form; then the whole rProgram stays
+            generic.
     """
     printer = _ProgramPrinter(lines, begin, names)
     text = printer.program()
@@ -97,7 +98,7 @@ class _ProgramPrinter:
         return self._lines[self.number]
 
     def _begin(self, name: str) -> str:
-        """Pass an operation's first line, and the label of an empty block; return the indent."""
+        """Skip an operation's first line and the label of an empty block; return the indent."""
         line = self._next()
         indent = line[: len(line) - len(line.lstrip())]
         if line != indent + _BEGIN.format(name):
@@ -131,6 +132,6 @@ def _wait(op: GenericOp) -> str:
 
 
 def _with_rest(text: str, op: GenericOp, known: Sequence[str]) -> str:
-    """Append the attributes of a record that its readable form has no word for."""
+    """Append the attributes of a record for which the readable form has no keyword."""
     others = op.others(known)
     return f"{text}{' ' if others else ''}{others}{op.location}"

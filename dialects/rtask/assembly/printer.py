@@ -1,4 +1,4 @@
-"""Printing the readable form: what MLIR prints, with our operations rewritten."""
+"""Printing the readable form: MLIR's text with the operations of this dialect rewritten."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _ALIAS = re.compile(r"#\w+")
 
 
 def to_readable(text: str, names: Sequence[str] = ()) -> str:
-    """Rewrite our operations in text that MLIR has printed.
+    """Rewrite the operations of this dialect in text that MLIR has printed.
 
     Args:
-        text: with one operation, or the begin or end of a region, per line.
+        text: a module with one operation, or the begin or end of a region, per line.
         names: for each `rtask.operator` and `rtask.run`, in the order of the text, its name as a
-            string literal, or an empty string; they are ignored if their number is another one.
+            string literal, or an empty string; ignored if their number is not that of operations.
     """
     lines = text.split("\n")
     printed = _Printer(lines, names).lines()
@@ -47,7 +47,7 @@ class _Printer:
             yield text
 
     def _rewrite(self, number: int, match: re.Match[str]) -> tuple[int, str]:
-        """Return how many lines an operation has, and its text."""
+        """Return the number of lines of an operation, and its text."""
         indent, rest = match["indent"], match["rest"]
         try:
             if match["name"] == "kernel":
@@ -63,7 +63,7 @@ class _Printer:
 
 
 def _affine_maps(lines: Sequence[str]) -> Mapping[str, str]:
-    """Return the affine maps that stand before the module, by their aliases."""
+    """Return the affine maps that MLIR prints before the module, by alias."""
     found: dict[str, str] = {}
     for line in lines:
         if not line.startswith(("#", "!")):
@@ -75,7 +75,7 @@ def _affine_maps(lines: Sequence[str]) -> Mapping[str, str]:
 
 
 def _without_unused_maps(lines: list[str]) -> list[str]:
-    """Leave out the aliases that only rKernels used: those print their maps in place."""
+    """Remove map aliases that only rKernels used, because rKernels print their maps inline."""
     head = next((i for i, line in enumerate(lines) if not line.startswith(("#", "!"))), 0)
     defined = [line for line in lines[:head] if _MAP.fullmatch(line)]
     if not defined:

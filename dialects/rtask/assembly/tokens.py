@@ -1,4 +1,4 @@
-"""Tokens of MLIR's text that printer and parser share, and lists inside brackets."""
+"""Tokens of MLIR's text that printer and parser share, and splitting of lists."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VALUE = r"%[\w$.\-]++(?:#\d++)?"
 OPENED_BY = {")": "(", "]": "[", "}": "{", ">": "<"}
 CLOSED_BY = {opening: closing for closing, opening in OPENED_BY.items()}
 
-# Arrows and comparisons hold an angle bracket that closes nothing.
+# Arrows and comparisons contain an angle bracket that is not a bracket of a list.
 PARTS = re.compile(rf"{STRING}|{COMMENT}|->|[<>]=|\+:|[][(){{}}<>,]")
 
 _NESTED = re.compile(r'["(\[{<]')
@@ -22,7 +22,7 @@ _TRIVIA = re.compile(rf"({STRING})|(?:\s++|{COMMENT})++")
 
 
 def flat(text: str) -> str:
-    """Return text on one line: each gap of white space and comments becomes one space."""
+    """Return text on one line: each run of white space and comments becomes one space."""
     return _TRIVIA.sub(lambda match: match[1] or " ", text).strip()
 
 
@@ -43,7 +43,7 @@ def split_list(text: str) -> list[str] | None:
 
 
 def _commas(text: str) -> Iterator[int]:
-    """Yield the positions of the outer commas, and -1 where brackets do not match."""
+    """Yield the positions of the commas outside of brackets, and -1 if brackets do not match."""
     opened: list[str] = []
     for match in PARTS.finditer(text):
         part = match[0]

@@ -22,7 +22,7 @@ from rammer_mlir.benchmarks.models.training_models import build_step
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.runtime.compiled import CompiledModel
-from rammer_mlir.support.turns import take_turns
+from rammer_mlir.support.interleaved_timing import take_turns
 
 ONNX_RUNTIME = "onnxruntime"
 

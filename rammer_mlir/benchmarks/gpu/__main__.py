@@ -20,7 +20,7 @@ import rammer_mlir
 from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
-from rammer_mlir.benchmarks.gpu.rivals import missing, rivals
+from rammer_mlir.benchmarks.gpu.contenders import missing, rivals
 from rammer_mlir.benchmarks.gpu.runs import RELAYS, time_relays, ways_to_run
 from rammer_mlir.benchmarks.machine import machine, table
 from rammer_mlir.benchmarks.models import TABLE_1, build, random_feeds
@@ -29,8 +29,8 @@ from rammer_mlir.benchmarks.timing import Latency, interleave
 from rammer_mlir.errors import RammerError, TargetError
 from rammer_mlir.lowering.targets import GPU_FAMILIES
 from rammer_mlir.runtime.gpu.driver import Driver, Peaks
+from rammer_mlir.runtime.gpu.driver_loading import open_driver
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
-from rammer_mlir.runtime.gpu.opening import open_driver
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from rammer_mlir.benchmarks.onnx_suite import report
 from rammer_mlir.benchmarks.onnx_suite.cases import KINDS, suite
 from rammer_mlir.benchmarks.onnx_suite.engines import make_our_check, make_runtime_check
 from rammer_mlir.benchmarks.publish import RESULTS
-from rammer_mlir.benchmarks.testers import check_all
+from rammer_mlir.benchmarks.test_workers import check_all
 
 _SECONDS = 300
 """The time limit of a network, of the largest beside other work on the machine."""

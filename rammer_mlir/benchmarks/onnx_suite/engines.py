@@ -13,7 +13,7 @@ from rammer_mlir import backend
 from rammer_mlir.benchmarks.onnx_suite import onnx_runtime
 from rammer_mlir.benchmarks.onnx_suite.cases import Case, suite
 from rammer_mlir.benchmarks.onnx_suite.onnx_runtime import Run
-from rammer_mlir.benchmarks.testers import Check
+from rammer_mlir.benchmarks.test_workers import Check
 from rammer_mlir.errors import RammerError
 
 _REFUSED, _WRONG, _FAULT = "refused: ", "wrong: ", "fault: "

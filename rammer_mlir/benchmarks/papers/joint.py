@@ -9,7 +9,7 @@ import onnx
 from rammer_mlir.benchmarks.models import Scale, build
 from rammer_mlir.benchmarks.papers.model_graphs import task_graph
 from rammer_mlir.benchmarks.papers.study import Record, Study
-from rammer_mlir.frontends.onnx.together import together
+from rammer_mlir.frontends.onnx.independent_models import together
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.planning import executed_plan
 from rammer_mlir.scheduling.policies import get_policy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rammer_mlir.benchmarks.papers import beyond
+from rammer_mlir.benchmarks.papers import own_exhibits
 from rammer_mlir.benchmarks.papers.catalog import STUDIES
 from rammer_mlir.benchmarks.papers.exhibit import Exhibit, Plot
 from rammer_mlir.benchmarks.papers.ios import exhibits as ios
@@ -14,7 +14,7 @@ from rammer_mlir.benchmarks.papers.study import Records
 SECTIONS: dict[str, Sequence[Exhibit]] = {
     "RAMMER (OSDI 2020)": rammer.EXHIBITS,
     "IOS (MLSys 2021)": ios.EXHIBITS,
-    "Beyond the papers": beyond.EXHIBITS,
+    "Beyond the papers": own_exhibits.EXHIBITS,
 }
 
 PLOTS = "papers"

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rammer_mlir.codegens.graph.translate import graph_of, is_expressible
 from rammer_mlir.codegens.inexpressible import NotExpressibleError
-from rammer_mlir.engines import needs
+from rammer_mlir.engines import requirements
 from rammer_mlir.engines.graphs import onnxruntime_engine, openvino_engine
 from rammer_mlir.engines.graphs.thread_option import ALL_THREADS
 from rammer_mlir.passes.regions.codegen import RegionFacts
@@ -60,7 +60,7 @@ class _Graphs:
 
     def missing(self) -> str | None:
         """Return what to install, in words; None if everything is."""
-        return needs.missing(self.needs)
+        return requirements.missing(self.needs)
 
 
 class NumPyGraphs(_Graphs):

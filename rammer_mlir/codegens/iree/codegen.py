@@ -11,7 +11,7 @@ from rammer_mlir.codegens.iree.compiler import NEEDS, VERSION, flags_of
 from rammer_mlir.codegens.iree.object_code import ObjectCode, machine_of, make_object
 from rammer_mlir.codegens.iree.operations import PATTERNS, efficiency, is_supported, is_worth
 from rammer_mlir.codegens.iree.program import SECONDS, Program, program_of
-from rammer_mlir.engines import needs
+from rammer_mlir.engines import requirements
 from rammer_mlir.passes.regions.codegen import RegionFacts
 from rammer_mlir.passes.regions.cuts import Limits
 from rammer_mlir.passes.regions.patterns import CompositePattern
@@ -52,7 +52,7 @@ class Iree:
 
     def missing(self) -> str | None:
         """Say what is expected and not installed."""
-        return needs.missing(NEEDS)
+        return requirements.missing(NEEDS)
 
     def version(self) -> str:
         """Return the version of the compiler that it needs."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rammer_mlir.engines.needs import package_file
+from rammer_mlir.engines.requirements import package_file
 from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.programs.modules import Requirement

@@ -37,7 +37,7 @@ from rammer_mlir.codegens.primitives.node import Table
 from rammer_mlir.codegens.primitives.region_values import blockable
 from rammer_mlir.codegens.primitives.views import Dims
 from rammer_mlir.codegens.table_code import Needs, TableCode
-from rammer_mlir.engines import needs
+from rammer_mlir.engines import requirements
 from rammer_mlir.errors import TargetError
 from rammer_mlir.passes.regions.patterns import Pattern
 from rammer_mlir.programs.module_options import Value
@@ -118,7 +118,7 @@ class OneDnn:
 
     def missing(self) -> str | None:
         """Return what is expected and what is found, None if all is installed."""
-        return needs.missing(CODE.module.needs)
+        return requirements.missing(CODE.module.needs)
 
     def version(self) -> str:
         """Return the library's version."""

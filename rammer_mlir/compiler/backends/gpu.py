@@ -14,8 +14,8 @@ from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.targets import find_gpu
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.programs.residency import Multiprocessors
+from rammer_mlir.runtime.gpu.driver_loading import check_device, open_driver
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
-from rammer_mlir.runtime.gpu.opening import check_device, open_driver
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from pathlib import Path
 from rammer_mlir.bindings import PACKAGE
 from rammer_mlir.compiler.backends.registry import is_own_target
 from rammer_mlir.compiler.caching.cache_file import Parts
-from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.options import CheckedOptions
+from rammer_mlir.compiler.specialization_inputs import Given
 from rammer_mlir.errors import OptionError
 from rammer_mlir.frontends.onnx.digest import model_digest
-from rammer_mlir.frontends.onnx.given import Source
+from rammer_mlir.frontends.onnx.source_folders import Source
 from rammer_mlir.passes.regions.codegen import own_version
 from rammer_mlir.programs.dimensions import Shapes
 from rammer_mlir.scheduling.devices.catalog import find_device

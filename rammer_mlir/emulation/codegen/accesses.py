@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rammer_mlir.bindings import ir, llvm
-from rammer_mlir.emulation.codegen.words import i64
+from rammer_mlir.emulation.codegen.i64_language import i64
 from rammer_mlir.lowering.ir_walk import producer, walk
 
 _ATOMICS = ("llvm.atomicrmw", "llvm.cmpxchg")

@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rammer_mlir.bindings import arith, func, ir, memref
-from rammer_mlir.emulation.codegen.scheduler import current, fault, world
-from rammer_mlir.emulation.codegen.sites import Sites
-from rammer_mlir.emulation.codegen.words import (
+from rammer_mlir.emulation.codegen.i64_language import (
     Record,
     Truth,
     Variable,
@@ -26,6 +24,8 @@ from rammer_mlir.emulation.codegen.words import (
     while_,
     word,
 )
+from rammer_mlir.emulation.codegen.scheduler import current, fault, world
+from rammer_mlir.emulation.codegen.sites import Sites
 from rammer_mlir.emulation.records import COPY_QUEUE, Cell, Fault, Lane, PendingCopy, World
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.nvvm.nvgpu_views import async_copy, copied_bytes, pending_groups

@@ -16,8 +16,7 @@ only at device or system scope, and fences turn the relaxed atomics beside them 
 
 from __future__ import annotations
 
-from rammer_mlir.emulation.codegen.scheduler import current, fault, lane_at, world
-from rammer_mlir.emulation.codegen.words import (
+from rammer_mlir.emulation.codegen.i64_language import (
     Record,
     Truth,
     Variable,
@@ -29,6 +28,7 @@ from rammer_mlir.emulation.codegen.words import (
     when,
     while_,
 )
+from rammer_mlir.emulation.codegen.scheduler import current, fault, lane_at, world
 from rammer_mlir.emulation.records import (
     BLOCK_SHIFT,
     GRANULE_BYTES,

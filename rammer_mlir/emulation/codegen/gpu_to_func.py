@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from rammer_mlir.bindings import arith, func, ir, llvm, memref
 from rammer_mlir.emulation.codegen import matrix_units, wave_products
 from rammer_mlir.emulation.codegen.async_copies import replace_copies
+from rammer_mlir.emulation.codegen.i64_language import Exchange, constant_word, i64
 from rammer_mlir.emulation.codegen.sites import Sites
-from rammer_mlir.emulation.codegen.words import Exchange, constant_word, i64
 from rammer_mlir.emulation.records import KernelArgument, Lane, SharedBuffer, Shuffle, World
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.gpu.program.barriers import PAUSE

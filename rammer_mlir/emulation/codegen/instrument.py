@@ -16,8 +16,8 @@ from rammer_mlir.emulation.codegen.accesses import (
     root_of,
 )
 from rammer_mlir.emulation.codegen.gpu_to_func import element_bytes
+from rammer_mlir.emulation.codegen.i64_language import constant_word, i64
 from rammer_mlir.emulation.codegen.sites import Sites
-from rammer_mlir.emulation.codegen.words import constant_word, i64
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.ir_walk import producer, walk
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from rammer_mlir.bindings import arith, func, ir, llvm, vector
 from rammer_mlir.emulation.codegen.async_copies import address_of_element
-from rammer_mlir.emulation.codegen.words import Exchange, constant_word, i64
+from rammer_mlir.emulation.codegen.i64_language import Exchange, constant_word, i64
 from rammer_mlir.emulation.records import Lane
 from rammer_mlir.errors import UnsupportedError
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import partial
 
 from rammer_mlir.emulation.codegen.fibers import FiberCode
-from rammer_mlir.emulation.codegen.words import (
+from rammer_mlir.emulation.codegen.i64_language import (
     Record,
     Variable,
     Word,

@@ -12,9 +12,9 @@ from rammer_mlir.emulation.codegen.accesses import (
     root_of,
 )
 from rammer_mlir.emulation.codegen.gpu_to_func import element_bytes
+from rammer_mlir.emulation.codegen.i64_language import Record, Word, define, when
 from rammer_mlir.emulation.codegen.scheduler import current, world
 from rammer_mlir.emulation.codegen.sites import location_names
-from rammer_mlir.emulation.codegen.words import Record, Word, define, when
 from rammer_mlir.emulation.records import (
     TRACE_ACCESS_SHIFT,
     TRACE_BLOCK_SHIFT,

@@ -9,7 +9,7 @@ own.
 from __future__ import annotations
 
 from rammer_mlir.bindings import arith, func, ir, llvm, vector
-from rammer_mlir.emulation.codegen.words import Exchange, constant_word, i64
+from rammer_mlir.emulation.codegen.i64_language import Exchange, constant_word, i64
 from rammer_mlir.emulation.records import Lane
 
 OPERATIONS = {

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import ModelError, OptionError, PassError, UnsupportedError
 from rammer_mlir.frontends.imported import ImportedModel
+from rammer_mlir.frontends.mlir.argument_attributes import check_marks
 from rammer_mlir.frontends.mlir.dimensions import bind_dimensions
 from rammer_mlir.frontends.mlir.interface import (
     check_weights,
@@ -21,7 +22,6 @@ from rammer_mlir.frontends.mlir.interface import (
     static_signature,
 )
 from rammer_mlir.frontends.mlir.load import parse, refuse
-from rammer_mlir.frontends.mlir.marks import check_marks
 from rammer_mlir.frontends.mlir.sources import MlirSource
 from rammer_mlir.frontends.mlir.stages import LINALG, LOWERED, PROGRAM, STAGES, stage_of
 from rammer_mlir.passes.ir.cloning import copy_module

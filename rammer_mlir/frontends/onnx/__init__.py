@@ -9,7 +9,6 @@ import onnx
 from rammer_mlir.errors import RammerError
 from rammer_mlir.frontends.imported import ImportedModel
 from rammer_mlir.frontends.onnx.assembly import assemble
-from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph, needs_host, partition
 from rammer_mlir.frontends.onnx.load import load
 from rammer_mlir.frontends.onnx.model import Model
@@ -25,6 +24,7 @@ from rammer_mlir.frontends.onnx.prepare import (
     prepare,
     refuse_whatever_the_sizes,
 )
+from rammer_mlir.frontends.onnx.source_folders import Source
 from rammer_mlir.frontends.onnx.tensors import Array, dtype_of, static_shape
 from rammer_mlir.programs.dimensions import PYTHON, Shapes, Sizes, Wording
 from rammer_mlir.programs.host_program import Compute

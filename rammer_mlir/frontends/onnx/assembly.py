@@ -23,10 +23,10 @@ from rammer_mlir.frontends.onnx.builders.values import (
     empty,
     tensor_type,
 )
-from rammer_mlir.frontends.onnx.leftovers import Importer
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.refusal_text import first_few
 from rammer_mlir.frontends.onnx.tensors import label, opset
+from rammer_mlir.frontends.onnx.torch_mlir_fallback import Importer
 from rammer_mlir.passes.ir.element_types import dtype_of
 from rammer_mlir.passes.ir.scalar import ElementTypeError
 from rammer_mlir.support.log import log_progress

@@ -12,7 +12,7 @@ import onnx
 from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx.limits import MOST_DIMENSIONS
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label
-from rammer_mlir.frontends.onnx.walk import nodes_within
+from rammer_mlir.frontends.onnx.traversal import nodes_within
 
 _AXES = frozenset(
     {"axes", "axis", "batch_axis", "batch_dims", "perm", "scan_input_axes", "scan_output_axes"}

@@ -21,8 +21,8 @@ from rammer_mlir.frontends.onnx.tensors import (
     small_constants,
     static_shape,
 )
+from rammer_mlir.frontends.onnx.traversal import subgraphs
 from rammer_mlir.frontends.onnx.trip_counts import condition_of, count_steps, largest_count
-from rammer_mlir.frontends.onnx.walk import subgraphs
 from rammer_mlir.frontends.onnx.well_formed import naming
 
 _MOST_STEPS, _MOST_UNROLLED = 64, 4096

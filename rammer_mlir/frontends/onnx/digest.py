@@ -17,9 +17,9 @@ from rammer_mlir.frontends.onnx.external_data import (
     open_region,
     region_of,
 )
-from rammer_mlir.frontends.onnx.given import ModelWithData, Source, without_folder
+from rammer_mlir.frontends.onnx.source_folders import ModelWithData, Source, without_folder
 from rammer_mlir.frontends.onnx.tensor_data import content_and_places
-from rammer_mlir.frontends.onnx.walk import tensors_of_model
+from rammer_mlir.frontends.onnx.traversal import tensors_of_model
 
 
 class _Hash(Protocol):

@@ -10,7 +10,7 @@ import onnx
 from rammer_mlir.errors import ModelError, UnsupportedError
 from rammer_mlir.frontends.onnx.limits import MOST_NESTED_CALLS, require_few_nodes
 from rammer_mlir.frontends.onnx.tensors import label
-from rammer_mlir.frontends.onnx.walk import nodes_within
+from rammer_mlir.frontends.onnx.traversal import nodes_within
 
 FunctionKey = tuple[str, str, str]
 """What names a function: domain, name, overload."""

@@ -18,12 +18,17 @@ from rammer_mlir.errors import ModelError, UnsupportedError
 from rammer_mlir.frontends.onnx.contrib.rewrite import claim_contrib
 from rammer_mlir.frontends.onnx.external_data import Folders
 from rammer_mlir.frontends.onnx.function_sizes import check_functions
-from rammer_mlir.frontends.onnx.given import ModelWithData, Source, without_folder
 from rammer_mlir.frontends.onnx.model import Model, first_line, separate_weights
 from rammer_mlir.frontends.onnx.open_inputs import clear_unknown_sizes
+from rammer_mlir.frontends.onnx.source_folders import ModelWithData, Source, without_folder
 from rammer_mlir.frontends.onnx.tensor_data import TensorData, content_and_places
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, opset
-from rammer_mlir.frontends.onnx.well_formed import check_operators, check_subgraphs, check_texts
+from rammer_mlir.frontends.onnx.well_formed import (
+    check_element_types,
+    check_operators,
+    check_subgraphs,
+    check_texts,
+)
 
 
 def load(source: Source) -> Model:
@@ -54,6 +59,7 @@ def _checked(proto: onnx.ModelProto, name: str, data: TensorData) -> Model:
     """Return a checked copy of a model."""
     _check_outputs(proto.graph, name)
     check_texts(proto, name)
+    check_element_types(proto, name)
     check_functions(proto, name)
     _refuse_initializers(proto, name)
     model = separate_weights(proto, name, data)

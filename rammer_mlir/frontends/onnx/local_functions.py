@@ -13,7 +13,7 @@ import onnx
 from rammer_mlir.frontends.onnx.function_sizes import FunctionKey, key_of_call, key_of_function
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.node_copier import copy_function
-from rammer_mlir.frontends.onnx.walk import subgraphs
+from rammer_mlir.frontends.onnx.traversal import subgraphs
 
 
 def inline_local_functions(model: Model) -> None:

@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx.tensors import Array, array_of, num_bytes, small_constants
-from rammer_mlir.frontends.onnx.walk import tensors_of_model
+from rammer_mlir.frontends.onnx.traversal import tensors_of_model
 
 LARGE = 1024
 """Elements above which an initializer is kept aside."""

@@ -12,6 +12,7 @@ from rammer_mlir.frontends.onnx.affine import fold_affine
 from rammer_mlir.frontends.onnx.attribute_rules import check_attributes
 from rammer_mlir.frontends.onnx.contrib.rewrite import require_rewritten, rewrite_contrib
 from rammer_mlir.frontends.onnx.control_flow import expand_control_flow, has_control_flow
+from rammer_mlir.frontends.onnx.conversion_exclusions import set_eyes_aside, take_back
 from rammer_mlir.frontends.onnx.declared import Declared, check_declared, take_declared
 from rammer_mlir.frontends.onnx.dilated import decompose_dilated
 from rammer_mlir.frontends.onnx.folding.evaluate import evaluate_constants
@@ -34,7 +35,6 @@ from rammer_mlir.frontends.onnx.refusals import (
 )
 from rammer_mlir.frontends.onnx.rewrites import rewrite_nodes
 from rammer_mlir.frontends.onnx.scan_batches import set_batches_aside
-from rammer_mlir.frontends.onnx.set_aside import set_eyes_aside, take_back
 from rammer_mlir.frontends.onnx.shapes import (
     infer_shapes,
     open_nodes,

@@ -10,10 +10,10 @@ from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.onnx.contrib.table import has_rule
 from rammer_mlir.frontends.onnx.hosting.operators import is_host_operator
 from rammer_mlir.frontends.onnx.inline import is_inlined_preview
-from rammer_mlir.frontends.onnx.lasting import lasting_nodes
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.ngrams import counts_integers
 from rammer_mlir.frontends.onnx.refusal_text import Refusal, refusals_text
+from rammer_mlir.frontends.onnx.shape_independent_nodes import lasting_nodes
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, value_infos
 
 _REASONS: Mapping[str, tuple[str, ...]] = {

@@ -8,10 +8,10 @@ import onnx
 from onnx import helper
 
 from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.frontends.onnx.conversion_exclusions import ASIDE, import_aside
 from rammer_mlir.frontends.onnx.model import Model
-from rammer_mlir.frontends.onnx.set_aside import ASIDE, import_aside
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, opset
-from rammer_mlir.frontends.onnx.walk import subgraphs
+from rammer_mlir.frontends.onnx.traversal import subgraphs
 
 _WITHOUT_BATCH = 9
 """The opset from which a Scan has no dimension of a batch."""

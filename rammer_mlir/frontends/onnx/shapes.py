@@ -13,7 +13,7 @@ from rammer_mlir.frontends.onnx.contradictions import INFERENCE_FAULTS, inferenc
 from rammer_mlir.frontends.onnx.folding.demand import SHAPE_INPUTS
 from rammer_mlir.frontends.onnx.limits import MOST_DIMENSIONS, MOST_ELEMENTS
 from rammer_mlir.frontends.onnx.model import Model
-from rammer_mlir.frontends.onnx.stand_ins import stand_ins
+from rammer_mlir.frontends.onnx.shape_placeholders import stand_ins
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, static_shape, value_infos
 
 

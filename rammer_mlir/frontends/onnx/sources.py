@@ -13,8 +13,8 @@ import onnx
 from numpy.typing import NDArray
 
 from rammer_mlir.errors import ModelError
-from rammer_mlir.frontends.onnx.given import ModelWithData, PlainSource
 from rammer_mlir.frontends.onnx.model import first_line
+from rammer_mlir.frontends.onnx.source_folders import ModelWithData, PlainSource
 from rammer_mlir.frontends.onnx.tensors import BITS
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import onnx
 
 from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label
-from rammer_mlir.frontends.onnx.walk import nodes_within, subgraphs
+from rammer_mlir.frontends.onnx.traversal import nodes_within, subgraphs
 
 _FAULTS = (
     ArithmeticError, AssertionError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
@@ -49,6 +49,26 @@ def check_texts(proto: onnx.ModelProto, name: str) -> None:
         for attribute in () if is_unknown(node) else node.attribute:
             for content in (attribute.s, *attribute.strings):
                 _require_utf8(content, node, attribute)
+
+
+def check_element_types(proto: onnx.ModelProto, name: str) -> None:
+    """Refuse values whose declared element type ONNX does not have.
+
+    Raises:
+        ModelError: naming the first such value.
+    """
+    known = frozenset(onnx.TensorProto.DataType.values())
+    bodies = (proto.graph.node, *(function.node for function in proto.functions))
+    nodes = (node for body in bodies for node in nodes_within(body))
+    graphs = (proto.graph, *(graph for node in nodes for graph in subgraphs(node)))
+    for graph in graphs:
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            found = value.type.tensor_type.elem_type
+            if found not in known:
+                raise ModelError(
+                    f"{name}: '{value.name}' has the unknown element type {found}: expected one "
+                    "of ONNX's; export the model again"
+                )
 
 
 def is_unknown(node: onnx.NodeProto) -> bool:

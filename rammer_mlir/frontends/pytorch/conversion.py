@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import onnx
 
 from rammer_mlir.errors import UnsupportedError
-from rammer_mlir.frontends.onnx.given import ModelWithData
 from rammer_mlir.frontends.onnx.model import first_line
+from rammer_mlir.frontends.onnx.source_folders import ModelWithData
 from rammer_mlir.frontends.onnx.sources import with_data
 from rammer_mlir.frontends.pytorch.exporting import exported_program
 from rammer_mlir.frontends.pytorch.interface import Interface, Leaf, interface_of

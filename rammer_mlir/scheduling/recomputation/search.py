@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby, product
 from math import inf, prod
 
-from rammer_mlir.scheduling.recomputation.gaps import Gap, Repeated, find_gaps, leave
+from rammer_mlir.scheduling.recomputation.live_range_gaps import Gap, Repeated, find_gaps, leave
 from rammer_mlir.scheduling.recomputation.steps import Steps
 
 MOST_SETS = 1 << 13

@@ -16,7 +16,7 @@ from rammer_mlir.frontends.onnx.contrib.table import has_rule, rule_of
 from rammer_mlir.frontends.onnx.folding.types import TensorKind, graph_types, infer_node
 from rammer_mlir.frontends.onnx.model import Model, used_names
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, opset
-from rammer_mlir.frontends.onnx.walk import nodes_within
+from rammer_mlir.frontends.onnx.traversal import nodes_within
 
 _LAYER_NORMALIZATION = 17
 """The opset from which ONNX has an operator of that name."""

@@ -10,7 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from rammer_mlir.frontends.onnx.model import LARGE
-from rammer_mlir.frontends.onnx.stand_ins import has_stand_in
+from rammer_mlir.frontends.onnx.shape_placeholders import has_stand_in
 from rammer_mlir.frontends.onnx.tensors import (
     ONNX_DOMAINS,
     Array,

@@ -12,7 +12,7 @@ from rammer_mlir.evaluators import elementwise
 from rammer_mlir.frontends.onnx.folding.attributes import attributes_of
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, small_constants, value_infos
-from rammer_mlir.frontends.onnx.walk import subgraphs
+from rammer_mlir.frontends.onnx.traversal import subgraphs
 
 Bounds = tuple[int | None, ...]
 """The greatest size of each dimension, None where it is not known."""

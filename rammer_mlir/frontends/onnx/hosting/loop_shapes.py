@@ -18,8 +18,8 @@ from rammer_mlir.frontends.onnx.tensors import (
     static_dims,
     value_infos,
 )
+from rammer_mlir.frontends.onnx.traversal import subgraphs
 from rammer_mlir.frontends.onnx.trip_counts import condition_of, largest_count
-from rammer_mlir.frontends.onnx.walk import subgraphs
 
 Shape = tuple[int, ...]
 

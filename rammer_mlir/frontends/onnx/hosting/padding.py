@@ -36,7 +36,7 @@ from rammer_mlir.frontends.onnx.model import LARGE, Model
 from rammer_mlir.frontends.onnx.open_inputs import open_signature
 from rammer_mlir.frontends.onnx.shapes import infer_shapes
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, label, opset
-from rammer_mlir.frontends.onnx.walk import subgraphs
+from rammer_mlir.frontends.onnx.traversal import subgraphs
 from rammer_mlir.programs.padding import PaddedInput, PaddedOutput, Padding
 
 _MOVING = (

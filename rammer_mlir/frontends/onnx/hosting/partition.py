@@ -11,7 +11,6 @@ from onnx import helper
 
 from rammer_mlir.frontends.onnx.folding.attributes import attributes_of
 from rammer_mlir.frontends.onnx.hosting.bounds import SizeBounds
-from rammer_mlir.frontends.onnx.hosting.identity import identity
 from rammer_mlir.frontends.onnx.hosting.operators import (
     fixed_operands,
     is_host_operator,
@@ -26,11 +25,12 @@ from rammer_mlir.frontends.onnx.hosting.parts import (
 )
 from rammer_mlir.frontends.onnx.hosting.placement import Place, place_nodes
 from rammer_mlir.frontends.onnx.hosting.shape_chains import ShapeChains
+from rammer_mlir.frontends.onnx.hosting.structural_equality import identity
 from rammer_mlir.frontends.onnx.model import Model, names_used_by
 from rammer_mlir.frontends.onnx.open_inputs import open_signature
 from rammer_mlir.frontends.onnx.shapes import open_nodes, require_static_values
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, value_infos
-from rammer_mlir.frontends.onnx.walk import subgraphs
+from rammer_mlir.frontends.onnx.traversal import subgraphs
 from rammer_mlir.programs.host_program import (
     Call,
     Choose,

@@ -12,7 +12,7 @@ import onnx
 from rammer_mlir.frontends.onnx.folding.types import TensorKind, Types, graph_types, infer_node
 from rammer_mlir.frontends.onnx.model import free_names
 from rammer_mlir.frontends.onnx.tensors import Array, small_constants
-from rammer_mlir.frontends.onnx.walk import subgraphs
+from rammer_mlir.frontends.onnx.traversal import subgraphs
 
 
 @dataclass(frozen=True)

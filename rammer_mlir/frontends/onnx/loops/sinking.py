@@ -22,7 +22,7 @@ from rammer_mlir.frontends.onnx.loops.scans import set_sources, sources_of
 from rammer_mlir.frontends.onnx.model import Model, free_names, set_graph_nodes
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, ShapeTable, dtype_of
-from rammer_mlir.frontends.onnx.walk import subgraphs
+from rammer_mlir.frontends.onnx.traversal import subgraphs
 from rammer_mlir.frontends.onnx.well_formed import naming
 from rammer_mlir.programs.host_program import Source
 

@@ -1,6 +1,6 @@
-"""Attributes on operations between the passes that form regions: composites and regions.
+"""Attributes for communication between the passes that form regions: composites and regions.
 
-``rtask.composite = {name = "acc.conv_relu", match = 3 : i64}`` stands on all operations of a match,
+``rtask.composite = {name = "acc.conv_relu", match = 3 : i64}`` is on all operations of a match,
 ``rtask.region = {codegen = "acc", id = 2 : i64}`` on all operations of a region.
 """
 
@@ -22,7 +22,7 @@ READING = "rtask.reading"
 
 @dataclass(frozen=True)
 class Mark:
-    """The value of one of these attributes: a name and a number."""
+    """The value of such an attribute: a name and a number."""
 
     name: str
     number: int
@@ -37,7 +37,7 @@ def mark_of(op: ir.Operation, attribute: str) -> Mark | None:
     """Return an operation's mark, None if it has none.
 
     Raises:
-        OperationError: if the attribute is of another form.
+        OperationError: if the attribute is malformed.
     """
     if attribute not in op.attributes:
         return None
@@ -56,7 +56,7 @@ def mark_of(op: ir.Operation, attribute: str) -> Mark | None:
 
 
 def set_mark(ops: Iterable[ir.Operation], attribute: str, mark: Mark) -> None:
-    """Write a mark on operations."""
+    """Set a mark on operations."""
     text, number = _KEYS[attribute]
     for op in ops:
         with op.context:

@@ -15,7 +15,7 @@ from rammer_mlir.benchmarks.models import build, random_feeds
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import ModelError
-from rammer_mlir.frontends.onnx.together import together
+from rammer_mlir.frontends.onnx.independent_models import together
 
 
 def reference(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,10 +1,10 @@
-"""How a change along channels spreads through a network.
+"""Propagation of a layout change along channels through a network.
 
-What becomes of a value along one dimension is its *change*: it is stored in blocks
-(``channels/layout.py``), or further channels stand after its own (``channels/padding.py``).
-Changes begin at the results of contractions with constant weights. Operations that read changed
-values go along if the change's rules allow it; where they do not, the value is brought back to its
-plain form. A plain value that is concatenated with changed ones may be *converted*, by a copy.
+The *change* of a value concerns a dimension: it is stored in blocks (``channels/layout.py``), or
+padding channels are appended (``channels/padding.py``). Changes start at the results of
+contractions with constant weights. Operations that read changed values adapt if the rules of the
+change allow it; otherwise the value is converted to its plain form. A plain value that is
+concatenated with changed values may be *converted*, by a copy.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, 
 
 
 class Change(Protocol):
-    """What becomes of a value."""
+    """The layout change of a value."""
 
     @property
     def dim(self) -> int:
-        """The dimension along which it changes."""
+        """The dimension that changes."""
         ...
 
 
@@ -34,12 +34,12 @@ C = TypeVar("C", bound=Change)
 
 @dataclass(frozen=True)
 class Part(Generic[C]):
-    """How one operation goes along.
+    """The adaptation of an operation.
 
     Attributes:
-        loops: a generic's, that change.
-        results: changes of those that change.
-        pays: whether it is for operations like this one that values are changed.
+        loops: the changed loops of a generic; empty for other operations.
+        results: the change of each changed result, by number.
+        pays: whether the operation benefits from changed operands.
     """
 
     loops: frozenset[int]
@@ -49,9 +49,9 @@ class Part(Generic[C]):
 
 @dataclass(frozen=True)
 class Changes(Generic[C]):
-    """The changes of values, and how operations take part.
+    """The changes of values and the adaptations of operations.
 
-    A value that changes although no operation that takes part computes it is converted.
+    A changed value that no adapted operation computes is converted by a copy.
     """
 
     values: Mapping[ir.Value, C]
@@ -59,37 +59,38 @@ class Changes(Generic[C]):
 
 
 class Rules(Protocol[C]):
-    """What one kind of change asks of operations."""
+    """The propagation rules of a kind of change."""
 
     def generic_part(
         self, op: Structured, values: Mapping[ir.Value, C], refused: Container[ir.Value]
     ) -> Part[C] | None:
-        """Return how a generic goes along; none of the results that are ``refused`` changes."""
+        """Return the adaptation of a generic that changes no ``refused`` result; None if none."""
         ...
 
     def view(self, op: ir.OpView, operands: Sequence[C]) -> C | None:
-        """Return the change of a view's result if all operands change; None if it does not."""
+        """Return the change of a view's result if all operands change; None if it has none."""
         ...
 
     def made_part(
         self, op: ir.OpView, values: Mapping[ir.Value, C], refused: Container[ir.Value]
     ) -> Part[C] | None:
-        """Return how an operation that makes or takes back the change itself goes along."""
+        """Return the adaptation of an operation that itself makes or reverts the change."""
         ...
 
     def conversion(self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, C]) -> C | None:
-        """Return the change that a plain operand of a concatenation needs; None if it has none."""
+        """Return the change for a plain operand of a concatenation; None if it has none."""
         ...
 
     def is_free(self, value: ir.Value, change: C) -> bool:
-        """Whether the change costs nothing, worth it or not."""
+        """Whether the change costs nothing, so that it needs no benefit."""
         ...
 
 
 def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
-    """Return the changes of a block's values, where something that pays is computed from them."""
+    """Return the changes of a block's values from which a benefiting operation is computed."""
     converted, changes = _conversions(operations, rules)
     refused: set[ir.Value] = set()
+    # Refusing values may make others useless: repeat until a fixpoint.
     while useless := _useless(operations, rules, changes):
         refused |= useless
         changes = _spread(operations, rules, converted, refused)
@@ -99,10 +100,7 @@ def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
 def _conversions(
     operations: Sequence[ir.OpView], rules: Rules[C]
 ) -> tuple[dict[ir.Value, C], Changes[C]]:
-    """Return the plain values that are converted, so that concatenations can go along.
-
-    With them come the changes of all values.
-    """
+    """Return the plain values to convert, so that concatenations can adapt, and all changes."""
     concatenations = [op for op in operations if op.operation.name == CONCAT]
     converted: dict[ir.Value, C] = {}
     while True:
@@ -117,9 +115,10 @@ def _conversions(
 def _converted_operands(
     op: ir.OpView, rules: Rules[C], values: Mapping[ir.Value, C]
 ) -> dict[ir.Value, C]:
-    """Return a concatenation's plain operands, with their changes, if they are not the most."""
+    """Return the changes of a concatenation's plain operands, if they are at most half of it."""
     plain = [value for value in op.operation.operands if value not in values]
     elements = [prod(shape_of(value)) for value in plain]
+    # Copying most of the operands would cost more than reading the result in its plain layout.
     if 2 * sum(elements) > prod(shape_of(op.operation.results[0])):
         return {}
     found = {value: rules.conversion(op, value, values) for value in plain}
@@ -134,6 +133,7 @@ def _spread(
     refused: Container[ir.Value],
 ) -> Changes[C]:
     given = {value: change for value, change in converted.items() if value not in refused}
+    # Converted arguments are available at once, other converted values after their producers.
     values: dict[ir.Value, C] = {v: c for v, c in given.items() if isinstance(v.owner, ir.Block)}
     parts: dict[ir.Operation, Part[C]] = {}
     for op in operations:
@@ -165,7 +165,7 @@ def _view_part(
 def _useless(
     operations: Sequence[ir.OpView], rules: Rules[C], changes: Changes[C]
 ) -> set[ir.Value]:
-    """Return the changed values from which nothing that pays is computed, however far after."""
+    """Return the changed values that no benefiting operation uses, directly or indirectly."""
     pay: set[ir.Value] = set()
     for op in reversed(operations):
         part = changes.parts.get(op.operation)
@@ -187,10 +187,10 @@ def changed_loops(
     suits: Callable[[int], bool],
     refused: Container[ir.Value],
 ) -> frozenset[int]:
-    """Return the loops along which a generic may change; none if it cannot go along.
+    """Return the loops along which a generic may change; empty if it cannot adapt.
 
-    These are the loops over what changes of its operands, and those over the output channels of a
-    convolution whose number ``suits``.
+    These are the loops over the changed dimensions of its operands, and the loop over the output
+    channels of a convolution whose number ``suits``.
     """
     loops: set[int] = set()
     for map_, value in zip(op.maps, op.op.operation.operands, strict=True):
@@ -227,25 +227,25 @@ def _output_channels(
 
 
 def _does_the_same_everywhere(op: Structured) -> bool:
-    """Whether the body knows neither where it is, nor tensors beside its operands."""
+    """Whether the body uses no ``linalg.index`` and captures no tensors."""
     return not op.uses_index and not any(
         isinstance(value.type, ir.RankedTensorType) for value in op.captures
     )
 
 
 def is_convertible(value: ir.Value, weights: Container[ir.Value]) -> bool:
-    """Whether a plain value may be converted: an activation of f32."""
+    """Whether a plain value may be converted: an f32 activation."""
     kind = ir.RankedTensorType(value.type)
     return value not in weights and isinstance(kind.element_type, ir.F32Type)
 
 
 def trailing_elements(value: ir.Value, dim: int) -> int:
-    """Count the elements behind one index of a dimension: 1 where blocking moves nothing."""
+    """Count the elements per index of a dimension; if 1, blocking does not move elements."""
     return prod(shape_of(value)[dim + 1 :])
 
 
 def slice_along(op: ir.OpView, dim: int) -> tuple[int, int, int] | None:
-    """Return a slice's offset, size and stride along a dimension; None if it drops dimensions."""
+    """Return a slice's offset, size and stride along a dimension; None if it is rank-reducing."""
     operation = op.operation
     if len(shape_of(operation.results[0])) != len(shape_of(operation.operands[0])):
         return None

@@ -1,7 +1,7 @@
-"""What the further channels of padded values hold: a few numbers, known at compile time.
+"""The possible contents of padding channels: a few numbers, known at compile time.
 
-They depend on constants alone: sums of products with weights of zeros are zeros, and what follows
-is computed by its body (``body_values``).
+They depend on constants alone: a sum of products with zero weights is zero, and the bodies of later
+operations are evaluated (``body_values``).
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from rammer_mlir.passes.ir.fills import filling
 from rammer_mlir.passes.ir.structured import Structured, constant_value
 
 Fills = frozenset[float]
-"""The numbers that may stand in further channels."""
+"""The numbers that padding channels may contain."""
 
 ZEROS: Fills = frozenset((0.0,))
 
 _MOST_FILLS = 4
-"""Different numbers that further channels of one value may hold."""
+"""Maximum number of different values in a tensor's padding channels."""
 
 _LARGEST = 1e30
-"""Numbers up to here stay finite in f32 when a few of them are multiplied by weights and added."""
+"""Largest accepted magnitude: sums of a few products with weights stay finite in f32."""
 
 
 def held_fills(weight: ConstantArgument) -> Fills:
-    """Return the numbers that a weight consists of, if they are few and known; else nothing."""
+    """Return the distinct numbers of an f32 weight if they are few and known; else an empty set."""
+    # Parts add zeros and matrices compute new numbers; reshapes and transposes keep the numbers.
     held = None if PARTS in weight.attributes else weight.held
     if held is None or held.dtype != np.float32 or any(isinstance(s, tuple) for s in weight.steps):
         return frozenset()
@@ -40,12 +41,12 @@ def held_fills(weight: ConstantArgument) -> Fills:
 
 
 def result_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
-    """Return what an operation's results hold there, None if that is not known or not finite.
+    """Return the padding numbers of an operation's results; None if unknown or not finite.
 
-    ``inputs`` are what its inputs hold there; empty where that is not known.
+    ``inputs`` has the padding numbers of each input; an empty set where they are unknown.
     """
     if _is_product_with_zeros(op, inputs):
-        # Whatever the other factor is: it is an image or a weight, and those are finite.
+        # The other factor is an image or a weight, which are finite, so that every product is zero.
         return [ZEROS] * op.num_outputs
     if any(not fills for fills in inputs):
         return None
@@ -53,7 +54,7 @@ def result_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
 
 
 def _is_product_with_zeros(op: Structured, inputs: Sequence[Fills]) -> bool:
-    """Whether only zeros are added up: the weights of further output channels."""
+    """Whether all products are zero, because the weights of padding output channels are."""
     return (
         multiplies_and_adds(op.op)
         and not op.captures
@@ -63,7 +64,7 @@ def _is_product_with_zeros(op: Structured, inputs: Sequence[Fills]) -> bool:
 
 
 def _initial_fills(op: Structured, number: int) -> Fills | None:
-    """Return what a result is filled with before; any number where it is not read."""
+    """Return the numbers that a result is initialized with; zeros if the body does not read it."""
     if not op.reads_output(number):
         return ZEROS
     scalar = filling(op.outputs[number])
@@ -72,7 +73,7 @@ def _initial_fills(op: Structured, number: int) -> Fills | None:
 
 
 def _reduced_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
-    """Evaluate the body until nothing new comes out of it."""
+    """Evaluate the body until the set of results reaches a fixpoint."""
     found: list[set[float]] = []
     for number in range(op.num_outputs):
         initial = _initial_fills(op, number)
@@ -92,6 +93,7 @@ def _reduced_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | Non
         if [len(fills) for fills in results] == before:
             break
         if not op.is_elementwise:
+            # A reduction feeds its results back as accumulators.
             found = [old | new for old, new in zip(found, results, strict=True)]
     if not _all_finite(value for fills in results for value in fills):
         return None

@@ -14,7 +14,7 @@ from rammer_mlir.open_models.specializer import Made
 from rammer_mlir.programs.dimensions import Shapes, bind, sizes_text
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.runtime.compiled import Array, CompiledModel, RunnableModel
-from rammer_mlir.runtime.gpu.opening import check_device
+from rammer_mlir.runtime.gpu.driver_loading import check_device
 from rammer_mlir.runtime.loader import open_artifact
 
 

@@ -11,8 +11,8 @@ from google.protobuf.message import DecodeError
 from onnx import compose, version_converter
 
 from rammer_mlir.errors import ModelError
-from rammer_mlir.frontends.onnx.given import ModelWithData, PlainSource
 from rammer_mlir.frontends.onnx.model import first_line
+from rammer_mlir.frontends.onnx.source_folders import ModelWithData, PlainSource
 from rammer_mlir.frontends.onnx.sources import source_of
 
 if TYPE_CHECKING:

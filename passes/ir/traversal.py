@@ -1,4 +1,4 @@
-"""Operations of functions, nested ones too."""
+"""Walks over nested operations, and small rewrites."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rammer_mlir.bindings import ir
 
 
 def nested_operations(op: ir.Operation) -> list[ir.Operation]:
-    """Return all operations within an operation, outer ones first."""
+    """Return all operations nested in an operation, in pre-order."""
     found: list[ir.Operation] = []
     pending = [op]
     while pending:
@@ -25,28 +25,28 @@ def nested_operations(op: ir.Operation) -> list[ir.Operation]:
 
 
 def operations_named(root: ir.Operation, *names: str) -> Iterator[ir.Operation]:
-    """Yield the nested operations of some names; they may be replaced meanwhile."""
+    """Yield the nested operations with these names; callers may replace them meanwhile."""
     yield from [op for op in nested_operations(root) if op.name in names]
 
 
 def first_named(root: ir.Operation, prefix: str) -> ir.Operation | None:
-    """Return the first nested operation whose name begins so, None if there is none."""
+    """Return the first nested operation whose name starts with ``prefix``; None if none does."""
     return next((op for op in nested_operations(root) if op.name.startswith(prefix)), None)
 
 
 def replace(op: ir.Operation, values: list[ir.Value]) -> None:
-    """Put values in place of an operation's results, and erase it."""
+    """Replace an operation's results by values, and erase the operation."""
     for old, new in zip(op.results, values, strict=True):
         old.replace_all_uses_with(new)
     op.erase()
 
 
 Rewrite = Callable[[ir.Operation], bool]
-"""Rewrites an operation if it can; whether it did, so that the operation is gone."""
+"""Rewrites an operation if it can; returns whether it did, and so erased the operation."""
 
 
 def constant_integer(value: ir.Value) -> int | None:
-    """Return the number that ``arith.constant`` gives a value; None if it is not known."""
+    """Return the integer of an ``arith.constant``; None for other values."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "arith.constant":
         return None

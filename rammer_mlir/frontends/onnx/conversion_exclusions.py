@@ -7,7 +7,7 @@ from onnx import helper
 
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS
-from rammer_mlir.frontends.onnx.walk import nodes_within
+from rammer_mlir.frontends.onnx.traversal import nodes_within
 
 ASIDE = "rammer.aside"
 
