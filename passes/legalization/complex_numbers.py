@@ -9,16 +9,30 @@ from rammer_mlir.passes.legalization.stored_types import storage_of
 
 _LOWERED = "builtin.module(canonicalize,convert-complex-to-standard,canonicalize,cse)"
 
+_FOLDED = "builtin.module(canonicalize,cse)"
+
 
 def lower_complex(module: ir.Module) -> None:
     """Lower complex scalars, which nothing but arithmetic uses by now."""
     if not uses_dialect(module, "complex"):
         return
-    for op in operations_named(module.operation, "arith.select"):
-        if isinstance(op.results[0].type, ir.ComplexType):
-            with ir.InsertionPoint(op), op.location:
-                replace(op, [_selected(*op.operands)])
+    _split_selections(module)
     passmanager.PassManager.parse(_LOWERED).run(module.operation)
+    if _split_selections(module):  # of the lowered powers
+        passmanager.PassManager.parse(_FOLDED).run(module.operation)
+
+
+def _split_selections(module: ir.Module) -> bool:
+    """Select each part by itself; return whether there were any selections."""
+    found = [
+        op
+        for op in operations_named(module.operation, "arith.select")
+        if isinstance(op.results[0].type, ir.ComplexType)
+    ]
+    for op in found:
+        with ir.InsertionPoint(op), op.location:
+            replace(op, [_selected(*op.operands)])
+    return bool(found)
 
 
 def _selected(condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:

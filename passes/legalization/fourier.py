@@ -133,9 +133,8 @@ _KINDS: dict[str, Callable[[_Transform, ir.Value], ir.Value]] = {
 def _matrix(count: int, *, is_inverse: bool) -> NDArray[np.complex128]:
     """Return the matrix of a transform, whose angles are reduced to a turn first."""
     turns = np.outer(np.arange(count), np.arange(count)) % count / count
-    scale = 1 / count if is_inverse else 1.0
-    matrix: NDArray[np.complex128] = scale * np.exp((2j if is_inverse else -2j) * np.pi * turns)
-    return matrix
+    matrix = np.exp((2j if is_inverse else -2j) * np.pi * turns)
+    return np.asarray(matrix / count if is_inverse else matrix, np.complex128)
 
 
 def _parts(value: ir.Value) -> tuple[ir.Value, ir.Value]:

@@ -23,7 +23,7 @@ _WITHOUT_SIGNS = "stablehlo-convert-to-signless"
 
 _STABLEHLO_PREPARED = (
     "func.func(stablehlo-legalize-deprecated-ops{fail-on-unused=false})",
-    "func.func(stablehlo-legalize-composite-to-call)",
+    "func.func(stablehlo-legalize-composite-to-call,stablehlo-canonicalize-dynamism)",
     "inline",
     "symbol-dce",
     "func.func(stablehlo-legalize-quant-to-math)",
@@ -80,15 +80,30 @@ def structure_control_flow(module: ir.Module) -> None:
 
 def prepare_stablehlo(module: ir.Module) -> None:
     """Lower CHLO, replace deprecated StableHLO, inline composites, and make types signless."""
-    if stablehlo is not None and uses_dialect(module, "chlo"):
-        run(module, "func.func(chlo-legalize-to-stablehlo)")
     if stablehlo is None:
         return
+    _lower_chlo(module)
     if uses_dialect(module, "stablehlo"):
+        _drop_hints(module)
         run(module, *_STABLEHLO_PREPARED)
+        _lower_chlo(module)  # of quantized arithmetic
         _make_logical(module)
     elif _has_signs(module):
         run(module, _WITHOUT_SIGNS)
+
+
+def _lower_chlo(module: ir.Module) -> None:
+    if uses_dialect(module, "chlo"):
+        run(module, "func.func(chlo-legalize-to-stablehlo)")
+
+
+def _drop_hints(module: ir.Module) -> None:
+    """Remove barriers of optimizations, and the algorithms that products are wished to use."""
+    for op in operations_named(module.operation, "stablehlo.optimization_barrier"):
+        replace(op, list(op.operands))
+    for op in operations_named(module.operation, "stablehlo.dot_general"):
+        if "algorithm" in op.attributes:
+            del op.attributes["algorithm"]
 
 
 def _has_signs(module: ir.Module) -> bool:

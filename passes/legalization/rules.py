@@ -66,6 +66,9 @@ _ADVICE = {
 }
 """Advice to the user about operations of a dialect."""
 
+_OF_REAL_NUMBERS = ("stablehlo.bitcast_convert", "stablehlo.maximum", "stablehlo.minimum")
+"""Operations whose lowering in MLIR ends the process, or is wrong, for complex numbers."""
+
 _OPERATION_ADVICE = {
     "stablehlo.rng": "give random numbers as an argument, or use rng_bit_generator and a state",
     "stablehlo.custom_call": "replace the call by operations, or give its result as an argument",
@@ -203,7 +206,7 @@ def _given_problems(function: ir.OpView) -> Iterator[OperationError]:
                     f"expected a tensor with a number of dimensions, found {value.type}; give "
                     "it a shape",
                 )
-        if op.name == "stablehlo.bitcast_convert":  # MLIR's lowering would end the process
+        if op.name in _OF_REAL_NUMBERS:
             kinds = [value.type for value in (*op.operands, *op.results)]
             if any(isinstance(element_of(kind), ir.ComplexType) for kind in kinds):
                 yield OperationError(

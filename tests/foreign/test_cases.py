@@ -249,6 +249,7 @@ EXPECTED: dict[str, dict[str, Expected]] = {
     "stablehlo": {
         "batch_norm_inference": normalized,
         "chlo": lambda a: (np.arcsinh(a), -np.sort(-a)[:, :2], np.argsort(-a)[:, :2]),
+        "hints": lambda a: (wide(a) @ a.T, a),
         "truth_values": lambda a, b: (a | b, a & b, a | b, (a & b).any()),
         "random_bits": three_fry,
         "sort_with_numbers": lambda a: (
@@ -287,6 +288,7 @@ EXPECTED: dict[str, dict[str, Expected]] = {
         ),
         "parts": lambda re, im: (-(re + 1j * im), -im, (re == 0) & (im == 0)),
         "product": lambda a, b: a @ b,
+        "power": lambda a, b: a**b,
         "sum": lambda a: a.sum(1),
         "scalars": lambda s, t, i: (
             s * t[i] + 2 + 1j,

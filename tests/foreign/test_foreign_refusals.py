@@ -101,6 +101,18 @@ REFUSED = {
         "  return %r : tensor<100000x1000000xf32>\n}\n",
         r"expected an rOperator of at most \d+ rTasks, found \d+; give smaller shapes",
     ),
+    "bits of complex numbers": (
+        "func.func @f(%a: tensor<complex<f64>>) -> tensor<2xcomplex<f32>> {\n"
+        "  %r = stablehlo.bitcast_convert %a : (tensor<complex<f64>>) -> tensor<2xcomplex<f32>>\n"
+        "  return %r : tensor<2xcomplex<f32>>\n}\n",
+        r"the module:2:8: 'stablehlo.bitcast_convert': expected real numbers, found .*; give real",
+    ),
+    "order of complex numbers": (
+        "func.func @f(%a: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {\n"
+        "  %r = stablehlo.maximum %a, %a : tensor<4xcomplex<f32>>\n"
+        "  return %r : tensor<4xcomplex<f32>>\n}\n",
+        r"the module:2:8: 'stablehlo.maximum': expected real numbers, found .*; give real",
+    ),
     "long transform": (
         "func.func @f(%a: tensor<4096xcomplex<f32>>) -> tensor<4096xcomplex<f32>> {\n"
         "  %r = stablehlo.fft %a, type = FFT, length = [4096]"

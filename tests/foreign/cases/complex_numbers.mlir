@@ -102,3 +102,8 @@ func.func @fourier(%a: tensor<3x20xcomplex<f32>>, %r: tensor<3x15xf32>, %h: tens
   %3 = stablehlo.fft %h, type = IRFFT, length = [4, 10] : (tensor<3x4x6xcomplex<f64>>) -> tensor<3x4x10xf64>
   return %0, %1, %2, %3 : tensor<3x20xcomplex<f32>>, tensor<3x20xcomplex<f32>>, tensor<3x8xcomplex<f32>>, tensor<3x4x10xf64>
 }
+
+func.func @power(%a: tensor<7xcomplex<f64>>, %b: tensor<7xcomplex<f64>>) -> tensor<7xcomplex<f64>> {
+  %0 = stablehlo.power %a, %b : tensor<7xcomplex<f64>>
+  return %0 : tensor<7xcomplex<f64>>
+}

@@ -171,3 +171,11 @@ func.func @truth_values(%a: tensor<40xi1>, %b: tensor<40xi1>) -> (tensor<40xi1>,
   %3 = stablehlo.reduce(%1 init: %z) applies stablehlo.add across dimensions = [0] : (tensor<40xi1>, tensor<i1>) -> tensor<i1>
   return %0, %1, %2, %3 : tensor<40xi1>, tensor<40xi1>, tensor<40xi1>, tensor<i1>
 }
+
+func.func @hints(%a: tensor<3x5xf32>) -> (tensor<3x3xf32>, tensor<3x5xf32>) {
+  %0 = stablehlo.optimization_barrier %a : tensor<3x5xf32>
+  %1 = stablehlo.dot_general %0, %a, contracting_dims = [1] x [1], algorithm = <lhs_precision_type = tf32, rhs_precision_type = tf32, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 1, allow_imprecise_accumulation = false> : (tensor<3x5xf32>, tensor<3x5xf32>) -> tensor<3x3xf32>
+  %2 = stablehlo.constant dense<[3, 5]> : tensor<2xi32>
+  %3 = stablehlo.dynamic_reshape %0, %2 : (tensor<3x5xf32>, tensor<2xi32>) -> tensor<3x5xf32>
+  return %1, %3 : tensor<3x3xf32>, tensor<3x5xf32>
+}
