@@ -27,10 +27,10 @@ _STABLEHLO_PREPARED = (
     "inline",
     "symbol-dce",
     "func.func(stablehlo-legalize-quant-to-math)",
-    _WITHOUT_SIGNS,
 )
 
-_STABLEHLO = ("stablehlo-legalize-to-linalg", "canonicalize", "cse")
+# Signs are needed until operations have become those of arith, which say how they read integers.
+_STABLEHLO = ("stablehlo-legalize-to-linalg", _WITHOUT_SIGNS, "canonicalize", "cse")
 
 _NOT_LOWERED = re.compile(r"failed to legalize operation '([\w.]+)'")
 

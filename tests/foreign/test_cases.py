@@ -250,6 +250,15 @@ EXPECTED: dict[str, dict[str, Expected]] = {
         "batch_norm_inference": normalized,
         "chlo": lambda a: (np.arcsinh(a), -np.sort(-a)[:, :2], np.argsort(-a)[:, :2]),
         "hints": lambda a: (wide(a) @ a.T, a),
+        "unsigned_arithmetic": lambda a, b: (
+            (a + 199) // 3,
+            a + np.float32(199),
+            b < a + 199,
+            a + np.uint32(199),
+            a + 199,
+            (a + 199).max(),
+        ),
+        "unsigned_loop": lambda a, t: (t * (10 - a), 9),
         "truth_values": lambda a, b: (a | b, a & b, a | b, (a & b).any()),
         "random_bits": three_fry,
         "sort_with_numbers": lambda a: (

@@ -179,3 +179,32 @@ func.func @hints(%a: tensor<3x5xf32>) -> (tensor<3x3xf32>, tensor<3x5xf32>) {
   %3 = stablehlo.dynamic_reshape %0, %2 : (tensor<3x5xf32>, tensor<2xi32>) -> tensor<3x5xf32>
   return %1, %3 : tensor<3x3xf32>, tensor<3x5xf32>
 }
+
+func.func @unsigned_arithmetic(%a: tensor<40xui8>, %b: tensor<40xui8>) -> (tensor<40xui8>, tensor<40xf32>, tensor<40xi1>, tensor<40xui32>, tensor<40xui8>, tensor<ui8>) {
+  %c = stablehlo.constant dense<199> : tensor<40xui8>
+  %d = stablehlo.constant dense<3> : tensor<40xui8>
+  %x = stablehlo.add %a, %c : tensor<40xui8>
+  %0 = stablehlo.divide %x, %d : tensor<40xui8>
+  %1 = stablehlo.convert %x : (tensor<40xui8>) -> tensor<40xf32>
+  %2 = stablehlo.compare LT, %b, %x, UNSIGNED : (tensor<40xui8>, tensor<40xui8>) -> tensor<40xi1>
+  %3 = stablehlo.convert %x : (tensor<40xui8>) -> tensor<40xui32>
+  %4 = stablehlo.maximum %b, %x : tensor<40xui8>
+  %z = stablehlo.constant dense<0> : tensor<ui8>
+  %5 = stablehlo.reduce(%x init: %z) applies stablehlo.maximum across dimensions = [0] : (tensor<40xui8>, tensor<ui8>) -> tensor<ui8>
+  return %0, %1, %2, %3, %4, %5 : tensor<40xui8>, tensor<40xf32>, tensor<40xi1>, tensor<40xui32>, tensor<40xui8>, tensor<ui8>
+}
+
+func.func @unsigned_loop(%a: tensor<ui32>, %t: tensor<5xui32>) -> (tensor<5xui32>, tensor<ui32>) {
+  %one = stablehlo.constant dense<1> : tensor<ui32>
+  %n = stablehlo.constant dense<9> : tensor<ui32>
+  %r:2 = stablehlo.while(%i = %a, %x = %t) : tensor<ui32>, tensor<5xui32>
+  cond {
+    %c = stablehlo.compare LT, %i, %n, UNSIGNED : (tensor<ui32>, tensor<ui32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %one : tensor<ui32>
+    %y = stablehlo.add %x, %t : tensor<5xui32>
+    stablehlo.return %j, %y : tensor<ui32>, tensor<5xui32>
+  }
+  return %r#1, %r#0 : tensor<5xui32>, tensor<ui32>
+}
