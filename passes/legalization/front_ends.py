@@ -30,7 +30,7 @@ _STABLEHLO_PREPARED = (
 )
 
 # Signs are needed until operations have become those of arith, which say how they read integers.
-_STABLEHLO = ("stablehlo-legalize-to-linalg", _WITHOUT_SIGNS, "canonicalize", "cse")
+_STABLEHLO = ("stablehlo-legalize-to-linalg", _WITHOUT_SIGNS)
 
 _NOT_LOWERED = re.compile(r"failed to legalize operation '([\w.]+)'")
 
@@ -88,8 +88,6 @@ def prepare_stablehlo(module: ir.Module) -> None:
         run(module, *_STABLEHLO_PREPARED)
         _lower_chlo(module)  # of quantized arithmetic
         _make_logical(module)
-    elif _has_signs(module):
-        run(module, _WITHOUT_SIGNS)
 
 
 def _lower_chlo(module: ir.Module) -> None:
@@ -137,8 +135,12 @@ def _make_logical(module: ir.Module) -> None:
 
 def lower_stablehlo(module: ir.Module) -> None:
     """Lower StableHLO to linalg; operations without a lowering stay."""
-    if stablehlo is not None and uses_dialect(module, "stablehlo"):
+    if stablehlo is not None and (uses_dialect(module, "stablehlo") or _has_signs(module)):
         run(module, *_STABLEHLO)
+        for op in operations_named(module.operation, "builtin.unrealized_conversion_cast"):
+            if [v.type for v in op.operands] == [v.type for v in op.results]:
+                replace(op, list(op.operands))  # of types that differed by their signs
+        run(module, "canonicalize", "cse")
 
 
 def lower_tosa(module: ir.Module) -> None:

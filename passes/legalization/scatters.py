@@ -39,7 +39,27 @@ def lower_scatters(module: ir.Module) -> None:
         if combine is None:
             continue
         with ir.InsertionPoint(op), op.location:
-            replace(op, [_reduction(op, combine)])
+            kind = op.results[0].type
+            for number, value in enumerate(list(op.operands)):
+                op.operands[number] = _viewed(value, _signless(value.type))
+            replace(op, [_viewed(_reduction(op, combine), kind)])
+
+
+def _signless(kind: ir.Type) -> ir.Type:
+    """Return a tensor's type with integers that have no sign, as operations of arith take them."""
+    ranked = ir.RankedTensorType(kind)
+    element = ranked.element_type
+    if not isinstance(element, ir.IntegerType):
+        return kind
+    return ir.RankedTensorType.get(ranked.shape, ir.IntegerType.get_signless(element.width))
+
+
+def _viewed(value: ir.Value, kind: ir.Type) -> ir.Value:
+    """Emit a tensor as one of another sign; it is the same once StableHLO is lowered."""
+    if value.type == kind:
+        return value
+    name = "builtin.unrealized_conversion_cast"
+    return ir.Operation.create(name, [kind], [value]).results[0]
 
 
 def _combine(op: ir.Operation) -> _Combine | None:

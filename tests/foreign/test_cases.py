@@ -258,6 +258,7 @@ EXPECTED: dict[str, dict[str, Expected]] = {
             a + 199,
             (a + 199).max(),
         ),
+        "unsigned_scatter": row_sums,
         "unsigned_loop": lambda a, t: (t * (10 - a), 9),
         "truth_values": lambda a, b: (a | b, a & b, a | b, (a & b).any()),
         "random_bits": three_fry,

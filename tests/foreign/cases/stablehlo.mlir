@@ -208,3 +208,12 @@ func.func @unsigned_loop(%a: tensor<ui32>, %t: tensor<5xui32>) -> (tensor<5xui32
   }
   return %r#1, %r#0 : tensor<5xui32>, tensor<ui32>
 }
+
+func.func @unsigned_scatter(%a: tensor<6x3xui32>, %i: tensor<2x1xi32>, %u: tensor<2x3xui32>) -> tensor<6x3xui32> {
+  %0 = "stablehlo.scatter"(%a, %i, %u) ({
+  ^bb0(%x: tensor<ui32>, %y: tensor<ui32>):
+    %1 = stablehlo.add %x, %y : tensor<ui32>
+    stablehlo.return %1 : tensor<ui32>
+  }) {scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>} : (tensor<6x3xui32>, tensor<2x1xi32>, tensor<2x3xui32>) -> tensor<6x3xui32>
+  return %0 : tensor<6x3xui32>
+}
