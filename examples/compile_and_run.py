@@ -1,8 +1,8 @@
-"""Compile an ONNX model, run it, keep the compiled artifact, and run that.
+"""Compile an ONNX model, run it, save the compiled artifact, and run that.
 
 Usage: python examples/compile_and_run.py [MODEL.onnx]
 
-Without an argument, SqueezeNet from the onnx package with random weights.
+Without an argument, SqueezeNet from the onnx package with random weights is compiled.
 """
 
 import sys
@@ -15,7 +15,7 @@ from rammer_mlir.benchmarks.models import build, random_feeds
 
 model = onnx.load(sys.argv[1]) if len(sys.argv) > 1 else build("light_squeezenet")
 
-# A path, the bytes of a file, or a ModelProto. Without num_veus, as many as there are cores.
+# A path, the bytes of a file, or a ModelProto. The default of num_veus is the number of cores.
 executable = rammer_mlir.compile(model, target="cpu", policy="wavefront")
 
 # Inputs and outputs are dicts of NumPy arrays, by the model's own names.

@@ -2,8 +2,8 @@
 
 Usage: python examples/embed_in_your_flow.py
 
-The module below could come from any producer of linalg on static tensors. It is taken, stage by
-stage, to a schedule for two vEUs, in a context that is yours.
+The module below could come from any producer of linalg on static tensors. It is lowered, stage by
+stage, to a schedule for two vEUs, in your own context.
 """
 
 from rammer_mlir import dialects
@@ -28,7 +28,7 @@ func.func @main(%x: tensor<64x64xf32> {rtask.name = "x"})
 """
 
 with ir.Context() as context, ir.Location.unknown():
-    # Registering twice does no harm, so a library may do it too.
+    # Registering is idempotent, so a library may do it, too.
     dialects.register(context)
     module = ir.Module.parse(TWO_BRANCHES)
 

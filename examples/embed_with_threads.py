@@ -1,4 +1,4 @@
-"""Embed the passes in a pipeline of a host whose context has multithreading on.
+"""Embed the passes in the pipeline of a host whose context has multithreading enabled.
 
 Usage: python examples/embed_with_threads.py
 """
@@ -31,12 +31,12 @@ OURS = (
 
 context = ir.Context()
 dialects.register(context)
-context.enable_multithreading(True)  # nothing of rtask is there yet
+context.enable_multithreading(True)  # the module has no operation of rtask yet
 
 with context, ir.Location.unknown():
     module = ir.Module.parse(TWO_BRANCHES)
     mine = passmanager.PassManager.parse("builtin.module(func.func(linalg-generalize-named-ops))")
-    mine.run(module.operation)  # in threads
+    mine.run(module.operation)  # multithreaded
 
     manager = passmanager.PassManager("builtin.module")
     manager.add("func.func(canonicalize,cse)")
@@ -44,5 +44,5 @@ with context, ir.Location.unknown():
     run_without_threads(manager, module)
 
     after = passmanager.PassManager.parse("builtin.module(llvm.func(canonicalize,cse))")
-    after.run(module.operation)  # in threads again: no operation of rtask is left
+    after.run(module.operation)  # multithreaded again: no operation of rtask is left
     print(module.operation.attributes["rtask.launch"])

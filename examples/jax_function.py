@@ -25,7 +25,7 @@ def predict(parameters: dict[str, jax.Array], x: jax.Array) -> jax.Array:
 
 
 def loss(parameters: dict[str, jax.Array], x: jax.Array, y: jax.Array) -> jax.Array:
-    """Return the mean square of what is wrong."""
+    """Return the mean squared error."""
     return jnp.mean((predict(parameters, x) - y) ** 2)
 
 
@@ -37,7 +37,7 @@ for number in range(50):
         print(f"step {number}: loss {value:.4f}")
     parameters = jax.tree.map(lambda p, g: p - 0.1 * g, parameters, gradient)
 
-# What JAX has lowered is a model too: it takes and returns arrays by name, and can be saved.
+# A lowered JAX function is a model, too: it takes and returns arrays by name, and can be saved.
 executable = rammer_mlir.compile(jax.jit(predict).lower(parameters, x))
 found = executable.run({"arg0": parameters["hidden"], "arg1": parameters["out"], "arg2": x})
 print("difference from JAX:", np.abs(found["result0"] - predict(parameters, x)).max())

@@ -2,10 +2,10 @@
 
 Usage: python examples/launches_to_megakernel.py
 
-The flow below is upstream MLIR's own: linalg to parallel loops to gpu, in a context and by a pass
-manager that are yours. It launches six kernels. From them comes one kernel whose blocks wait for
-each other only where their data does, executed here by the emulator, which looks for races. On a
-machine with a GPU, leave out ``emulate`` and ``check``.
+The flow below is upstream MLIR's own: linalg to parallel loops to gpu, with your own context and
+pass manager. It launches six kernels. They become a single persistent kernel whose blocks wait for
+each other only for data dependencies. The emulator executes it here and checks for races; on a
+machine with a GPU, omit ``emulate`` and ``check``.
 """
 
 import numpy as np

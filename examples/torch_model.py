@@ -21,7 +21,7 @@ class Classifier(nn.Module):
         self.out = nn.Linear(32, 10)
 
     def forward(self, image: Tensor) -> dict[str, Tensor]:
-        """Return logits and the features that they come from."""
+        """Return logits and the features that they are computed from."""
         features = self.features(image).mean((2, 3))
         return {"logits": self.out(features), "features": features}
 
@@ -38,7 +38,7 @@ with torch.no_grad():
     print("batch of 4:", (compiled(images)["logits"] - expected).abs().max().item())
     print("batch of 1:", (compiled(images[:1])["logits"] - expected[:1]).abs().max().item())
 
-    # What takes and returns arrays by name, from an exported program; it can be saved.
+    # An executable with arrays by name, from an exported program; it can be saved.
     executable = rammer_mlir.compile(torch.export.export(model, (images,)), policy="wavefront")
     print(executable, list(executable.run({"image": images.numpy()})))
 

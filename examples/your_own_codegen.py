@@ -1,7 +1,7 @@
-"""A code generator of your own: products, with bias and Relu after them, as functions of C.
+"""A code generator of your own: products, followed by bias and Relu, as functions in C.
 
-It says which operations it takes, the compiler forms regions of them, and it writes the code of
-each; what it leaves, and what the compiler does faster, the compiler computes.
+It declares the operations that it supports, the compiler forms regions of them, and it writes the
+code of each. The compiler computes all other operations, and those that it computes faster.
 """
 
 from collections.abc import Sequence
@@ -37,11 +37,11 @@ int32_t {name}(int64_t row, {arguments}, float *y) {{
   for (int64_t j = 0; j < columns; j++) out[j] = {last};
   return 0;  /* anything else is an error of run() */
 }}"""
-"""One rTask: a row of the result."""
+"""An rTask is a row of the result."""
 
 
 class Products:
-    """Takes matrix products with weights, with a bias and Relu where they follow."""
+    """Supports matrix products with weights, with a bias and Relu after them."""
 
     name: ClassVar[str] = "products"
 
@@ -51,11 +51,11 @@ class Products:
         whole = biased.optional(lambda p: op("relu", p))
         return [CompositePattern("products.layer", whole, self.fits)]
 
-    def fits(self, match: Match) -> bool:  # a bias of one number for each column
+    def fits(self, match: Match) -> bool:  # a bias with an element for each column
         return "b" not in match or match["b"].rank == 1
 
     def supports(self, reading: Reading) -> bool:
-        return False  # composites alone
+        return False  # only composites
 
     def limits(self) -> Limits:
         return Limits(operations=1)
@@ -71,7 +71,7 @@ class Products:
             return None  # the compiler computes it
         x, w = product.inputs
         if len(region.inputs) < (2 if bias is None else 3):
-            return None  # weights that are one number are written in the IR, and no argument
+            return None  # splat weights are constants in the IR, not arguments
         (rows, sums), (_, columns) = x.shape, w.shape
         # A function's arguments are the region's inputs, by number; readings name values.
         names = {operation.values[x.value]: "x", operation.values[w.value]: "w"}

@@ -1,4 +1,4 @@
-"""An rKernel in C of your own, as a candidate beside the compiler's, chosen by measured time."""
+"""An rKernel of your own in C, as a candidate beside the compiler's; measured times decide."""
 
 from collections.abc import Sequence
 from typing import ClassVar

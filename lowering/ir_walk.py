@@ -1,7 +1,7 @@
-"""Walk over operations and ask where values come from.
+"""Walks over operations, and queries on the definitions of values.
 
-Everything here gives ``ir.Operation``: the classes of single dialects redefine ``name`` (a
-``func.FuncOp`` answers with its symbol).
+All functions return ``ir.Operation``: the classes of individual dialects redefine ``name``
+(``func.FuncOp.name`` is its symbol).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rammer_mlir.bindings import ir
 
 
 def walk(operation: ir.Operation | ir.OpView) -> Iterator[ir.Operation]:
-    """Yield the operations nested in ``operation``, each before what it holds.
+    """Yield the operations nested in ``operation`` in pre-order.
 
     The operation that was yielded last may be erased.
     """
@@ -32,7 +32,7 @@ def producer(value: ir.Value) -> str:
 
 
 def constant_integer(value: ir.Value) -> int | None:
-    """Return the integer that a value is by an ``arith.constant``, None for all others."""
+    """Return the integer of a value defined by an ``arith.constant``, None for other values."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.operation.name != "arith.constant":
         return None

@@ -27,9 +27,9 @@ class LowerToGpu(Pass):
     """Map rKernels to the threads of a block, and vEUs to the blocks of one persistent kernel.
 
     ``target`` is a GPU as on the command line; programs of at most ``straight_line_limit`` records
-    become straight-line code, longer ones a loop over the task table. The module's ``rtask.launch``
-    says what launching takes: the kernel's arguments and their bytes, blocks, threads, and the
-    values of the argument ``table``.
+    become straight-line code, longer programs a loop over the task table. The module's
+    ``rtask.launch`` describes the launch: the kernel's arguments and their bytes, blocks, threads,
+    and the values of the argument ``table``.
     """
 
     name: ClassVar[str] = "rtask-lower-to-gpu"
@@ -48,7 +48,7 @@ class LowerToGpu(Pass):
 
 
 def _launch(program: GpuProgram) -> ir.DictAttr:
-    """Describe a launch to flows that have nothing but the IR."""
+    """Return the description of the launch, for users that have only the IR."""
     i64 = ir.IntegerType.get_signless(64)
     names = [ir.StringAttr.get(name) for name in program.arguments]
     return ir.DictAttr.get(
@@ -63,7 +63,7 @@ def _launch(program: GpuProgram) -> ir.DictAttr:
 
 
 def _weights_of_the_right_size(main: Any) -> dict[int, np.ndarray[Any, np.dtype[np.uint8]]]:
-    """Stand in for the weights, whose values lie beside the IR: only their places matter here."""
+    """Return zeros of the weights' sizes: only their offsets matter, not their values."""
     kinds = main.operation.attributes["function_type"].value.inputs
     return {
         number: np.zeros(int(np.prod(kind.shape, dtype=np.int64)) * element_bytes(kind), np.uint8)

@@ -1,4 +1,4 @@
-"""The GPUs that programs are lowered for: one row for each family."""
+"""The GPUs that programs are lowered for, a row for each family."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ TF32 = "tf32"
 
 
 class Describe(Protocol):
-    """Describes a target."""
+    """Interface of the functions that describe a target."""
 
     def __call__(self, chip: str, *, tf32: bool = False) -> GpuTarget:
-        """Return it; raise TargetError if there is no such chip, or it has no tf32."""
+        """Return the target; raise TargetError if there is no such chip, or it has no tf32."""
         ...
 
 
 @dataclass(frozen=True)
 class GpuFamily:
-    """GPUs that one lowering serves.
+    """GPUs that share a lowering.
 
     Attributes:
-        default_chip: the chip where the target names none.
-        describe: gives the target for a chip's name, and whether products of f32 may be rounded
-            to tf32.
+        default_chip: the chip if the target names none.
+        describe: returns the target for a chip's name; ``tf32`` permits rounding f32 operands of
+            products to tf32.
     """
 
     default_chip: str

@@ -1,7 +1,8 @@
-"""A function of C's calling convention that executes a vEU's share of a program.
+"""A function with the C calling convention that executes a vEU's share of a program.
 
-The runtime of this project makes the context of the entry functions itself; this function makes it
-from its arguments and from tables in the object, so that an object file needs nothing else.
+For the entry functions, this project's runtime prepares the context; this function builds the
+context from its arguments and from tables in the object, so that the object file needs no runtime
+library.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from rammer_mlir.programs.cpu_table import CpuTable
 from rammer_mlir.programs.native_interface import ENTRY, VEU, ContextWord
 
 _POLLS = 1000
-"""How often a waiting vEU polls before it gives way, if cores may be shared."""
+"""Polls of a waiting vEU before it yields, if cores may be shared."""
 
 
 def define_callable(module: ir.Module, name: str, table: CpuTable) -> None:
     """Append ``NAME(vEU, run, counters, arguments)`` and the tables that it reads.
 
     The slots of the table have base ``input`` and the numbers of the entry function's arguments.
-    All functions that the module had before become internal, so that objects of several programs
-    can be linked together.
+    All functions that were in the module before become internal, so that objects of several
+    programs can be linked together.
     """
     for op in module.body.operations:
         _make_internal(op.operation)
@@ -60,7 +61,7 @@ def define_callable(module: ir.Module, name: str, table: CpuTable) -> None:
 
 
 def _make_internal(op: ir.Operation) -> None:
-    """Hide a function that is defined here; declarations have to stay external."""
+    """Make a defined function internal; declarations have to stay external."""
     if op.name == "llvm.func" and op.regions[0].blocks:
         op.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
         if "visibility_" in op.attributes:
@@ -68,9 +69,9 @@ def _make_internal(op: ir.Operation) -> None:
 
 
 def _run_to_the_end(block: ir.Block, context: ir.Value, state: ir.Value) -> None:
-    """Execute the vEU, and give way where it is left at a barrier; ends the block.
+    """Execute the vEU to its end, yielding at barriers that are not met; terminates the block.
 
-    No other thread can take the vEU: callers have one thread for each.
+    No other thread can take over the vEU, because callers have one thread per vEU.
     """
     run, left, done = (block.create_after() for _ in range(3))
     branch(run)
@@ -84,7 +85,7 @@ def _run_to_the_end(block: ir.Block, context: ir.Value, state: ir.Value) -> None
 
 
 def _context(block: ir.Block, table: CpuTable, tables: Mapping[ContextWord, str]) -> ir.Value:
-    """Write the context on the stack; return its address."""
+    """Build the context on the stack; return its address."""
     _, run, counters, arguments = block.arguments
     context = _on_stack(i64(), len(ContextWord))
     pointers = _on_stack(pointer(), max(len(table.slots), 1))
@@ -113,9 +114,9 @@ def _on_stack(kind: ir.Type, count: int) -> Any:
 
 
 def _table(name: str, numbers: NDArray[np.int32] | NDArray[np.int64]) -> str:
-    """Append a constant array; return its name."""
+    """Append a constant array; return its symbol."""
     bits = 8 * numbers.itemsize
-    array = numbers if numbers.size else np.zeros(1, numbers.dtype)  # LLVM has no empty array
+    array = numbers if numbers.size else np.zeros(1, numbers.dtype)  # LLVM rejects empty arrays
     kind = ir.Type.parse(f"!llvm.array<{array.size} x i{bits}>")
     llvm.GlobalOp(
         kind,

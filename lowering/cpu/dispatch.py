@@ -1,10 +1,10 @@
 """Code that executes vEUs: a dispatch loop over the task table, or straight-line code.
 
-Both forms call the same rKernels and use the same step counters. The context that they get is an
-array of 64-bit words, in the order of ``ContextWord``. A vEU's counter holds the rTasks that it has
+Both forms call the same rKernels and use the same step counters. Their context is an array of
+64-bit words, in the order of ``ContextWord``. A vEU's counter counts the rTasks that it has
 completed in all runs so far, so nothing is cleared between runs; its only writer publishes with
 release stores, and waiting vEUs poll with acquire loads. It publishes every rTask, awaited or not,
-because dispatch, call and store together take some 3 ns.
+because dispatch, call and store together take about 3 ns.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from rammer_mlir.programs.native_interface import ContextWord
 from rammer_mlir.programs.records import BarrierRecord, KernelSymbol, Program, Record, RunRecord
 
 STRAIGHT_LINE_LIMIT = 64
-"""Records up to which a program becomes straight-line code.
+"""Most records of a program for straight-line code.
 
-Measured: a record takes some 4 ms to compile and saves a few nanoseconds of each run, so longer
+Measured: a record takes about 4 ms to compile and saves a few nanoseconds per run, so longer
 programs would pay a second of compile time for a microsecond.
 """
 
 _PLACE_BITS = 32
-"""Bits of a position that are a place in the table, whose numbers of words are 32-bit."""
+"""Bits of a position that index the table, whose sizes are 32-bit."""
 
 
 def define_dispatch_loop(name: str, kernels: Sequence[KernelSymbol], *, traced: bool) -> None:
-    """Define the function that executes one vEU's records of the task table.
+    """Define the function that executes a vEU's records of the task table.
 
     With ``traced``, it writes the start and end of every record, in nanoseconds.
     """
@@ -59,12 +59,12 @@ def define_dispatch_loop(name: str, kernels: Sequence[KernelSymbol], *, traced: 
 
 
 class _DispatchLoop:
-    """The loop over one vEU's records, up to the record that ends them.
+    """The loop over a vEU's records, up to its end record.
 
-    Its blocks: ``fetch`` gets where the next record begins, the value of the step counter, and the
-    number of the record; ``next`` the same but the last, from the code of each record. A vEU that
-    was left goes on with ``fetch``: its position is the place of the barrier's record among the
-    vEU's words and, above ``_PLACE_BITS``, the record's number, which only the trace needs.
+    Its blocks: ``fetch`` gets the position of the next record, the value of the step counter, and
+    the number of the record; ``next`` gets the first two, from the code of each record. A suspended
+    vEU resumes with ``fetch``: its position is the index of the barrier's record among the vEU's
+    words and, above ``_PLACE_BITS``, the record's number, which only the trace needs.
     """
 
     def __init__(self, frame: EntryFrame, kernels: Sequence[KernelSymbol], *, traced: bool) -> None:
@@ -148,8 +148,8 @@ class _DispatchLoop:
     def _stamp(self, word: int, *, is_first: bool = False) -> None:
         """Write the time to a word of the record's pair in the trace buffer, if there is one.
 
-        With ``is_first``, a time that the zeroed buffer has already stays: a barrier that the vEU
-        was left at began earlier.
+        With ``is_first``, a nonzero time already in the buffer stays: a barrier at which the vEU
+        was suspended began earlier.
         """
         if self._trace is None:
             return
@@ -161,16 +161,16 @@ class _DispatchLoop:
 
 
 def define_straight_line(name: str, program: Program) -> None:
-    """Define the function that executes each vEU by code of its own, with constant operands."""
+    """Define the function that executes each vEU by separate code with constant operands."""
     (launch,) = program.launches
     straight = _StraightLine(EntryFrame(name), program)
     straight.build([straight.build_veu(records) for records in launch.veus])
 
 
 class _StraightLine:
-    """Code for each vEU, chosen by its number: runs and barriers with constants for operands.
+    """Code for each vEU, selected by its number: runs and barriers with constant operands.
 
-    A vEU that was left goes on with a barrier; its position is the barrier's number, from 1.
+    A suspended vEU resumes with a barrier; its position is the barrier's number, from 1.
     """
 
     def __init__(self, frame: EntryFrame, program: Program) -> None:
@@ -178,12 +178,12 @@ class _StraightLine:
         self._number = {slot: number for number, slot in enumerate(program.slots)}
 
     def build(self, veus: list[ir.Block]) -> None:
-        """Begin with the block of the vEU that is executed."""
+        """Switch to the block of the vEU to execute."""
         with ir.InsertionPoint(self._frame.entry):
             switch(self._frame.veu, veus, self._frame.finish)
 
     def build_veu(self, records: Sequence[Record]) -> ir.Block:
-        """Return the first block of a vEU's code, which chooses where to go on."""
+        """Return the first block of a vEU's code, which switches to the resume position."""
         first, block = self._frame.block(), self._frame.block()
         starts, steps = [block], 0
         for record in records:
@@ -202,7 +202,7 @@ class _StraightLine:
         return first
 
     def _barrier(self, record: BarrierRecord, block: ir.Block, position: int) -> ir.Block:
-        """Wait for each pair from a block on; return the next block."""
+        """Wait for each pair in turn, beginning in ``block``; return the next block."""
         for veu, steps in record.waits:
             following = self._frame.block()
             with ir.InsertionPoint(block):
@@ -211,7 +211,7 @@ class _StraightLine:
         return block
 
     def _run(self, record: RunRecord, block: ir.Block, steps: int) -> ir.Block:
-        """Run a record's rTasks in a block, after so many steps; return the next block."""
+        """Run a record's rTasks in a block, after ``steps`` steps; return the next block."""
         slots = self._program.operators[record.operator].slots
         following = self._frame.block(i64())
         with ir.InsertionPoint(block):

@@ -1,4 +1,4 @@
-"""The frame of a CPU's entry function: what its code reads, how it waits, leaves and publishes."""
+"""The frame of a CPU's entry function: reading the context, waiting, suspending, publishing."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from rammer_mlir.programs.native_interface import CACHE_LINE, VEU, ContextWord
 from rammer_mlir.programs.records import KernelSymbol
 
 _POSITION: int = (VEU.fields or {})["position"][1]
-"""Byte of the position in a vEU's state."""
+"""Byte offset of the position in a vEU's state."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """Consecutive rTasks: the first one, the one after the last, and the step counter so far."""
+    """Consecutive rTasks: the first, the end (exclusive), and the step counter so far."""
 
     first: ir.Value
     limit: ir.Value
@@ -47,14 +47,14 @@ class Span:
 class EntryFrame:
     """An entry function ``(vEU, context, state) -> i1`` that returns from its last two blocks.
 
-    It runs the vEU from the position in the state on, up to a barrier that is not met or the end.
+    It runs the vEU from the position in the state on, up to an unmet barrier or the end.
 
     Attributes:
-        entry: the first block, which the frame leaves open.
-        leave: stores the position that it gets, and returns 0.
+        entry: the first block, which the frame leaves without a terminator.
+        leave: suspends the vEU: stores the position that it gets, and returns 0.
         finish: the last block, which returns 1: the vEU has ended.
         veu: the vEU that the function executes.
-        position: where the vEU goes on, 0 at its begin. Other positions are the caller's choice.
+        position: where the vEU resumes, 0 at its begin. The user of the frame encodes positions.
         base: the vEU's step counter before this run.
     """
 
@@ -80,12 +80,12 @@ class EntryFrame:
             self.position = load(i64(), self._position_at())
 
     def array(self, word: ContextWord) -> ir.Value:
-        """Return the address of an array that the context has."""
+        """Return the address of an array in the context."""
         address = element(self._context, word, i64())
         return llvm.LoadOp(self._context.type, address).result
 
     def block(self, *arguments: ir.Type) -> ir.Block:
-        """Append a block before the last two."""
+        """Append a block before the last two blocks."""
         return self.leave.create_before(*arguments)
 
     def buffer(self, slot: Number) -> ir.Value:
@@ -104,14 +104,14 @@ class EntryFrame:
         return element(self._state, _POSITION, _byte())
 
     def done(self) -> ir.Value:
-        """Return the vEU's step counter, as whoever ran the vEU last has left it."""
+        """Return the vEU's step counter as of its suspension."""
         return load(i64(), self._counter)
 
     def wait(self, veu: Number, steps: ir.Value, following: ir.Block, position: Number) -> None:
-        """Go to ``following`` when a vEU has completed so many steps of this run.
+        """Branch to ``following`` when a vEU has completed ``steps`` steps of this run.
 
-        If that takes long, leave the vEU; it goes on from the position. Ends the block that is
-        being built.
+        If the wait exceeds the spin limit, suspend the vEU, to resume at the position. Terminates
+        the block under construction.
         """
         target = add(self._before(veu), steps)
         arguments = (self._counter_of(veu), target, self._spins, self._state)
@@ -126,7 +126,7 @@ class EntryFrame:
         following: ir.Block,
         *values: ir.Value,
     ) -> None:
-        """Run an rKernel's rTasks and publish each; end the block that is being built.
+        """Run an rKernel's rTasks and publish each; terminate the block under construction.
 
         The block ``following``, which comes next, gets the values and the step counter.
         """

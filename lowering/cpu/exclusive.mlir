@@ -1,8 +1,8 @@
 
-// Programs with exclusive rTasks: threads that wait for such an rTask sleep, because its code has threads of its own,
-// which need the cores.
+// Programs with exclusive rTasks: threads that wait for such an rTask sleep, because the rTask's
+// code starts threads of its own, which need the cores.
 
-// 1 while an exclusive rTask runs, on a cache line of its own.
+// 1 while an exclusive rTask runs, on a separate cache line.
 llvm.mlir.global internal @rammer_exclusive(0 : i32) {alignment = 64 : i64} : i32
 
 llvm.func internal @$begin_exclusive() {
@@ -12,8 +12,8 @@ llvm.func internal @$begin_exclusive() {
   llvm.return
 }
 
-// Wake all that sleep (futex: wake, private). A thread that found 1 before and sleeps only now does not: the system
-// compares once more.
+// Wake all sleeping threads (futex: wake, private). A thread that read 1 before and sleeps only
+// afterwards is not lost: the kernel compares the value once more.
 llvm.func internal @$end_exclusive() {
   %zero = llvm.mlir.constant(0 : i32) : i32
   %number = llvm.mlir.constant($futex_syscall : i64) : i64
@@ -25,7 +25,8 @@ llvm.func internal @$end_exclusive() {
   llvm.return
 }
 
-// Give way between two polls: sleep while an exclusive rTask runs (futex: wait, private), else as all programs do.
+// Yield between two polls: sleep while an exclusive rTask runs (futex: wait, private), otherwise
+// yield as in other programs.
 llvm.func internal @$yield_or_sleep() {
   %one32 = llvm.mlir.constant(1 : i32) : i32
   %number = llvm.mlir.constant($futex_syscall : i64) : i64

@@ -1,4 +1,4 @@
-"""From a scheduled module to native code and the data that it runs on."""
+"""Compilation of a scheduled module to native code and its data."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def build_image(
     num_veus: int,
     modules: Sequence[CodeModule] = (),
 ) -> CpuImage:
-    """Take the data out of a module at the `program` stage, and leave it unchanged.
+    """Extract the data of a module at the `program` stage, leaving it unchanged.
 
     Args:
         module: rPrograms, rKernels and a planned arena.
         weights: arrays by argument number of the entry function.
         signature: the model's inputs and outputs, in the order of the arguments.
         num_veus: threads that run the program.
-        modules: code from elsewhere that its rKernels call.
+        modules: external code that its rKernels call.
 
     Raises:
         OperationError: if an rKernel calls a function without a body.
@@ -89,7 +89,7 @@ def build_image(
 
 
 def _entries(module: ir.Module, program: Program) -> tuple[ModuleEntry, ...]:
-    """Return the functions with a state, in the order of the table that the code has of them."""
+    """Return the external functions with a state, in the order of their table in the code."""
     numbers = {kernel.name: number for number, kernel in enumerate(program.kernels)}
     return tuple(
         ModuleEntry(each.external.module, each.external.symbol, numbers[each.name])
@@ -107,9 +107,9 @@ def lower_program(
     """Replace a module at the `program` stage by LLVM functions, in place.
 
     The rKernels become functions ``(rTask id, pointers...)``; the schedule becomes the task table
-    and its dispatch loop, or straight-line code when it has few records. External rKernels become
-    calls of functions that are to be linked, and so do those ``elsewhere``, which were taken out of
-    the module: their symbols by name.
+    and its dispatch loop, or straight-line code if it has few records. External rKernels become
+    calls of functions to be linked, and so do the rKernels of ``elsewhere`` (symbols by name),
+    which were moved out of the module to be compiled separately.
 
     Raises:
         TargetError: if the machine's system calls are not known.
@@ -124,9 +124,9 @@ def lower_program(
     lower_kernels(module, machine)
     define_external_kernels(module, external, numbers, KERNEL_PREFIX)
     _declare_kernels(module, program, set(elsewhere.values()))
-    # Only this library calls the rKernels: directly, and not through its export table.
+    # Hidden visibility: only this library calls the rKernels, directly and without a PLT entry.
     hide(module, {kernel.name for kernel in program.kernels})
-    _erase_all(module, "memref.global")  # what kernels use has become an LLVM global
+    _erase_all(module, "memref.global")  # the constants that kernels use are LLVM globals now
     with module.context, ir.Location.unknown():
         exclusive = any(kernel.external.is_exclusive for kernel in external)
         architecture = machine.triple.split("-")[0]
@@ -135,17 +135,18 @@ def lower_program(
 
 
 def code_identity(module: ir.Module, program: Program, machine: Machine) -> bytes:
-    """Return a digest that only programs share of which ``lower_program`` makes the same code.
+    """Return a digest that is equal only for programs with the same code from ``lower_program``.
 
     Args:
-        module: at the `program` stage; it stays as it is.
+        module: at the `program` stage; it is not modified.
         program: of the module.
-        machine: that it is lowered for.
+        machine: the target of the lowering.
     """
     entry = entry_function(module).operation
     nameless = [replace(operator, name="") for operator in program.operators]
     found = hashlib.sha256(repr((replace(program, operators=tuple(nameless)), machine)).encode())
-    for op in module.body.operations:  # without what is erased: the entry and descriptions
+    # Skip the parts that lowering erases: the entry function and descriptions.
+    for op in module.body.operations:
         if op.operation.name != "rtask.kernel" and op.operation != entry:
             found.update(op.operation.get_asm(print_generic_op_form=True).encode())
     return found.digest()
@@ -163,9 +164,9 @@ def _define_entries(module: ir.Module, program: Program, straight_line_limit: in
 
 
 def _with_symbols(module: ir.Module, program: Program, elsewhere: Mapping[str, str]) -> Program:
-    """Give rKernels symbols that neither the runtime nor libc and libm have.
+    """Rename rKernels to symbols that neither the runtime nor libc and libm define.
 
-    Else a call to an rKernel named ``free`` would mean the function that the process already has.
+    Otherwise a call of an rKernel named ``free`` would resolve to the process's own function.
     """
     for kernel in find_kernels(module):
         name = ir.StringAttr(kernel.attributes["sym_name"]).value
@@ -178,7 +179,7 @@ def _with_symbols(module: ir.Module, program: Program, elsewhere: Mapping[str, s
 
 
 def _declare_kernels(module: ir.Module, program: Program, symbols: set[str]) -> None:
-    """Declare the rKernels of these symbols, once each: equal ones share a symbol."""
+    """Declare the rKernels of these symbols, once each: equal rKernels share a symbol."""
     counts = {each.name: each.num_arguments for each in program.kernels if each.name in symbols}
     with module.context, ir.Location.unknown(), ir.InsertionPoint(module.body):
         for symbol, count in counts.items():

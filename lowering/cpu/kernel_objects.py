@@ -1,4 +1,4 @@
-"""Objects of rKernels: found among those that are kept, or compiled beside the caller's work."""
+"""Object files of rKernels: found in a store, or compiled concurrently with the lowering."""
 
 from __future__ import annotations
 
@@ -14,41 +14,42 @@ from rammer_mlir.lowering.llvm.machine import Machine
 
 
 class ObjectStore(Protocol):
-    """Objects of rKernels by identity."""
+    """A store of rKernels' object files by identity."""
 
     def find(self, identities: Sequence[str]) -> Mapping[str, bytes]:
-        """Return the objects of rKernels, as far as there are some."""
+        """Return the stored objects of rKernels; missing identities are left out."""
         ...
 
     def keep(self, objects: Mapping[str, bytes], seconds: float) -> None:
-        """Keep objects that took some seconds of processor time together."""
+        """Store objects whose compilation took ``seconds`` of processor time in total."""
         ...
 
 
 @dataclass(frozen=True)
 class _Compiled:
-    """An object, and the seconds of processor time that LLVM took for it."""
+    """An object file, and the seconds of processor time that LLVM took for it."""
 
     object: bytes
     seconds: float
 
 
 def _compile(text: str, machine: Machine) -> _Compiled:
+    # Processor time of this thread, because other threads compile or lower meanwhile.
     begin = time.thread_time()
     made = emit_object(text, machine)
     return _Compiled(made, time.thread_time() - begin)
 
 
 class KernelObjects:
-    """The objects of a program's rKernels.
+    """The object files of a program's rKernels.
 
     The caller's thread lowers an rKernel from MLIR to LLVM IR, which takes about as long as LLVM
-    takes to compile that. So a thread compiles one rKernel while the caller lowers the next one:
-    calls of LLVM leave the interpreter's lock to others.
+    takes to compile the result. So a second thread compiles an rKernel while the caller lowers the
+    next: calls of LLVM release the interpreter's lock.
     """
 
     def __init__(self, machine: Machine, store: ObjectStore | None) -> None:
-        """Begin without rKernels, for a machine; a store has objects of other programs."""
+        """Begin without rKernels for a machine; the store may have objects of other programs."""
         self._machine, self._store = machine, store
         self._found: dict[str, bytes] = {}
         self._compiled: dict[str, Future[_Compiled]] = {}
@@ -56,7 +57,7 @@ class KernelObjects:
         self._compiler = ThreadPoolExecutor(1, thread_name_prefix="rammer-objects")
 
     def begin(self, kernels: Sequence[SeparateKernel]) -> None:
-        """Find the objects of rKernels, and begin to compile those that were not found.
+        """Look up the objects of rKernels, and begin to compile the missing objects.
 
         Raises:
             OperationError, TargetError: if an rKernel cannot be lowered.
@@ -77,7 +78,7 @@ class KernelObjects:
             raise
 
     def collect(self) -> tuple[bytes, ...]:
-        """Return all objects, when they are compiled, and keep those that are new.
+        """Wait for all objects, store the new objects, and return all of them.
 
         Raises:
             TargetError: if LLVM refuses an rKernel's IR.
@@ -93,5 +94,5 @@ class KernelObjects:
         return (*self._found.values(), *objects.values())
 
     def _cancel(self) -> None:
-        """Compile none that is not begun."""
+        """Cancel compilations that have not begun."""
         self._compiler.shutdown(wait=False, cancel_futures=True)

@@ -1,7 +1,7 @@
-"""Lower the rKernels of a module to functions of the LLVM dialect.
+"""Lowering of a module's rKernels to functions of the LLVM dialect.
 
 The steps are the flat lists of ``vector_steps`` and ``llvm_steps``, read from top to bottom. They
-run in a module of their own, so that whatever else the user's module holds stays as it is.
+run in a separate scratch module, so that the other contents of the user's module are unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rammer_mlir.passes.ir.called_functions import called_functions, inline_call
 def vector_steps(vector_bits: int, registers: int = 0) -> list[Step]:
     """Return the steps from rKernels on memrefs to loops on vectors of ``vector_bits``.
 
-    Micro tiles take up to ``registers`` vector registers, all that there are for 0.
+    Micro tiles use at most ``registers`` vector registers; 0 means all.
     """
     vectorize = partial(vectorize_kernels, vector_bits=vector_bits, registers=registers)
     return [
@@ -53,10 +53,10 @@ def kernel_steps(machine: Machine) -> list[Step]:
 def lower_kernels(module: Any, machine: Machine) -> None:
     """Replace the rKernels of ``module`` by LLVM functions of the same names, in place.
 
-    An rKernel ``func.func private @k(index, memrefs...)`` becomes ``llvm.func @k(i64, ptr...)``;
-    a pointer is the start of the buffer, before the memref type's offset. Constants
+    An rKernel ``func.func private @k(index, memrefs...)`` becomes ``llvm.func @k(i64, ptr...)``; a
+    pointer is the start of the buffer, before the memref type's offset. Constants
     (``memref.global``) that only kernels use become LLVM globals. Functions that rKernels call are
-    inlined; those without a body become declarations ``llvm.func @f(ptr...)``, which are linked
+    inlined; functions without a body become declarations ``llvm.func @f(ptr...)``, which are linked
     later.
 
     Raises:
@@ -86,7 +86,7 @@ def _each_kernel(step: Callable[[Any], None], module: Any) -> None:
 
 
 def _move_globals(module: Any, scratch: Any, kernels: list[Any]) -> None:
-    """Bring the constants that kernels read along; those used elsewhere too stay as well."""
+    """Move the constants that kernels read to the scratch module; copy those used elsewhere."""
     used = {name for kernel in kernels for name in _globals_used(kernel)}
     inside = set(kernels)
     elsewhere = {
@@ -107,7 +107,7 @@ def _move_globals(module: Any, scratch: Any, kernels: list[Any]) -> None:
 
 
 def _move_functions(module: Any, scratch: Any, kernels: list[Any]) -> None:
-    """Bring along functions of the LLVM dialect, and declarations, which kernels may call."""
+    """Move functions of the LLVM dialect, and declarations, that kernels may call."""
     declared = called_functions(module, map(_symbol, kernels)) - set(map(_symbol, kernels))
     for operation in [o.operation for o in module.body.operations]:
         if operation.name == "llvm.func" or (
@@ -141,7 +141,7 @@ def _rename(constant: Any, name: str, kernels: list[Any]) -> None:
 
 
 def _move_back(scratch: Any, module: Any) -> None:
-    """Move the lowered functions to ``module``, without declarations that it has already."""
+    """Move the lowered functions to ``module``, except for declarations that it already has."""
     present = {
         _symbol(operation) for operation in module.body.operations
         if "sym_name" in operation.attributes

@@ -1,10 +1,10 @@
-"""Cut long sums of products into pieces whose weights stay in the first level of cache.
+"""Split long sums of products into pieces whose panel fits in the first-level cache.
 
-A register tile of a product reads a panel of one operand along the whole sum, and the next tile
-reads the same panel again. Where the panel is larger than the first level of cache, it comes from
-the second one every time. So the sum goes on outside: one piece of it for all tiles, then the next
-piece, with partial sums in the result's own memory (Goto and van de Geijn, *Anatomy of
-High-Performance Matrix Multiplication*). Sums are added up in the same order as before.
+A register tile of a product reads a panel of an operand along the whole sum, and the next tile
+reads the same panel again. If the panel exceeds the first-level cache, it comes from the second
+level each time. So the sum becomes the outer loop: a piece of it for all tiles, then the next
+piece, with partial sums in the result's memory (Goto and van de Geijn, *Anatomy of High-Performance
+Matrix Multiplication*). The order of summation is unchanged.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from rammer_mlir.passes.ir.structured import (
 )
 
 _PANEL_BYTES = 20 * 1024
-"""Of a panel's piece: less than half of the 48 or 32 KiB of a first level of cache."""
+"""Bytes of a panel's piece: less than half of a first-level cache of 48 or 32 KiB."""
 
 _PANEL_WIDTH = 32
-"""Elements of a panel for one step of the sum: two AVX-512 registers of f32."""
+"""Elements of a panel for a step of the sum: two AVX-512 registers of f32."""
 
 _FEWEST_TILES = 28
-"""Results that share a panel from which on it is worth it: two register tiles, mostly."""
+"""Fewest results that share a panel for which splitting pays: mostly two register tiles."""
 
 _FAR_BYTES = 2048
-"""Steps of a sum that lie so far apart mostly are on pages of their own."""
+"""Distance of a sum's steps from which on they mostly lie on separate pages."""
 
 _LONG_PANEL_BYTES = 96 * 1024
-"""Panels up to here, twice the first level of cache, come from the second one fast enough."""
+"""Panels up to this size, twice the first-level cache, come from the second level fast enough."""
 
 
 def split_long_reductions(function: ir.Operation) -> None:
-    """Rewrite the long products on memrefs in a function."""
+    """Split the long products on memrefs in a function."""
     for operation in [op for op in walk(function) if op.name == "linalg.generic"]:
         product = Structured(operation.opview)
         if not _is_product(product):
@@ -54,14 +54,14 @@ def split_long_reductions(function: ir.Operation) -> None:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A reduction loop that is cut, and its trip count in each piece."""
+    """A split reduction loop, and its trip count in each piece."""
 
     loop: int
     trips: int
 
 
 def _is_product(op: Structured) -> bool:
-    """Whether an operation adds up products of two operands that both move along all reductions."""
+    """Return whether an operation sums products of two operands that depend on all reductions."""
     body = [inner.operation.name for inner in op.body]
     if len(op.maps) != 3 or op.num_outputs != 1 or body[-2:] != ["arith.mulf", "arith.addf"]:
         return False
@@ -69,7 +69,7 @@ def _is_product(op: Structured) -> bool:
         return False
     if not isinstance(op.arguments[2].type, ir.F32Type | ir.F64Type):
         return False
-    # A convolution's windows overlap: what they read again is near.
+    # The windows of a convolution overlap: repeated reads hit nearby data.
     reductions = set(_reductions(op))
     inputs = [_loops(map_) for map_ in op.maps[:2]]
     if ir.ShapedType.get_dynamic_size() in (op.extents[loop] for loop in op.reduction_loops):
@@ -78,7 +78,7 @@ def _is_product(op: Structured) -> bool:
 
 
 def _piece_of_sum(op: Structured) -> _Piece | None:
-    """Return the piece of a product's sum that is done at a time; None where nothing is gained."""
+    """Return the piece by which to split a product's sum; None if splitting does not pay."""
     first, *inner = _reductions(op)
     element = element_bytes(op.outputs[0].type)
     step = prod(op.extents[loop] for loop in inner) * _PANEL_WIDTH * element
@@ -94,13 +94,13 @@ def _piece_of_sum(op: Structured) -> _Piece | None:
 
 
 def _trips(total: int, most: int) -> int:
-    """Return the trips of a piece: a divisor, or else pieces of one size and a smaller one."""
+    """Return the trips of a piece: a divisor, else pieces of equal size and a smaller remainder."""
     divisor = max(n for n in range(1, most + 1) if total % n == 0)
     return divisor if 2 * divisor >= most else -(-total // -(-total // most))
 
 
 def _is_spread(op: Structured, number: int) -> bool:
-    """Whether an operand's neighbours in memory are results of their own, and steps far apart."""
+    """Return whether an operand is contiguous along a parallel loop, with far apart steps."""
     kind = as_buffer(op.operands[number]).type
     strides, _ = kind.get_strides_and_offset()
     loops = _loops(op.maps[number])
@@ -116,7 +116,7 @@ def _reductions(op: Structured) -> list[int]:
 
 
 def _loops(map_: ir.AffineMap) -> list[int | None]:
-    """Return the loop that indexes each dimension by itself or in panels, None for others."""
+    """Return the loop that alone indexes each dimension, directly or in panels; else None."""
     places = [panel_index(expr) for expr in map_.results]
     return [
         plain_dim(expr) if place is None else place.loop
@@ -125,19 +125,19 @@ def _loops(map_: ir.AffineMap) -> list[int | None]:
 
 
 def _results_sharing(op: Structured, map_: ir.AffineMap) -> int:
-    """Return how many results read the same elements of an operand, in a full tile."""
+    """Return how many results of a full tile read the same elements of an operand."""
     moving = _loops(map_)
     shared = [op.extent_sources[loop] for loop in op.parallel_loops if loop not in moving]
     return prod(_bound(_known_size(source.value, source.dimension)) for source in shared)
 
 
 def _bound(size: Index | None) -> int:
-    """Return the most that a size may be, 1 where that is not known."""
+    """Return an upper bound on a size, 1 if it is not known."""
     return size if isinstance(size, int) else (size and upper_bound(size)) or 1
 
 
 def _known_size(value: ir.Value, dimension: int) -> Index | None:
-    """Return a buffer's size as a number or the operand of a view, None where it has neither."""
+    """Return a buffer's size as a number or a view's operand, None if neither is known."""
     kind = as_buffer(value).type
     if not kind.is_dynamic_dim(dimension):
         return kind.get_dim_size(dimension)
@@ -164,7 +164,7 @@ def _split(op: Structured, piece: _Piece) -> None:
 
 
 def _emit_piece(op: Structured, piece: _Piece, start: ir.Value) -> None:
-    """Add a piece of the sum, from ``start`` on, to the results."""
+    """Accumulate a piece of the sum, from ``start`` on, into the results."""
     parts = [
         _part(value, _loops(map_), piece, start)
         for value, map_ in zip(op.inputs, op.maps, strict=False)
@@ -180,7 +180,7 @@ def _index(number: int) -> ir.Value:
 
 
 def _part(value: ir.Value, loops: list[int | None], piece: _Piece, start: ir.Value) -> ir.Value:
-    """Return a view of an operand's part that a piece of the sum reads."""
+    """Return a view of the part of an operand that a piece of the sum reads."""
     kind = ir.MemRefType(value.type)
     strides, _ = kind.get_strides_and_offset()
     dynamic = ir.ShapedType.get_dynamic_size()

@@ -1,11 +1,11 @@
-// What aarch64 processors have for a spinning thread, and for the mode in which a thread computes.
+// aarch64: the hint for a spinning thread, and the floating-point mode of a thread.
 
-// There is no hint that makes a spinning thread cheaper on all of them.
+// No hint makes a spinning thread cheaper on all aarch64 processors.
 llvm.func internal @rammer_pause() {
   llvm.return
 }
 
-// The thread's floating-point mode: rounding, and whether denormal numbers count as zero.
+// The thread's floating-point mode: rounding, and whether denormal numbers are flushed to zero.
 llvm.func internal @rammer_float_mode() -> i64 {
   %mode = llvm.call_intrinsic "llvm.aarch64.get.fpcr"() : () -> i64
   llvm.return %mode : i64

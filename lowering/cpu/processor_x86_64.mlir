@@ -1,4 +1,4 @@
-// What x86-64 processors have for a spinning thread, and for the mode in which a thread computes.
+// x86-64: the hint for a spinning thread, and the floating-point mode of a thread.
 
 // Tell the processor that the thread spins.
 llvm.func internal @rammer_pause() {
@@ -6,7 +6,7 @@ llvm.func internal @rammer_pause() {
   llvm.return
 }
 
-// The thread's floating-point mode: rounding, and whether denormal numbers count as zero.
+// The thread's floating-point mode: rounding, and whether denormal numbers are flushed to zero.
 llvm.func internal @rammer_float_mode() -> i64 {
   %one = llvm.mlir.constant(1 : i32) : i32
   %place = llvm.alloca %one x i32 : (i32) -> !llvm.ptr

@@ -14,15 +14,15 @@ from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.ir.kernels import described_kernels
 
 _SUFFIX = ".llvm"
-"""Ends the name of the LLVM function that a described rKernel calls."""
+"""Suffix of the name of the LLVM function that a described rKernel calls."""
 
 
 @dataclass(frozen=True)
 class LowerKernels(Pass):
     """Lower every rKernel to an LLVM function for the processor that this process runs on.
 
-    A function that an `rtask.kernel` describes stays, so that the schedule stays valid, and calls
-    the LLVM function, whose name ends with ``.llvm``; any other is replaced.
+    A function that an `rtask.kernel` describes is kept, so that the schedule stays valid; it calls
+    the LLVM function, whose name ends with ``.llvm``. Other functions are replaced.
     """
 
     name: ClassVar[str] = "rtask-lower-kernels"

@@ -24,7 +24,7 @@ from rammer_mlir.programs.cpu_table import encode_for_cpu
 from rammer_mlir.programs.native_interface import CACHE_LINE
 
 LAUNCH, MACHINE = "rtask.launch", "rtask.machine"
-"""Attributes of the module: how its function is called, and the processor that it is for."""
+"""Attributes of the module: the call of its function, and the processor that it is for."""
 
 _PREFIX = "rammer_"
 
@@ -35,13 +35,14 @@ class LowerToCpu(Pass):
 
     The function is ``void SYMBOL(int64_t veu, int64_t run, void *counters, void **arguments)``:
     ``run`` counts from 1, ``counters`` has 64 bytes for each vEU, aligned and zeroed before the
-    first run, and ``arguments`` are those of the entry function, weights and the arena among them.
-    A run has ended when all vEUs have returned. The module's ``rtask.launch`` has all names and
+    first run, and ``arguments`` are those of the entry function, including weights and the arena.
+    A run has ended when all vEUs have returned. The module's ``rtask.launch`` lists all names and
     sizes.
 
-    ``machine`` is a processor as after ``cpu:``, this one if empty; ``symbol`` is the function's
-    name, ``rammer_`` and the entry function's if empty; programs of at most ``straight_line_limit``
-    records become straight-line code, longer ones a loop over the task table.
+    ``machine`` is a processor as after ``cpu:``, by default this machine's; ``symbol`` is the
+    function's name, by default ``rammer_`` and the entry function's; programs of at most
+    ``straight_line_limit`` records become straight-line code, longer programs a loop over the task
+    table.
     """
 
     name: ClassVar[str] = "rtask-lower-to-cpu"
@@ -74,16 +75,16 @@ class LowerToCpu(Pass):
 
 
 def machine_of(name: str) -> Machine:
-    """Return the processor of a name as after ``cpu:``, this one for an empty name.
+    """Return the processor of a name as after ``cpu:``, this machine's for an empty name.
 
     Raises:
-        OptionError: if there is none of this name.
+        OptionError: if there is no processor of this name.
     """
     return named_machine(name).machine() if name else host_machine()
 
 
 def _launch(entry: ir.OpView, symbol: str, num_veus: int) -> ir.DictAttr:
-    """Describe a call to flows that have nothing but the IR."""
+    """Return the description of the call, for users that have only the IR."""
     i64 = ir.IntegerType.get_signless(64)
     kinds = [ir.MemRefType(value.type) for value in entry.operation.regions[0].blocks[0].arguments]
     marks = argument_attributes(entry)

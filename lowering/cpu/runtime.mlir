@@ -1,9 +1,10 @@
-// The CPU runtime: persistent threads, the first of which is the caller's. How they share the vEUs is in veus.mlir.
+// The CPU runtime: persistent threads, the first of which is the caller's. veus.mlir distributes
+// the vEUs over them.
 //
 // Names that begin with a dollar sign are symbols, offsets and sizes of the native interface
-// (rammer_mlir/programs/native_interface.py), filled in by runtime.py.
-// A pool is memory that the host owns, zeroed and aligned to cache lines; it begins with its epoch, a thread's part of it
-// with the address of the pool, and a vEU's with its owner word.
+// (rammer_mlir/programs/native_interface.py), filled in by runtime.py. A pool is memory that the
+// host owns, zeroed and aligned to cache lines; it begins with its epoch, a thread's part of it
+// with the address of the pool, and a vEU's part with its owner word.
 
 llvm.func @clock_gettime(i32, !llvm.ptr) -> i32
 llvm.func @pthread_create(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
@@ -11,7 +12,7 @@ llvm.func @pthread_join(i64, !llvm.ptr) -> i32
 llvm.func @sched_yield() -> i32
 llvm.func @syscall(i64, ...) -> i64
 
-// What a thread does between two polls, when it has polled for long.
+// Yield between two polls, after polling for long.
 llvm.func internal @rammer_yield() {
   %ignored = llvm.call @sched_yield() : () -> i32
   llvm.return
@@ -45,7 +46,7 @@ llvm.func internal @rammer_sleep(%pool: !llvm.ptr, %seen: i32) {
   llvm.return
 }
 
-// Begin a new epoch and wake the threads that sleep (futex: wake, private).
+// Begin a new epoch and wake the sleeping threads (futex: wake, private).
 llvm.func internal @rammer_announce(%pool: !llvm.ptr) -> i32 {
   %one = llvm.mlir.constant(1 : i32) : i32
   %zero = llvm.mlir.constant(0 : i32) : i32
@@ -65,7 +66,8 @@ llvm.func internal @rammer_announce(%pool: !llvm.ptr) -> i32 {
   llvm.return %epoch : i32
 }
 
-// What a thread of the pool does: wait for an epoch, take part in it, repeat. It sleeps while a run goes on without it.
+// The loop of a pool's thread: wait for an epoch, take part in it, repeat. The thread sleeps while
+// a run continues without it.
 llvm.func internal @rammer_worker(%self: !llvm.ptr) -> !llvm.ptr {
   %zero32 = llvm.mlir.constant(0 : i32) : i32
   %zero = llvm.mlir.constant(0 : i64) : i64
@@ -158,7 +160,8 @@ llvm.func internal @rammer_thread(%pool: !llvm.ptr, %v: i64) -> !llvm.ptr {
   llvm.return %self : !llvm.ptr
 }
 
-// Execute an entry function on all vEUs and return when every one has ended. All threads compute in the caller's mode.
+// Execute an entry function on all vEUs and return when all have ended. All threads compute in the
+// caller's floating-point mode.
 llvm.func @$launch(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.ptr) {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %without_end = llvm.mlir.constant(9223372036854775807 : i64) : i64
@@ -174,7 +177,7 @@ llvm.func @$launch(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.ptr) {
   llvm.return
 }
 
-// Launch again and again, with pointers that move, until the steps are done or the condition's byte is
+// Launch repeatedly, advancing the pointers, until the steps are done or the condition's byte is
 // zero. Returns the number of launches.
 llvm.func @$repeat(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.ptr, %repetition: !llvm.ptr) -> i64 {
   %zero = llvm.mlir.constant(0 : i64) : i64

@@ -28,7 +28,7 @@ NANOSECONDS, WAIT, YIELD = "rammer_nanoseconds", "rammer_wait", "rammer_yield"
 """Functions of the runtime that generated code calls."""
 
 _YIELD_OR_SLEEP = "rammer_yield_or_sleep"
-"""How threads of a program with exclusive rTasks give way, in place of ``YIELD``."""
+"""Replaces ``YIELD`` in programs with exclusive rTasks."""
 
 _FOLDER = Path(__file__).parent
 
@@ -38,7 +38,7 @@ _EXCLUSIVE_TEXT = "exclusive.mlir"
 """Functions of programs with exclusive rTasks."""
 
 _FUTEX_SYSCALL = {"x86_64": 202, "aarch64": 98}
-"""Number of Linux' futex call."""
+"""Number of Linux's futex system call."""
 
 
 def runtime_module(architecture: str, *, has_exclusive: bool = False) -> ir.Module:
@@ -59,7 +59,7 @@ def runtime_module(architecture: str, *, has_exclusive: bool = False) -> ir.Modu
     names = (*_TEXTS, _EXCLUSIVE_TEXT) if has_exclusive else _TEXTS
     files = [_FOLDER / name.format(architecture=architecture) for name in names]
     template = Template("\n".join(file.read_text() for file in files))
-    # Raises KeyError if the text has a name that is not defined here.
+    # Raises KeyError if the text uses an undefined name.
     return ir.Module.parse(
         template.substitute(
             _definitions(architecture), give_way=_YIELD_OR_SLEEP if has_exclusive else YIELD
@@ -68,7 +68,7 @@ def runtime_module(architecture: str, *, has_exclusive: bool = False) -> ir.Modu
 
 
 def _definitions(architecture: str) -> dict[str, str | int]:
-    """Return what the names in the runtime's text stand for."""
+    """Return the values of the names in the runtime's text."""
     found: dict[str, str | int] = {
         "start": START,
         "launch": LAUNCH,

@@ -1,4 +1,4 @@
-"""rKernels in modules of their own, so that each can be compiled, and kept, by itself."""
+"""rKernels in separate modules, so that each can be compiled, and cached, individually."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.passes.ir.called_functions import inline_called_functions
 
 _SYMBOL = re.compile(r'@("[^"]+"|[\w.$-]+)')
-"""A symbol in the text of MLIR."""
+"""A symbol in MLIR text."""
 
 _DIGEST_LENGTH = 32
-"""Hexadecimal digits that tell the symbols of rKernels apart: 128 bits."""
+"""Hexadecimal digits of the digest in an rKernel's symbol: 128 bits."""
 
 
 @dataclass(frozen=True)
 class SeparateKernel:
-    """An rKernel and the constants that it reads, in a module of their own.
+    """An rKernel and the constants that it reads, in a separate module.
 
     Attributes:
-        name: in the program that it was taken from.
-        module: of one rKernel; its name and the constants' names are those of every equal one.
-        identity: digest that only rKernels of equal code for one machine share.
+        name: its name in the original program.
+        module: of a single rKernel; its name and the constants' names are canonical, the same for
+            every equal rKernel.
+        identity: digest that is equal only for rKernels with equal code for the same machine.
     """
 
     name: str
@@ -39,7 +40,7 @@ class SeparateKernel:
 
     @property
     def symbol(self) -> str:
-        """The name of its function in native code."""
+        """The symbol of its function in native code."""
         return f"{KERNEL_PREFIX}{self.identity[:_DIGEST_LENGTH]}"
 
     def llvm_ir(self, machine: Machine) -> str:
@@ -54,15 +55,15 @@ class SeparateKernel:
 def take_kernels(
     module: ir.Module, names: Collection[str], machine: Machine
 ) -> list[SeparateKernel]:
-    """Take rKernels out of a module at the `program` stage, each into a module of its own.
+    """Move rKernels out of a module at the `program` stage, each into a separate module.
 
-    Functions that they call are inlined before. An rKernel stays where its text names another
-    symbol than a constant, for instance a function that is linked later.
+    Functions that they call are inlined before. An rKernel is not moved if it refers to a symbol
+    that is not a constant, for instance a function that is linked later.
 
     Args:
-        module: loses the functions that are taken; their descriptions stay.
+        module: loses the moved functions; their descriptions stay.
         names: of the rKernels that the program runs.
-        machine: that they are to be compiled for.
+        machine: the target of their compilation.
 
     Raises:
         OperationError: if a called function cannot be inlined.
@@ -108,7 +109,7 @@ def _take(
 
 def _used_symbols(function: ir.Operation) -> set[str]:
     text = function.get_asm(print_generic_op_form=True, assume_verified=True)
-    # The name of the function itself is a string in the generic form.
+    # The name of the function itself is a string attribute in the generic form, so it is not found.
     return {found.strip('"') for found in _SYMBOL.findall(text)}
 
 

@@ -1,8 +1,9 @@
-// Virtual vEUs: any thread of a pool runs any vEU, from one barrier that is not met to the next (docs/program.md).
+// Virtual vEUs: any thread of a pool runs any vEU, from one unmet barrier to the next
+// (docs/program.md).
 //
-// A vEU's owner word has in its low half the last epoch that the vEU has ended, and in its high half 1 while a thread
-// holds the vEU. In epoch e, `free` is e - 1 and `ended` is e. A thread that is late for an epoch finds other values,
-// so that it can take nothing any more.
+// The low half of a vEU's owner word is the last epoch that the vEU has ended; the high half is 1
+// while a thread owns the vEU. In epoch e, `free` is e - 1 and `ended` is e. A thread that is late
+// for an epoch finds other values, so that it cannot take a vEU any more.
 
 // The state of vEU v.
 llvm.func internal @rammer_veu_state(%pool: !llvm.ptr, %v: i64) -> !llvm.ptr {
@@ -14,8 +15,9 @@ llvm.func internal @rammer_veu_state(%pool: !llvm.ptr, %v: i64) -> !llvm.ptr {
   llvm.return %state : !llvm.ptr
 }
 
-// Wait until the counter is at least the target: poll `spins` times, then leave the vEU. Returns whether it is.
-// The two stores are for threads that look for a vEU; the host's memory is the only place that they point to.
+// Wait until the counter is at least the target: poll `spins` times, then suspend the vEU. Returns
+// whether the target was reached. The two stores are for threads that search for a ready vEU; they
+// store pointers to the host's memory only.
 llvm.func internal @rammer_wait(%counter: !llvm.ptr, %target: i64, %spins: i64, %state: !llvm.ptr) -> i1 {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
@@ -43,8 +45,8 @@ llvm.func internal @rammer_wait(%counter: !llvm.ptr, %target: i64, %spins: i64, 
   llvm.return %true : i1
 }
 
-// Whether nobody holds a vEU and its next record can go on. Only a hint: the vEU may change meanwhile, even between
-// the loads, and whoever takes it looks again.
+// Whether no thread owns a vEU and its next record is ready. Only a hint: the vEU may change
+// meanwhile, even between the loads, so a thread that takes the vEU checks again.
 llvm.func internal @rammer_is_ready(%state: !llvm.ptr, %free: i64) -> i1 {
   %null = llvm.mlir.zero : !llvm.ptr
   %true = llvm.mlir.constant(true) : i1
@@ -69,8 +71,9 @@ llvm.func internal @rammer_is_ready(%state: !llvm.ptr, %free: i64) -> i1 {
   llvm.return %false : i1
 }
 
-// Take a vEU if it is free, run it as far as its barriers allow, and give it back. Returns whether it was taken.
-// Entry function and context are read by the holder of a vEU that has not ended: the next launch cannot have begun.
+// Take a vEU if it is free, run it as far as its barriers allow, and release it. Returns whether it
+// was taken. Only the owner of a vEU that has not ended reads the entry function and the context:
+// until then the next launch cannot have begun.
 llvm.func internal @rammer_try(%pool: !llvm.ptr, %v: i64, %free: i64, %ended: i64) -> i1 {
   %held_bit = llvm.mlir.constant($held : i64) : i64
   %zero = llvm.mlir.constant(0 : i64) : i64
@@ -91,7 +94,8 @@ llvm.func internal @rammer_try(%pool: !llvm.ptr, %v: i64, %free: i64, %ended: i6
   llvm.call @rammer_set_float_mode(%mode) : (i64) -> ()
   %has_ended = llvm.call %entry(%v, %context, %state) : !llvm.ptr, (i64, !llvm.ptr, !llvm.ptr) -> i1
   llvm.cond_br %has_ended, ^end, ^leave
-// The next epoch begins with the first record. It is taken for ready, as whatever the vEU has waited for has come.
+// The next epoch begins with the first record. It counts as ready, because all that the vEU waited
+// for in this epoch has happened.
 ^end:
   %position_at = llvm.getelementptr %state[$veu_position] : (!llvm.ptr) -> !llvm.ptr, i8
   llvm.store %zero, %position_at : i64, !llvm.ptr
@@ -104,10 +108,11 @@ llvm.func internal @rammer_try(%pool: !llvm.ptr, %v: i64, %free: i64, %ended: i6
   llvm.return %false : i1
 }
 
-// Run vEUs until all have ended an epoch, beginning with one's own. Returns whether they have: a thread that has found
-// every vEU ended or held for `polls` polls goes without, as their holders do the rest. Own is the vEU that the thread
-// ran last. One that another thread begins with is taken only when it was found ready `patience` times, so that that
-// thread gets it if it only polls slowly.
+// Run vEUs until all have ended an epoch, beginning with the thread's own vEU, which it ran last.
+// Returns whether all have ended: a thread that has found every vEU ended or owned for `polls`
+// polls returns early, because the owners finish the rest. The own vEU of another thread is taken
+// only after it was found ready `patience` times, so that a thread that merely polls slowly keeps
+// its vEU.
 llvm.func internal @rammer_take_part(%pool: !llvm.ptr, %first: i64, %epoch: i32, %polls: i64) -> i1 {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
@@ -143,7 +148,7 @@ llvm.func internal @rammer_take_part(%pool: !llvm.ptr, %first: i64, %epoch: i32,
   %late = llvm.icmp "sge" %n, %spins : i64
   %looks = llvm.or %mine_ended, %late : i1
   llvm.cond_br %looks, ^look(%mine, %zero, %true, %false, %none : i64, i64, i1, i1, i64), ^pause(%candidate, %times : i64, i64)
-// Look at all vEUs once, from the one after one's own on.
+// Look at all vEUs once, beginning with the one after the thread's own.
 ^look(%at: i64, %looked: i64, %all_ended: i1, %any_free: i1, %found: i64):
   %at_next = llvm.add %at, %one : i64
   %wraps = llvm.icmp "eq" %at_next, %count : i64

@@ -1,1 +1,1 @@
-"""Code that does not come from this compiler: its form, how it is called, how it is linked."""
+"""External code, which this compiler did not generate: its forms, calls and linking."""

@@ -1,4 +1,4 @@
-"""C source to objects, with whatever C compiler there is."""
+"""Compilation of C source to object files with an installed C compiler."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _COMPILERS = ("cc", "gcc", "clang")
 
 _OPTIONS = (
     *("-std=gnu11", "-O3", "-fPIC", "-ffp-contract=fast", "-w", "-c"),
-    # No caller sees floating-point flags or errno; GCC does not vectorise comparisons without.
+    # No caller reads floating-point flags or errno, and preserving them hinders GCC's vectorizer.
     *("-fno-trapping-math", "-fno-math-errno"),
 )
 
 
 def find_c_compiler() -> list[str]:
-    """Return the command of a C compiler: what ``CC`` says, a usual one, or that of ``ziglang``.
+    """Return the command of a C compiler: from ``CC``, a usual command, or that of ``ziglang``.
 
     Raises:
         TargetError: if there is none.
@@ -49,7 +49,8 @@ def compile_c(code: ForeignCode, machine: Machine) -> bytes:
     """Compile C source to a relocatable object for a processor.
 
     Raises:
-        TargetError: if there is no compiler, it does not know the processor, or refuses the source.
+        TargetError: if there is no compiler, it does not support the processor, or it refuses the
+            source.
     """
     family = machine.triple.split("-")[0]
     if family != platform.machine():
@@ -72,13 +73,13 @@ def compile_c(code: ForeignCode, machine: Machine) -> bytes:
 
 
 def _processor(machine: Machine) -> str:
-    """Return the option that names the processor: compilers do not know all of LLVM's names."""
+    """Return the option for the processor; compilers do not know all of LLVM's names."""
     generic = machine.cpu.startswith("x86-64")
     return f"-march={machine.cpu}" if generic else "-march=native"
 
 
 def _problem(command: list[str]) -> str:
-    """Run a compiler; return its first error, empty if it succeeds."""
+    """Run a compiler; return its first error, or an empty text on success."""
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:

@@ -1,9 +1,10 @@
-// C functions of libraries, called from a list that an engine has made: no interpreter is in the way.
+// Calls of C functions in libraries, from a list that an engine prepared: the interpreter is not
+// involved.
 //
 // Names that begin with a dollar sign are symbols, offsets and sizes of the native interface
 // (rammer_mlir/programs/native_interface.py), filled in by call_list.py.
 
-// Make a call; return those bits of the result that say that it failed.
+// Execute a call; return the bits of the result that indicate failure.
 llvm.func internal @rammer_call(%call: !llvm.ptr) -> i64 {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
@@ -59,7 +60,7 @@ llvm.func internal @rammer_call(%call: !llvm.ptr) -> i64 {
   llvm.return %failed : i64
 }
 
-// Make calls until one fails; return what it returned, else 0.
+// Execute calls until one fails; return its failure bits, else 0.
 llvm.func internal @rammer_call_all(%calls: !llvm.ptr, %count: i64) -> i64 {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
@@ -77,8 +78,8 @@ llvm.func internal @rammer_call_all(%calls: !llvm.ptr, %count: i64) -> i64 {
   llvm.return %result : i64
 }
 
-// Bind the buffers that are not where they were; return what a call that failed returned, else 0.
-// A buffer that moves for the first time is copied from then on, if the list has memory for it.
+// Bind the buffers whose addresses changed; return the failure bits of a failed call, else 0. A
+// buffer that changes for the first time is copied from then on, if the list has memory for it.
 llvm.func internal @rammer_bind_all(%rows: !llvm.ptr, %count: i64, %buffers: !llvm.ptr) -> i64 {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
@@ -162,7 +163,7 @@ llvm.func internal @rammer_copy_all(%rows: !llvm.ptr, %count: i64, %buffers: !ll
   llvm.return
 }
 
-// Run the list that is the state.
+// Run the list, which is the state.
 llvm.func @$run_calls(%state: !llvm.ptr, %rtask: i64, %buffers: !llvm.ptr) -> i32 {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64

@@ -1,4 +1,4 @@
-"""What calls the C functions of a list: ``call_list.mlir`` with names of the native interface."""
+"""The caller of lists of C functions: ``call_list.mlir`` with names of the native interface."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _TEXT = Path(__file__).with_suffix(".mlir")
 
 
 def call_list_module() -> ir.Module:
-    """Return a module with the function ``RUN_CALLS`` and those that it needs."""
+    """Return a module with the function ``RUN_CALLS`` and its callees."""
     layouts = {"list": CALL_LIST, "bound": BOUND, "call": CALL}
     symbols = {"run_calls": RUN_CALLS, "num_arguments": CALL_ARGUMENTS}
-    # Raises KeyError if the text has a name that is not defined here.
+    # Raises KeyError if the text uses an undefined name.
     return ir.Module.parse(Template(_TEXT.read_text()).substitute(symbols | layout_names(layouts)))

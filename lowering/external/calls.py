@@ -1,9 +1,9 @@
-"""External rKernels as functions of the LLVM dialect that call code from elsewhere.
+"""External rKernels as functions of the LLVM dialect that call external code.
 
-Each is a stub with the interface of any other rKernel, ``(rTask id, pointers...)``. A status that
-is not 0 is kept in one word of the library, with the number of the rKernel; nothing unwinds through
-a vEU, and the run goes on to its end. A function with a state is called by a table, which the
-runtime fills in.
+Each is a stub with the interface of any other rKernel, ``(rTask id, pointers...)``. A nonzero
+status is stored in a word of the library, with the number of the rKernel; no exception unwinds
+through a vEU, and the run continues to its end. A function with a state is called via a table,
+which the runtime fills in.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from rammer_mlir.programs.native_interface import (
 
 @dataclass(frozen=True)
 class ExternalKernel:
-    """An external rKernel: the name of its function here, what defines it, and its buffers.
+    """An external rKernel: the symbol of its stub, its definition, and its number of buffers.
 
     ``form`` is that of the module that defines it.
     """
@@ -63,7 +63,7 @@ class ExternalKernel:
 
     @property
     def is_linked(self) -> bool:
-        """Whether the function is in linked code; else an engine runs it."""
+        """Whether the function is in linked code; otherwise an engine runs it."""
         return self.form in NATIVE
 
 
@@ -85,7 +85,7 @@ def external_kernels(module: ir.Module) -> list[ExternalKernel]:
 
 
 def take_external_kernels(module: ir.Module, kernels: Sequence[ExternalKernel]) -> None:
-    """Take the declarations and descriptions of external rKernels out of a module."""
+    """Erase the declarations and descriptions of external rKernels from a module."""
     descriptions = described_kernels(module)
     declared = {symbol_name(function): function for function in functions(module)}
     for kernel in kernels:
@@ -101,16 +101,16 @@ def with_state(kernels: Sequence[ExternalKernel]) -> list[ExternalKernel]:
 def define_external_kernels(
     module: ir.Module, kernels: Sequence[ExternalKernel], numbers: Mapping[str, int], prefix: str
 ) -> None:
-    """Append a function ``PREFIX NAME`` for each, the word that keeps a status, and the table.
+    """Append a stub ``PREFIX NAME`` for each rKernel, the status word, and the table.
 
     Args:
         module: in the LLVM dialect.
-        kernels: external rKernels, which have been taken out of the module.
-        numbers: of the rKernels by name, which a status is kept with.
-        prefix: begins the functions' names.
+        kernels: external rKernels, which have been removed from the module.
+        numbers: of the rKernels by name, which are stored with a status.
+        prefix: prefix of the stubs' symbols.
 
     Raises:
-        PassError: if one symbol is called with different numbers of buffers.
+        PassError: if a symbol is called with different numbers of buffers.
     """
     if not kernels:
         return
@@ -145,7 +145,7 @@ def check_one_number_of_buffers(kernels: Sequence[ExternalKernel]) -> None:
     """Refuse a function that rKernels call with different numbers of buffers.
 
     Raises:
-        PassError: naming it.
+        PassError: naming the function.
     """
     counts: dict[str, int] = {}
     for kernel in (each for each in kernels if not each.external.has_state):
@@ -159,7 +159,7 @@ def check_one_number_of_buffers(kernels: Sequence[ExternalKernel]) -> None:
 
 
 def _types(kernel: ExternalKernel) -> list[ir.Type]:
-    """Return the types of the functions that it needs, in the order of their names."""
+    """Return the types of an rKernel's external functions, in the order of their names."""
     if not kernel.external.has_state:
         return [llvm.FunctionType.get(i32(), [i64(), *[pointer()] * kernel.num_arguments])]
     void = ir.Type.parse("!llvm.void")
@@ -171,7 +171,7 @@ def _types(kernel: ExternalKernel) -> list[ir.Type]:
 
 
 def _define_table(kernels: Sequence[ExternalKernel]) -> None:
-    """Define the table, with the functions of linked code in it, and what calls engines' lists."""
+    """Define the table, with the functions of linked code, and the caller of engines' lists."""
     kind = ir.Type.parse(f"!llvm.array<{MODULE_WORDS * len(kernels)} x ptr>")
     table = llvm.GlobalOp(kind, MODULES, _external_linkage())
     with ir.InsertionPoint(table.operation.regions[0].blocks.append()):

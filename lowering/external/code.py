@@ -1,4 +1,4 @@
-"""Code from elsewhere as data, out of the ``rtask.module`` operations of a module."""
+"""External code as data, read from the ``rtask.module`` operations of a module."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rammer_mlir.programs.modules import NATIVE, CodeModule, Requirement
 
 @dataclass(frozen=True)
 class ForeignCode:
-    """Code from elsewhere.
+    """An external code module.
 
     Attributes:
         name: the symbol of its ``rtask.module``.
         form: ``c``, ``llvm``, ``object``, ``ptx``, ``cuda``, ``graph`` or ``binary``.
         content: source, LLVM IR or PTX in UTF-8, a relocatable object, a graph, or other bytes.
-        symbols: functions of it that rKernels call.
-        engine: what runs a graph or binary, else empty.
-        needs: packages that it needs where it runs.
+        symbols: its functions that rKernels call.
+        engine: the engine that runs a graph or binary, else empty.
+        needs: packages that it requires at run time.
         objects: relocatable objects that it calls.
         options: values that users gave for its engine, by name.
     """
@@ -39,12 +39,12 @@ class ForeignCode:
 
     @property
     def is_linked(self) -> bool:
-        """Whether it becomes part of our native code; else an engine runs it."""
+        """Whether it is linked into native code; otherwise an engine runs it."""
         return self.form in NATIVE
 
     @property
     def module(self) -> CodeModule:
-        """The module as a program holds it: without content that is linked."""
+        """The module in the form of a program, without linked content."""
         content = b"" if self.is_linked else self.content
         return CodeModule(
             self.name, self.form, self.engine, content, self.needs, options=self.options
@@ -57,7 +57,7 @@ class ForeignCode:
 
 
 def read_code(module: ir.Module) -> tuple[ForeignCode, ...]:
-    """Return the code from elsewhere that a module holds."""
+    """Return the external code modules of a module."""
     called: dict[str, dict[str, None]] = {}
     for description in described_kernels(module).values():
         external = read_external(description.operation)
@@ -67,7 +67,7 @@ def read_code(module: ir.Module) -> tuple[ForeignCode, ...]:
 
 
 def functions_of(external: External) -> tuple[str, ...]:
-    """Return the functions of linked code that an rKernel needs: three, if it has a state."""
+    """Return the linked functions of an rKernel: three if it has a state, else one."""
     if not external.has_state:
         return (external.symbol,)
     return tuple(f"{external.symbol}_{name}" for name in ("open", "run", "close"))

@@ -1,4 +1,4 @@
-"""LLVM IR from elsewhere for a GPU: which operations and types its code generator takes."""
+"""Checks of external LLVM IR for a GPU: permitted operations and types."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from rammer_mlir.lowering.llvm.machine import LLVM_LOCK
 from rammer_mlir.programs.modules import forms_for
 
 _OWN_INTRINSICS = {"nvvm": "nvvm", "rocdl": "amdgcn"}
-"""Intrinsics of a target's own, by how ``--target`` begins."""
+"""Prefix of a target's specific intrinsics, by the prefix of ``--target``."""
 
 _PROCESSORS = frozenset(("nvvm", "amdgcn", "r600", "x86", "aarch64", "arm", "spv"))
 
 _LIBRARY = re.compile(
     r"(a?(sin|cos|tan)h?|atan2|sincos\w*|exp(2|10)?|log(2|10)?|powi?|ldexp|frexp|modf)"
 )
-"""Intrinsics that become calls of a library: code generators end the process over them."""
+"""Intrinsics that become library calls: LLVM's code generators abort the process on them."""
 
 
 def check_device_code(code: Sequence[ForeignCode], target: str) -> None:
-    """Refuse code from elsewhere that cannot be compiled for a GPU.
+    """Refuse external code that cannot be compiled for a GPU.
 
     Args:
-        code: from elsewhere.
+        code: external code.
         target: the GPU as ``--target`` names it, or the emulator.
 
     Raises:
-        TargetError: if it has another form, is not complete, or calls what GPUs do not have.
+        TargetError: if it has another form, is incomplete, or calls functions that GPUs lack.
     """
     for each in code:
         forms = forms_for(target)
@@ -53,7 +53,7 @@ def _check_ir(code: ForeignCode, target: str) -> None:
 
 
 def _is_known(name: str, target: str) -> bool:
-    """Whether LLVM's code generator has instructions for a function that is only declared."""
+    """Return whether LLVM's code generator has instructions for a declared function."""
     first, *rest = name.split(".")
     if first != "llvm" or not rest or _LIBRARY.fullmatch(rest[0]):
         return False

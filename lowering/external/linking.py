@@ -1,4 +1,4 @@
-"""What code from elsewhere is to our own: LLVM IR to optimise with it, or objects beside it."""
+"""External code sorted by linking: LLVM IR to optimize together, or objects to link."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rammer_mlir.programs.modules import CPU_FORMS
 
 
 def linked_ir(code: Sequence[ForeignCode]) -> tuple[LinkedIr, ...]:
-    """Return the LLVM IR among it."""
+    """Return the modules of external code that are LLVM IR."""
     return tuple(
         LinkedIr(each.name, each.text, each.symbols) for each in code if each.form == "llvm"
     )
 
 
 def linked_objects(code: Sequence[ForeignCode], machine: Machine) -> tuple[bytes, ...]:
-    """Return objects of all that is linked and no LLVM IR, and those that this code calls.
+    """Return the objects of all linked code except LLVM IR, with the objects that it calls.
 
     Raises:
         TargetError: if the code is for a GPU, C source cannot be compiled, or a function that
@@ -43,7 +43,7 @@ def linked_objects(code: Sequence[ForeignCode], machine: Machine) -> tuple[bytes
 
 
 def _check_symbols(code: ForeignCode, content: bytes) -> None:
-    """Look the functions up: what linking fails for later, it does not say."""
+    """Look up the functions now, because a later failure of the linker would not name them."""
     library = load_object(content, *code.objects)
     for symbol in code.symbols:
         try:

@@ -1,1 +1,1 @@
-"""Launches of GPU kernels, from any MLIR pipeline, as a data-flow graph of rOperators."""
+"""Conversion of GPU kernel launches, from any MLIR pipeline, to a data-flow graph of rOperators."""

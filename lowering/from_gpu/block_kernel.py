@@ -1,7 +1,7 @@
 """A kernel's block as an rKernel: a function of the rTask's id that a persistent block executes.
 
-The rTask's id gives the block's ids, and a thread's number in the persistent block, which is
-one-dimensional, gives its ids in the launched one (RAMMER section 4.1).
+The rTask's id determines the block's ids, and a thread's number in the persistent block, which is
+one-dimensional, determines its ids in the launched block (RAMMER section 4.1).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def block_function(
     """Emit the rKernel of a launch, a private ``func.func (rTask id, memrefs...)``.
 
     Args:
-        launch: what it is made from; it stays as it is.
+        launch: the launch; it is not modified.
         name: the function's symbol.
         block_threads: threads of the persistent block, at least the launch's.
-        subgroup: lanes of a subgroup that the kernel counts on, 0 if it does not.
-        ip: where to put it.
+        subgroup: lanes of a subgroup that the kernel depends on, 0 if it does not.
+        ip: where to insert it.
     """
     copy = launch.kernel.clone(ip=ip).operation
     source = copy.regions[0].blocks[0]
@@ -66,7 +66,7 @@ def _integer(value: int) -> ir.IntegerAttr:
 
 
 def _replace_arguments(launch: Launch, source: ir.Block, buffers: Sequence[ir.Value]) -> None:
-    """Put buffers, constants and temporaries in the place of a kernel's arguments."""
+    """Replace a kernel's arguments by buffers, constants and temporaries."""
     arguments = list(source.arguments)
     for number, buffer in zip(launch.memrefs, buffers, strict=True):
         arguments[number].replace_all_uses_with(buffer)
@@ -89,14 +89,14 @@ def _replace_arguments(launch: Launch, source: ir.Block, buffers: Sequence[ir.Va
 
 
 def _private(kind: ir.MemRefType) -> ir.Value:
-    """Emit memory of a thread's own."""
+    """Emit private memory of a thread."""
     return memref.AllocaOp(in_space(kind, ir.Attribute.parse(PRIVATE)), [], []).result
 
 
 def _own_thread(
     number: ir.Value, threads: int, block_threads: int
 ) -> tuple[ir.Value | None, ir.Value]:
-    """Return whether the thread is one of the kernel's, None if all are, and its number there."""
+    """Return whether the thread is one of the kernel's (None: all are), and its number there."""
     if threads == block_threads:
         return None, number
     is_own = arith.cmpi(arith.CmpIPredicate.ult, number, constant(threads))
@@ -104,7 +104,7 @@ def _own_thread(
 
 
 def _unpacked(number: ir.Value, sizes: Dim3) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Return the x, y and z that a number stands for, x the fastest."""
+    """Return the x, y and z indices of a linear number, x fastest."""
     wide = [axis for axis in reversed(range(3)) if sizes[axis] > 1]
     found: list[ir.Value] = [constant(0)] * 3
     for axis, value in zip(wide, unflatten(number, [sizes[axis] for axis in wide]), strict=True):
@@ -113,7 +113,7 @@ def _unpacked(number: ir.Value, sizes: Dim3) -> tuple[ir.Value, ir.Value, ir.Val
 
 
 class _Ids:
-    """What the operations that read ids and sizes stand for."""
+    """Replacement values of the operations that read ids and sizes."""
 
     def __init__(
         self, block: Sequence[ir.Value], thread: Sequence[ir.Value], grid: Dim3, threads: Dim3
@@ -121,7 +121,7 @@ class _Ids:
         self._block, self._thread, self._grid, self._threads = block, thread, grid, threads
 
     def value(self, operation: ir.Operation) -> ir.Value | None:
-        """Return the value, None if the operation stays as it is."""
+        """Return the value, None if the operation is not replaced."""
         name = operation.name
         if name == "gpu.num_subgroups":
             size = gpu.subgroup_size()
@@ -142,7 +142,7 @@ class _Ids:
 
 
 def _rewrite(operation: ir.Operation, ids: _Ids, block: ir.Block) -> None:
-    """Replace what depends on the launch; a thread's own memory goes to the function's begin."""
+    """Replace operations that depend on the launch; move private memory to the function's begin."""
     for nested in [operation, *walk(operation)]:
         if nested.name.startswith("gpu."):
             with ir.InsertionPoint(nested), nested.location:

@@ -10,7 +10,7 @@ from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.entry import symbol_name
 
 _THREADS = 128
-"""Of a block; each copies one element."""
+"""Threads of a block; each copies one element."""
 
 _HOLDER, _KERNEL = "rtask_copies", "copy"
 
@@ -19,7 +19,7 @@ def launch_copies(module: ir.Module, host: ir.OpView) -> None:
     """Replace each ``memref.copy`` between static buffers by a launch, in place.
 
     Raises:
-        OperationError: naming a copy of open size.
+        OperationError: naming a copy of dynamic size.
     """
     block = host.operation.regions[0].blocks[0]
     copies = [each.operation for each in block.operations if each.operation.name == "memref.copy"]
@@ -71,7 +71,7 @@ def _index(number: int) -> ir.Value:
 
 
 def _flat(value: ir.Value) -> ir.Value | None:
-    """Return a dense buffer as one dimension, so that each block copies a run; None if strided."""
+    """Return a dense buffer as rank 1, so that each block copies a run; None if strided."""
     kind = ir.MemRefType(value.type)
     if kind.layout != ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank)) or kind.rank < 2:
         return value if kind.rank == 1 else None
@@ -85,7 +85,7 @@ def _flat(value: ir.Value) -> ir.Value | None:
 
 
 def _text(name: str, kinds: Sequence[str], shape: Sequence[int]) -> str:
-    """Return a ``gpu.module`` whose kernel copies one element for each thread."""
+    """Return a ``gpu.module`` whose kernel copies an element per thread."""
     lines = [f"%size = arith.constant {prod(shape)} : index", "%rest0 = gpu.global_id x"]
     for dim in reversed(range(len(shape))):
         step = len(shape) - 1 - dim

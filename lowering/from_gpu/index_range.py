@@ -1,7 +1,7 @@
-"""What an index of a kernel can be: an interval that moves with the block.
+"""Ranges of index values in a kernel: intervals with an affine dependence on the block.
 
-Thread ids and loop counters become intervals; block ids stay symbols. So the elements that one
-block touches are known as a function of the block's ids, which is all that dependencies need.
+Thread ids and loop counters become intervals; block ids stay symbolic. So the elements that a block
+touches are known as a function of the block's ids, as required for dependencies.
 """
 
 from __future__ import annotations
@@ -27,47 +27,47 @@ class Range:
 
     @property
     def constant(self) -> int | None:
-        """Return the value if it is only one."""
+        """The value if it is the only one."""
         return self.low if self.low == self.high and self.factors == NO_FACTORS else None
 
     def bounds(self, grid: Dim3) -> tuple[int, int]:
-        """Return the least and the greatest value in any block."""
+        """Return the least and the greatest value over all blocks."""
         ends = [factor * (size - 1) for factor, size in zip(self.factors, grid, strict=True)]
         return self.low + sum(min(0, e) for e in ends), self.high + sum(max(0, e) for e in ends)
 
     def scaled(self, factor: int) -> Range:
-        """Return the multiples by a constant."""
+        """Return the range multiplied by a constant."""
         low, high = sorted((self.low * factor, self.high * factor))
         x, y, z = self.factors
         return Range(low, high, (x * factor, y * factor, z * factor))
 
     def __add__(self, other: Range) -> Range:
-        """Return the sums of a value of each."""
+        """Return the range of sums."""
         (a, b, c), (x, y, z) = self.factors, other.factors
         return Range(self.low + other.low, self.high + other.high, (a + x, b + y, c + z))
 
     def __sub__(self, other: Range) -> Range:
-        """Return the differences of a value of each."""
+        """Return the range of differences."""
         return self + other.scaled(-1)
 
 
 def exactly(value: int) -> Range:
-    """Return the range of one value."""
+    """Return the range of a single value."""
     return Range(value, value)
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Operations on ranges, for blocks of a grid. None stands for any value."""
+    """Operations on ranges, for the blocks of a grid. None stands for any value."""
 
     grid: Dim3
 
     def absolute(self, a: Range) -> Range:
-        """Forget how the range moves with the block."""
+        """Return a range that contains the values of all blocks, independent of the block."""
         return Range(*a.bounds(self.grid))
 
     def _seen_from(self, a: Range, base: Dim3) -> Range:
-        """Return a range that moves as ``base`` does and contains the given one."""
+        """Return a range that contains the given range and has the factors ``base``."""
         low, high = (a - Range(0, 0, base)).bounds(self.grid)
         return Range(low, high, base)
 
@@ -76,11 +76,11 @@ class Arithmetic:
         return self._narrowest(a, b, lambda x, y: (min(x.low, y.low), max(x.high, y.high)))
 
     def minimum(self, a: Range, b: Range) -> Range:
-        """Return the lesser of a value of each."""
+        """Return the range of the lesser of two values."""
         return self._narrowest(a, b, lambda x, y: (min(x.low, y.low), min(x.high, y.high)))
 
     def maximum(self, a: Range, b: Range) -> Range:
-        """Return the greater of a value of each."""
+        """Return the range of the greater of two values."""
         return self._narrowest(a, b, lambda x, y: (max(x.low, y.low), max(x.high, y.high)))
 
     def _narrowest(
@@ -94,7 +94,7 @@ class Arithmetic:
         return min(found, key=lambda r: r.high - r.low)
 
     def product(self, a: Range, b: Range) -> Range:
-        """Return the products of a value of each."""
+        """Return the range of products."""
         for one, other in ((a, b), (b, a)):
             if one.constant is not None:
                 return other.scaled(one.constant)
@@ -103,17 +103,18 @@ class Arithmetic:
         return Range(min(corners), max(corners))
 
     def quotient(self, a: Range, b: Range) -> Range | None:
-        """Return the quotients, rounded down, by a positive constant."""
+        """Return the range of quotients, rounded down, by a positive constant; else None."""
         divisor = b.constant
         if divisor is None or divisor <= 0:
             return None
+        # A fractional step per block has no factor: use the interval over all blocks instead.
         if any(factor % divisor for factor in a.factors):
             a = self.absolute(a)
         x, y, z = (factor // divisor for factor in a.factors)
         return Range(a.low // divisor, a.high // divisor, (x, y, z))
 
     def remainder(self, a: Range, b: Range) -> Range | None:
-        """Return the remainders, never negative, by a positive constant."""
+        """Return the range of non-negative remainders by a positive constant; else None."""
         quotient, divisor = self.quotient(a, b), b.constant
         if quotient is None or divisor is None:
             return None
@@ -122,7 +123,7 @@ class Arithmetic:
         return a - quotient.scaled(divisor)
 
     def is_negative(self, a: Range) -> bool:
-        """Whether a value may be negative."""
+        """Return whether a value may be negative."""
         return a.bounds(self.grid)[0] < 0
 
     def affine(
@@ -131,7 +132,7 @@ class Arithmetic:
         dims: Sequence[Range | None],
         symbols: Sequence[Range | None],
     ) -> Range | None:
-        """Evaluate an affine expression; None where that is any value."""
+        """Evaluate an affine expression; None if it may be any value."""
         if isinstance(expression, ir.AffineConstantExpr):
             return exactly(expression.value)
         if isinstance(expression, ir.AffineDimExpr):

@@ -1,4 +1,4 @@
-"""The range of every index value in a kernel, found from the operations that compute it."""
+"""Range analysis of a kernel's index values, from the operations that compute them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _WORD_BITS = 64
 
 
 def axis_of(operation: ir.Operation) -> int:
-    """Return the dimension, from 0 for x, of an operation that reads an id or a size."""
+    """Return the dimension, 0 for x, of an operation that reads an id or a size."""
     text = str(operation.attributes["dimension"])
     return next(number for number, axis in enumerate(_AXES) if f"dim {axis}" in text)
 
 
 def map_of(operation: ir.Operation, name: str) -> ir.AffineMap:
-    """Return the affine map that is an operation's attribute."""
+    """Return the affine map of an operation's attribute."""
     return ir.AffineMapAttr(operation.attributes[name]).value
 
 
@@ -40,15 +40,15 @@ class IndexRanges:
         return self._arithmetic
 
     def of(self, value: ir.Value) -> Range | None:
-        """Return what an integer can be; None if nothing is known."""
+        """Return the range of an integer; None if it is unknown."""
         if value not in self._found:
-            self._found[value] = None  # what depends on itself is not known
+            self._found[value] = None  # values that depend on themselves stay unknown
             found = self._compute(value)
             self._found[value] = found if found is None or self._fits(found, value) else None
         return self._found[value]
 
     def _fits(self, found: Range, value: ir.Value) -> bool:
-        """Whether no value wraps around."""
+        """Return whether no value overflows its type."""
         kind = value.type
         bits = kind.width if isinstance(kind, ir.IntegerType) else _WORD_BITS
         low, high = found.bounds(self._grid)
@@ -104,7 +104,7 @@ class IndexRanges:
     def _bound(
         self, affine_map: ir.AffineMap, operands: Sequence[ir.Value], is_max: bool
     ) -> Range | None:
-        """Return the greatest or the least result of an affine map."""
+        """Return the range of the greatest or the least result of an affine map."""
         join = self._arithmetic.maximum if is_max else self._arithmetic.minimum
         found, *others = self.mapped(affine_map, operands)
         for other in others:
@@ -112,7 +112,7 @@ class IndexRanges:
         return found
 
     def _loop(self, loop: ir.Operation) -> tuple[Range | None, Range | None, Range | None]:
-        """Return the first value, the end and the step of a loop's counter."""
+        """Return the first value, the end and the step of a loop's induction variable."""
         if loop.name == "scf.for":
             lower, upper, step = (self.of(operand) for operand in list(loop.operands)[:3])
             return lower, upper, step
@@ -125,7 +125,7 @@ class IndexRanges:
         )
 
     def _counter(self, argument: ir.BlockArgument) -> Range | None:
-        """Return the range of a loop's counter."""
+        """Return the range of a loop's induction variable."""
         loop = argument.owner.owner.operation
         if loop.name not in LOOPS or argument.arg_number:
             return None
@@ -140,7 +140,7 @@ class IndexRanges:
         return self._arithmetic.hull(lower, self._arithmetic.maximum(lower, beyond))
 
     def trips(self, loop: ir.Operation) -> int:
-        """Return how often a loop runs at most; 1 if that is not known."""
+        """Return an upper bound on a loop's trip count; 1 if it is unknown."""
         lower, upper, step = self._loop(loop)
         if lower is None or upper is None or step is None or not step.constant:
             return 1
@@ -164,7 +164,7 @@ def _difference(_: Arithmetic, a: Range, b: Range) -> Range:
 
 
 def _if_not_negative(rule: _Rule) -> _Rule:
-    """Restrict a rule to numbers for which all ways to round and to read bits agree."""
+    """Restrict a rule to non-negative operands, where signed and unsigned operations agree."""
 
     def restricted(a: Arithmetic, *operands: Range) -> Range | None:
         return None if any(map(a.is_negative, operands)) else rule(a, *operands)
@@ -183,7 +183,7 @@ def _shifted(rule: _Rule) -> _Rule:
 
 
 def _masked(a: Arithmetic, x: Range, y: Range) -> Range | None:
-    """Keep the low bits."""
+    """Return the range of the low bits, for a mask of ones."""
     mask = y.constant
     if mask is None or mask < 0 or mask & (mask + 1):
         return None
@@ -221,4 +221,4 @@ _RULES: Mapping[str, _Rule] = {
     "arith.shrsi": _shifted(Arithmetic.quotient),
     "arith.andi": _masked,
 }
-"""What operations do to ranges of their operands; of a select, to its two values."""
+"""Transfer functions of operations on their operands' ranges; of a select, on its two values."""

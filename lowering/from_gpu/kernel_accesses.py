@@ -1,7 +1,7 @@
-"""The boxes of its arguments that one block of a kernel touches, as functions of the block's ids.
+"""The boxes of arguments that a block of a kernel touches, as functions of the block's ids.
 
-A box is what the block touches at most: indices that are not affine, and guards, make it larger
-than what is touched, never smaller.
+A box is an over-approximation: non-affine indices and guards make it larger than the touched
+elements, never smaller.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.boxes import Box
 
 _MOST_BOXES = 4
-"""Boxes of one argument that move differently; with more, the whole argument counts."""
+"""Most boxes of an argument with different factors; beyond, the whole argument counts."""
 
 _Place = tuple[Range | None, ...]
-"""What each index of an access can be; None for a whole dimension."""
+"""The range of each index of an access; None for a whole dimension."""
 
 
 @dataclass(frozen=True)
 class KernelAccesses:
-    """Boxes by argument, counted among the memrefs: what is read, and what may be written."""
+    """Boxes by argument, numbered among the memrefs: elements read, and possibly written."""
 
     reads: tuple[tuple[int, Box], ...]
     updates: tuple[tuple[int, Box], ...]
@@ -38,9 +38,9 @@ class KernelAccesses:
 
 @dataclass(frozen=True)
 class _View:
-    """A memref of a kernel: an argument's number, and what its indices add to the argument's.
+    """A memref of a kernel: an argument's number, and the offsets and strides of its view.
 
-    ``offsets`` is None where the view's indices say nothing of the argument's.
+    ``offsets`` is None if the view's indices cannot be mapped to the argument's.
     """
 
     argument: int
@@ -51,16 +51,16 @@ class _View:
 def find_accesses(
     kernel: ir.Operation, arguments: Mapping[ir.BlockArgument, int], ranges: IndexRanges, grid: Dim3
 ) -> KernelAccesses:
-    """Find what a block of a kernel touches.
+    """Find the elements that a block of a kernel touches.
 
     Args:
         kernel: a ``gpu.func``.
         arguments: numbers of its memref arguments.
-        ranges: its integers.
+        ranges: ranges of its integers.
         grid: its grid.
 
     Raises:
-        OperationError: if it cannot be told which argument an operation touches.
+        OperationError: if the argument that an operation touches cannot be determined.
     """
     shapes = {number: ir.MemRefType(value.type).shape for value, number in arguments.items()}
     views = _Views(arguments, ranges)
@@ -84,7 +84,7 @@ class _Views:
         self._arguments, self._ranges = arguments, ranges
 
     def of(self, value: ir.Value, user: ir.Operation) -> _View | None:
-        """Return the argument that a memref is a part of; None if it is a block's own memory."""
+        """Return the argument that a memref is a view of; None for memory local to a block."""
         if isinstance(value.owner, ir.Block):
             return self._of_argument(ir.BlockArgument(value), user)
         operation = value.owner.operation
@@ -107,7 +107,7 @@ class _Views:
             return _View(number, (exactly(0),) * rank, (1,) * rank)
         owner = value.owner.owner.operation
         if owner.name == "gpu.func":
-            return None  # a block's shared memory, or a thread's own
+            return None  # a block's shared memory, or private memory of a thread
         raise OperationError(
             user, f"expected a memref that is a part of an argument of the kernel, found one that "
             f"'{owner.name}' carries; use the memref itself inside of the loop"
@@ -168,7 +168,7 @@ def _place(
 
 
 def _indices(operation: ir.Operation, first: int, ranges: IndexRanges) -> list[Range | None]:
-    """Return what the indices of an access can be, all elements of a vector included."""
+    """Return the ranges of an access's indices, including all elements of a vector."""
     operands = [ranges.of(operand) for operand in list(operation.operands)[first:]]
     if operation.name.startswith("affine."):
         return ranges.mapped(map_of(operation, "map"), list(operation.operands)[first:])
@@ -190,7 +190,7 @@ def _boxes(
 
 
 def _joined(places: Sequence[_Place], shape: Sequence[int], grid: Dim3) -> list[Box]:
-    """Join boxes that move alike."""
+    """Join boxes with equal factors."""
     alike: dict[tuple[Dim3 | None, ...], list[_Place]] = {}
     for place in dict.fromkeys(places):
         moves = tuple(None if index is None else index.factors for index in place)
@@ -228,7 +228,7 @@ def _moved(low: int, factors: Dim3, grid: Dim3) -> ir.AffineExpr:
 
 
 def _digit(before: int, size: int, grid: Dim3) -> ir.AffineExpr:
-    """Return one of the block's ids: x is the fastest of rTasks' numbers."""
+    """Return a block id as an expression of the rTask's number, in which x is the fastest."""
     digit: ir.AffineExpr = ir.AffineExpr.get_dim(0)
     if before > 1:
         digit = ir.AffineExpr.get_floor_div(digit, before)

@@ -1,4 +1,4 @@
-"""The ``rtask.kernel`` of a launched kernel: what its blocks touch, need and cost."""
+"""The ``rtask.kernel`` of a launched kernel: accesses, resources and costs of its blocks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rammer_mlir.passes.ir.boxes import Box
 from rammer_mlir.passes.ir.structured import element_bytes
 
 _DEAR = 16
-"""Operations that a function of the math dialect counts for."""
+"""Cost of a math function in operations."""
 
 
 def describe_kernel(launch: Launch, name: str, ip: ir.InsertionPoint) -> frozenset[int]:
-    """Emit the description, and return which of the memrefs a block may write.
+    """Emit the description, and return the memrefs that a block may write.
 
-    Without any, nothing is emitted: such a launch has no effect.
+    If there are none, nothing is emitted: such a launch has no effect.
     """
     arguments = list(launch.kernel.regions[0].blocks[0].arguments)
     known: dict[ir.Value, Range] = {
@@ -91,7 +91,7 @@ def _bytes(accesses: KernelAccesses, kinds: Sequence[ir.MemRefType]) -> int:
 
 
 def _work(holder: ir.Operation, ranges: IndexRanges) -> tuple[int, int]:
-    """Return the arithmetic operations and block barriers of one thread, loops counted whole."""
+    """Return the arithmetic operations and block barriers of a thread, weighted by trip counts."""
     operations = barriers = 0
     for region in holder.regions:
         for block in region.blocks:

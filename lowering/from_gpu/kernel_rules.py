@@ -1,4 +1,4 @@
-"""What a kernel may hold, so that all of its effects are known."""
+"""Checks that all effects of a kernel are known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ON_MEMREFS = frozenset((*MEMORY_OPERATIONS, *VIEWS, "memref.dim"))
 
 
 def check_kernel(launch: Launch, subgroup: int) -> None:
-    """Refuse a kernel whose effects, or whose threads, this pass does not know.
+    """Refuse a kernel with unknown effects, or with unsupported use of its threads.
 
     Raises:
         OperationError: naming the launch and the operation.
@@ -42,7 +42,7 @@ def check_kernel(launch: Launch, subgroup: int) -> None:
 
 
 def uses_subgroups(launch: Launch) -> bool:
-    """Whether lanes of a kernel exchange values."""
+    """Return whether lanes of a kernel exchange values."""
     return any(operation.name in SUBGROUP_OPERATIONS for operation in walk(launch.kernel))
 
 

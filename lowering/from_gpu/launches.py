@@ -1,4 +1,4 @@
-"""Reads the launches of a host function: kernel, grid, block and arguments, all static."""
+"""Reader of a host function's launches: kernel, grid, block and arguments, all static."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rammer_mlir.passes.ir.entry import functions, symbol_name
 from rammer_mlir.passes.program.task_graph import root_of
 
 MOST_THREADS = 1024
-"""Threads of a block, on every GPU."""
+"""Most threads of a block, on every GPU."""
 
 _LAUNCH = "gpu.launch_func"
 _ALLOCATIONS = ("memref.alloc", "memref.alloca", "gpu.alloc")
@@ -48,7 +48,7 @@ class _LaunchView(Protocol):
 
 @dataclass(frozen=True)
 class Launch:
-    """One ``gpu.launch_func`` whose sizes and scalars are known.
+    """A ``gpu.launch_func`` with static sizes and constant scalars.
 
     Attributes:
         operation: the launch.
@@ -67,23 +67,23 @@ class Launch:
 
     @property
     def name(self) -> str:
-        """Return the kernel's name."""
+        """The kernel's name."""
         return ir.StringAttr(self.kernel.attributes["sym_name"]).value
 
     @property
     def holder(self) -> ir.Operation:
-        """Return the ``gpu.module`` around the kernel."""
+        """The ``gpu.module`` that contains the kernel."""
         assert self.kernel.parent is not None
         return self.kernel.parent.operation
 
     @property
     def num_blocks(self) -> int:
-        """Return the blocks of the grid."""
+        """The number of blocks of the grid."""
         return prod(self.grid)
 
     @property
     def num_threads(self) -> int:
-        """Return the threads of a block."""
+        """The number of threads of a block."""
         return prod(self.block)
 
     def refuse(self, message: str) -> NoReturn:
@@ -98,10 +98,10 @@ def refuse_launch(operation: ir.Operation, message: str) -> NoReturn:
 
 
 def host_function(module: ir.Module, name: str = "") -> ir.OpView:
-    """Return the function that launches kernels: that of a name, or the only one.
+    """Return the function that launches kernels: the named function, or the only one.
 
     Raises:
-        PassError: if there is none of that name, or not just one where no name is given.
+        PassError: if there is no such function, or without a name not exactly one.
     """
     hosts = {symbol_name(f): f for f in functions(module) if _launches_kernels(f)}
     names = ", ".join(f"@{host}" for host in hosts) or "none"
@@ -122,7 +122,7 @@ def host_function(module: ir.Module, name: str = "") -> ir.OpView:
 
 
 def erase_other_hosts(module: ir.Module, host: ir.OpView) -> None:
-    """Erase other functions that launch kernels, and modules of kernels that only they launch."""
+    """Erase other functions that launch kernels, and the ``gpu.module``s that only they use."""
     others = [f for f in functions(module) if f != host and _launches_kernels(f)]
     unused = set[str]().union(*map(_holders, others)) - _holders(host)
     holders = [op for op in module.body.operations if op.operation.name == "gpu.module"]
@@ -162,7 +162,7 @@ def read_launches(module: ir.Module, host: ir.OpView) -> list[Launch]:
 class _Reader:
     def __init__(self, module: ir.Module) -> None:
         self._module = module
-        # On the host there are no ids: ranges are those of constants.
+        # The host has no block or thread ids, so its ranges are those of constants.
         self._constants = IndexRanges((1, 1, 1), (1, 1, 1), {})
         self.launches: list[Launch] = []
 
@@ -277,7 +277,7 @@ def _symbol(operation: ir.Operation) -> str:
 
 
 def _static(operation: ir.Operation, value: ir.Value, number: int) -> ir.Value:
-    """Return a memref whose place in a buffer of known identity is static."""
+    """Return a memref that is a static part of an identifiable buffer."""
     kind = value.type
     if not isinstance(kind, ir.MemRefType) or not kind.has_static_shape:
         refuse_launch(

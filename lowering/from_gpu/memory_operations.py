@@ -1,4 +1,4 @@
-"""Which operations of a kernel touch memory, how, and where."""
+"""Tables of a kernel's operations with their effects on memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rammer_mlir.bindings import ir
 
 @dataclass(frozen=True)
 class MemoryOperation:
-    """An operation on one memref.
+    """The effect of an operation on a memref operand.
 
     Attributes:
         buffer: the memref's number among the operands.
-        indices: the first index's number; None where the whole memref is touched.
-        reads, writes: what it does.
+        indices: the number of the first index operand; None if the whole memref is touched.
+        reads, writes: the kind of effect.
     """
 
     buffer: int
@@ -37,7 +37,7 @@ MEMORY_OPERATIONS: Mapping[str, Sequence[MemoryOperation]] = {
     "vector.transfer_write": (MemoryOperation(1, None, False, True),),
     "memref.copy": (MemoryOperation(0, None, True, False), MemoryOperation(1, None, False, True)),
 }
-"""Operations that touch memory, each operand of them that does."""
+"""Operations that touch memory, with an entry for each memref operand."""
 
 COLLECTIVES = frozenset(("gpu.barrier", "gpu.shuffle", "gpu.subgroup_reduce"))
 """Operations that several threads execute together."""
@@ -49,7 +49,7 @@ VIEWS = frozenset(
      "memref.expand_shape", "memref.memory_space_cast", "memref.assume_alignment",
      "memref.transpose")
 )  # fmt: skip
-"""Operations whose result is a part of their first operand."""
+"""Operations whose result is a view of their first operand."""
 
 WITHOUT_EFFECT = frozenset(
     ("gpu.thread_id", "gpu.block_id", "gpu.block_dim", "gpu.grid_dim", "gpu.global_id",
@@ -58,13 +58,13 @@ WITHOUT_EFFECT = frozenset(
      "scf.while", "scf.condition", "scf.yield", "scf.index_switch", "affine.for", "affine.if",
      "affine.yield", "affine.apply", "affine.min", "affine.max", "ub.poison")
 )  # fmt: skip
-"""Other operations that may be in a kernel, besides all of the dialects below."""
+"""Other permitted operations of a kernel, besides those of the dialects below."""
 
 PURE_DIALECTS = ("arith.", "math.", "vector.", "index.", "complex.")
 
 
 def is_known(name: str) -> bool:
-    """Whether all that an operation may do is known from this table."""
+    """Return whether all effects of an operation are known from these tables."""
     return (
         name in MEMORY_OPERATIONS
         or name in COLLECTIVES
@@ -75,5 +75,5 @@ def is_known(name: str) -> bool:
 
 
 def is_memref(value: ir.Value) -> bool:
-    """Whether a value is a memref."""
+    """Return whether a value is a memref."""
     return isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType)

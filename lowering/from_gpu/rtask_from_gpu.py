@@ -25,7 +25,7 @@ from rammer_mlir.passes.ir.entry import functions, is_private, symbol_name
 from rammer_mlir.passes.program.task_graph import root_of
 
 _CLEAN_UP = "lower-affine,canonicalize{region-simplify=disabled},cse"
-"""Affine operations go first: under a condition, a block's ids are no symbols of theirs."""
+"""Lowers affine operations first: under a condition, a block's ids are not valid affine symbols."""
 
 _CONTAINER = "gpu.container_module"
 
@@ -34,10 +34,11 @@ _CONTAINER = "gpu.container_module"
 class FromGpu(Pass):
     """Turn the kernels that a host function launches into a data-flow graph of rOperators.
 
-    Each launch becomes an rOperator, each of its blocks an rTask, with dependencies from what the
-    kernels do to memory. The persistent block has the threads of the largest one, in whole
-    subgroups; ``subgroup`` is the lanes of a warp or wave, which kernels may count on. Of several
-    functions with launches, ``function`` names one; the others are erased.
+    Each launch becomes an rOperator, each of its blocks an rTask, with dependencies from the
+    kernels' memory accesses. The persistent block has the threads of the largest launched block,
+    rounded up to whole subgroups; ``subgroup`` is the number of lanes of a warp or wave, on which
+    kernels may depend. If several functions have launches, ``function`` names one; the others are
+    erased.
     """
 
     name: ClassVar[str] = "rtask-from-gpu"
@@ -46,12 +47,12 @@ class FromGpu(Pass):
     function: str = ""
 
     def check_options(self) -> None:
-        """Refuse values of options that have no meaning."""
+        """Refuse an invalid subgroup size."""
         if self.subgroup not in (32, 64):
             raise OptionError(f"subgroup: expected 32 or 64 lanes, found {self.subgroup}")
 
     def run(self, module: ir.Module) -> None:
-        """Replace the launches of the one function that has some."""
+        """Replace the launches of the selected host function."""
         host = host_function(module, self.function)
         erase_other_hosts(module, host)
         with ir.Location.unknown(module.context):
@@ -64,7 +65,7 @@ class FromGpu(Pass):
 
 
 _Key = tuple[ir.Operation, Dim3, Dim3, tuple[tuple[int, ir.Attribute], ...], tuple[ir.Type, ...]]
-"""What launches with one rKernel have in common: kernel, grid, block, scalars, memrefs' types."""
+"""Common key of launches that share an rKernel: kernel, grid, block, scalars, memrefs' types."""
 
 
 class _Writer:
@@ -129,7 +130,7 @@ class _Writer:
         )
 
     def _clean_host(self) -> None:
-        """Leave allocations, views and operators only; memory is planned from the schedule."""
+        """Keep allocations, views and operators only; memory is planned from the schedule."""
         for operation in list(self._host.operation.regions[0].blocks[0].operations):
             name = operation.operation.name
             if name in ("memref.dealloc", "gpu.dealloc") or name.startswith("gpu.host_"):
@@ -164,7 +165,7 @@ class _Writer:
 
 def _clean_up(module: ir.Module) -> None:
     passes = passmanager.PassManager.parse(f"builtin.module(func.func({_CLEAN_UP}))")
-    passes.enable_verifier(False)  # affine operations are not valid any more; run_pipeline verifies
+    passes.enable_verifier(False)  # affine operations may be invalid here; run_pipeline verifies
     passes.run(module.operation)
 
 

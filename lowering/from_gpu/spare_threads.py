@@ -1,8 +1,8 @@
-"""Blocks with more threads than a kernel was launched with: the spare ones touch no memory.
+"""Predication of spare threads, in blocks with more threads than a kernel was launched with.
 
-They meet every block barrier, so they follow the kernel's control flow around barriers; all that
-reads or writes memory is left to the kernel's own threads. Operations without effect are executed
-by all, with the ids of thread 0 for spare ones, so that no index is out of bounds.
+Spare threads have to reach every block barrier, so they follow the kernel's control flow around
+barriers; only the kernel's own threads read or write memory. All threads execute operations without
+side effects, the spare ones with the ids of thread 0, so that no index is out of bounds.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from rammer_mlir.passes.base import OperationError
 
 
 def guard(block: ir.Block, is_own: ir.Value, start: ir.Operation) -> None:
-    """Leave the operations of a kernel from ``start`` on, that touch memory, to its own threads.
+    """Guard the operations from ``start`` on that touch memory, for the kernel's own threads.
 
     Args:
         block: the body of the rKernel.
         is_own: an ``i1`` value, whether the thread is one of the kernel's.
-        start: the first operation that is the kernel's.
+        start: the kernel's first operation.
 
     Raises:
         OperationError: if spare threads cannot follow the control flow around a barrier.
@@ -67,7 +67,7 @@ def _has_collective(operation: ir.Operation) -> bool:
 
 
 def _wrap(run: list[ir.Operation], is_own: ir.Value) -> None:
-    """Put neighbouring operations under one condition; spare threads get zeros as results."""
+    """Put consecutive operations under a common condition; spare threads get zeros as results."""
     if not run:
         return
     inside = set(run)
@@ -122,9 +122,9 @@ def _zero_attribute(kind: ir.Type) -> ir.Attribute:
 
 
 def _uniform(operations: list[ir.Operation]) -> set[ir.Operation]:
-    """Return the operations that decide about control flow around collective operations.
+    """Return the operations that determine control flow around collective operations.
 
-    All threads agree there, so a spare one may read what thread 0 reads.
+    All threads agree on these values, so a spare thread may read the memory that thread 0 reads.
     """
     found: set[ir.Operation] = set()
     pending: list[ir.Value] = []
@@ -163,7 +163,7 @@ def _add(found: set[ir.Operation], operation: ir.Operation) -> None:
 
 
 def _deciding(operation: ir.Operation) -> list[ir.Value]:
-    """Return the values that decide which blocks of an operation are executed, and how often."""
+    """Return the values that determine which blocks of an operation are executed, and how often."""
     if operation.name == "scf.for":
         return list(operation.operands)[:3]
     if operation.name == "scf.while":
@@ -172,7 +172,7 @@ def _deciding(operation: ir.Operation) -> list[ir.Value]:
 
 
 def _carried(argument: ir.BlockArgument) -> list[ir.Value]:
-    """Return the values that a block argument may stand for."""
+    """Return the values that a block argument may have."""
     holder = argument.owner.owner.operation
     if holder.name == "func.func":
         return []

@@ -1,4 +1,4 @@
-"""What is provable of the alignment of buffers and indices, for wide accesses."""
+"""Provable alignment of buffers and indices, for wide accesses."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rammer_mlir.lowering.ir_walk import constant_integer, producer
 from rammer_mlir.passes.ir.structured import Buffer, element_bytes, is_buffer
 
 ALIGNMENT = "rtask.alignment"
-"""Attribute of an rKernel's argument: bytes that its address is always a multiple of."""
+"""Attribute of an rKernel's argument: a number of bytes that its address is a multiple of."""
 
 _KEEPING = ("memref.cast", "memref.extract_strided_metadata", "memref.memory_space_cast")
 
 
 def address_alignment(buffer: Buffer) -> int:
-    """Return bytes that the address of a memref's first element is a multiple of, at most 16."""
+    """Return a divisor, at most 16, of the address of a memref's first element, in bytes."""
     owner = buffer.owner
     width = element_bytes(buffer.type)
     if isinstance(owner, ir.Block):
@@ -41,9 +41,9 @@ def _source_alignment(view: ir.Operation) -> int:
 
 
 def holds_aligned_runs(buffer: Buffer, width: int) -> bool:
-    """Whether any ``width`` elements from a multiple of it along the last dimension are aligned.
+    """Return whether runs of ``width`` elements, at multiples of it in the last dim, are aligned.
 
-    They are neighbours in memory, and their address is a multiple of their size.
+    The elements of a run are contiguous, and their address is a multiple of the run's size.
     """
     strides, _ = buffer.type.get_strides_and_offset()
     return (
@@ -64,7 +64,7 @@ def _argument_alignment(block: ir.Block, number: int, width: int) -> int:
 
 
 def _offset_divisor(cast: ir.Operation) -> int:
-    """Return what a reinterpret_cast's offset is a multiple of, in elements."""
+    """Return a divisor of a reinterpret_cast's offset, in elements."""
     offset = next(iter(ir.DenseI64ArrayAttr(cast.attributes["static_offsets"])))
     if offset != ir.ShapedType.get_dynamic_stride_or_offset():
         return gcd(WIDEST, offset)
@@ -72,7 +72,7 @@ def _offset_divisor(cast: ir.Operation) -> int:
 
 
 def divisor(value: ir.Value) -> int:
-    """Return a power of two, at most 16, that an index value is always a multiple of."""
+    """Return a power of two, at most 16, that divides an index value."""
     if isinstance(value.owner, ir.Block):
         return 1
     known = constant_integer(value)

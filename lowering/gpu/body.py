@@ -11,14 +11,14 @@ from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.structured import Structured, is_buffer
 
 Point: TypeAlias = "Sequence[Index | None]"
-"""An index of each loop, None for loops that are not known yet."""
+"""An index for each loop, None for loops without an index yet."""
 
 Place: TypeAlias = "tuple[ir.Value, list[ir.Value]]"
 """A buffer, and the indices of an element."""
 
 
 class Elements(Protocol):
-    """Gives a body the elements of its operands."""
+    """Source of the elements of a body's operands."""
 
     def value(self, number: int, point: Point) -> ir.Value:
         """Return the element of an operand at a point."""
@@ -26,16 +26,16 @@ class Elements(Protocol):
 
 
 class Loads:
-    """Loads of inputs, each element once for all points that need it."""
+    """Loads of inputs; each element is loaded once for all points that need it."""
 
     def __init__(self, generic: Structured) -> None:
-        """Begin a straight piece of code, in which no memory is written."""
+        """Begin a straight-line piece of code, in which no memory is written."""
         self._operands, self._maps = generic.operands, generic.maps
         self._loops = generic.used_loops
         self._values: dict[tuple[int, tuple[Index | None, ...]], ir.Value] = {}
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return the element of an operand at a point; a scalar operand is itself."""
+        """Return the element of an operand at a point; a scalar operand is returned as it is."""
         operand = self._operands[number]
         if not is_buffer(operand):
             return operand
@@ -53,13 +53,13 @@ def indices_at(map_: ir.AffineMap, point: Point) -> list[ir.Value]:
 def emit_body(
     generic: Structured, point: Point, carried: Sequence[ir.Value | None], loads: Elements
 ) -> list[ir.Value]:
-    """Emit a copy of the body and return what it yields.
+    """Emit a copy of the body and return the yielded values.
 
     Args:
         generic: the operation.
         point: index of each loop.
         carried: values of the outputs before this point, None where the body does not use them.
-        loads: shared with other points of the same straight piece of code.
+        loads: shared with other points of the same straight-line piece of code.
     """
     mapping: ValueMap = {}
     first_output = len(generic.arguments) - len(carried)
@@ -81,7 +81,7 @@ def emit_body(
 
 
 def output_places(generic: Structured, point: Point) -> list[Place]:
-    """Return each output buffer and the indices of the result at a point."""
+    """Return each output buffer with the indices of the result at a point."""
     known = [0 if index is None else index for index in point]
     pairs = zip(generic.outputs, generic.output_maps, strict=True)
     return [(buffer, indices_at(map_, known)) for buffer, map_ in pairs]
@@ -90,7 +90,7 @@ def output_places(generic: Structured, point: Point) -> list[Place]:
 def initial_values(
     generic: Structured, places: Sequence[Place], needed: bool
 ) -> list[ir.Value | None]:
-    """Load the outputs' old values where the body uses them."""
+    """Load the outputs' old values where ``needed`` or the body uses them; None elsewhere."""
     return [
         memref.load(buffer, at) if needed or generic.reads_output(number) else None
         for number, (buffer, at) in enumerate(places)

@@ -1,10 +1,9 @@
-"""How a block reduces columns: a vector times a matrix, sums over rows. A plan, without any IR.
+"""Plan of a block's column reduction (vector times matrix, sums over rows), without IR.
 
-Few results are made of many elements, each needed once, so that reading them is all of the cost.
-Where elements for neighbouring results are neighbours in memory, neighbouring threads compute
-neighbouring results, several each, and *rows* of such threads divide the elements of each result
-among them. Partial results of threads in one warp meet by shuffles, those of warps in shared
-memory.
+Few results are each reduced from many elements, each used once, so the cost is reading the
+elements. Where elements of adjacent results are adjacent in memory, adjacent threads compute
+adjacent results, several each, and *rows* of such threads divide the elements of each result among
+them. Partial results are combined by shuffles within a warp, and in shared memory between warps.
 """
 
 from __future__ import annotations
@@ -15,22 +14,22 @@ from math import gcd, prod
 from rammer_mlir.lowering.gpu.contractions.plan import WARP, WIDEST, Access, Contraction
 
 _MOST_RESULTS = 4
-"""Results of the block for each of its threads, from which on no thread needs another's help."""
+"""Results per thread of the block from which on a thread reduces its results alone."""
 
 _LEAST_REDUCED = 8
-"""Elements of a result below which a thread needs no help."""
+"""Fewest elements of a result for which threads share the reduction."""
 
 _UNROLLED = 4
-"""Loads of a thread that are under way at once."""
+"""Loads in flight per thread."""
 
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """How a block reduces columns.
+    """Plan of a block's column reduction.
 
     Attributes:
-        contraction: what is computed.
-        along: the parallel loop along which elements are neighbours.
+        contraction: the computation.
+        along: the parallel loop along which elements are adjacent in memory.
         widest: place among the inputs of the operand with the most elements.
         threads: of the block.
     """
@@ -42,34 +41,35 @@ class ColumnPlan:
 
     @property
     def num_results(self) -> int:
-        """Return the number of results."""
+        """The number of results."""
         return prod(self.contraction.extents[loop] for loop in self.contraction.parallel)
 
     @property
     def num_reduced(self) -> int:
-        """Return the elements that each result is made of."""
+        """The number of elements that each result is reduced from."""
         return prod(self.contraction.extents[loop] for loop in self.contraction.reduced)
 
     @property
     def most_width(self) -> int:
-        """Return how many neighbouring results a thread has if alignment allows."""
+        """Most adjacent results per thread, if alignment permits."""
         width = WIDEST // self.contraction.inputs[self.widest].element_bytes
         return gcd(width, self.contraction.extents[self.along])
 
     @property
     def num_partial(self) -> int:
-        """Return the partial results in shared memory, whatever the width turns out to be."""
+        """The number of partial results in shared memory, for the worst possible width."""
         rows = max(self.at(width).parts for width in (1, 2, 4, 8) if self.most_width % width == 0)
         return rows * self.num_results if rows > 1 else 0
 
     @property
     def shared_bytes(self) -> int:
-        """Return the bytes of partial results."""
+        """The bytes of partial results."""
         return self.num_partial * self.contraction.result_bytes
 
     def at(self, width: int) -> Columns:
-        """Return how threads share the work if each has ``width`` neighbouring results."""
+        """Return the division of work among threads with ``width`` adjacent results each."""
         tiles = self.num_results // width
+        # A power of two, so that shuffles by xor stay within the threads of a place.
         places = tiles if tiles > WARP else 1 << (tiles - 1).bit_length()
         most = max(1, min(self.threads // places, self.num_reduced))
         return Columns(tiles, places, *_rows(self.num_reduced, most), self.threads)
@@ -77,13 +77,13 @@ class ColumnPlan:
 
 @dataclass(frozen=True)
 class Columns:
-    """How threads share the work.
+    """Division of a column reduction among threads.
 
     Attributes:
-        tiles: of neighbouring results.
+        tiles: tiles of adjacent results.
         places: threads of a row, of which the first ``tiles`` have a tile.
-        rows: of threads, which divide the elements of each result among them.
-        unrolled: elements that a thread takes at a time.
+        rows: rows of threads, which divide the elements of each result among them.
+        unrolled: elements that a thread processes per iteration.
         threads: of the block.
     """
 
@@ -95,17 +95,17 @@ class Columns:
 
     @property
     def in_warp(self) -> bool:
-        """Return whether whole rows lie in a warp, so that its threads meet by shuffles."""
+        """Whether a warp contains whole rows, so that its threads combine results by shuffles."""
         return self.places < WARP and self.rows > 1
 
     @property
     def parts(self) -> int:
-        """Return the partial results that are left for each result after shuffles."""
+        """The number of partial results that remain for each result after the shuffles."""
         return -(-self.places * self.rows // WARP) if self.in_warp else self.rows
 
 
 def _rows(reduced: int, most: int) -> tuple[int, int]:
-    """Return rows and unrolled elements; rows divide the elements evenly where that costs few."""
+    """Return rows and unrolled elements; prefer rows that divide the elements evenly."""
     rows = max(n for n in range(1, most + 1) if reduced % n == 0)
     if 2 * rows <= most:
         return most, 1
@@ -113,10 +113,10 @@ def _rows(reduced: int, most: int) -> tuple[int, int]:
 
 
 def plan_columns(contraction: Contraction, threads: int, shared_limit: int) -> ColumnPlan | None:
-    """Return the plan for a block, None where threads need no help or elements lie otherwise.
+    """Return the plan for a block, None if sharing does not pay or the memory layout is unsuitable.
 
     Args:
-        contraction: what to compute; the sizes of all its loops are static.
+        contraction: the computation, with static extents of all loops.
         threads: of the block.
         shared_limit: bytes of shared memory for partial results.
     """

@@ -1,4 +1,4 @@
-"""The code of a planned reduction of columns: wide loads, shuffles, and shared memory."""
+"""Code generation for planned column reductions: wide loads, shuffles, and shared memory."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from rammer_mlir.passes.ir.structured import Buffer, Structured, as_buffer, elem
 
 
 def emit_columns(generic: Structured, plan: ColumnPlan, threads: Threads, partial: Buffer) -> None:
-    """Emit a planned ``linalg.generic`` as the code of one thread of a block.
+    """Emit a planned ``linalg.generic`` as the code of each thread of a block.
 
     Args:
         generic: the operation, on memrefs.
         plan: its plan.
-        threads: the thread, and how many there are.
+        threads: the thread's number, and the size of the block.
         partial: shared memory for partial results, a memref of one dimension.
     """
     _Emitter(generic, plan, threads, partial).emit()
 
 
 class _WideLoads:
-    """Loads of inputs, of the widest one several neighbours at once."""
+    """Loads of inputs; of the widest input, adjacent elements are loaded as a vector."""
 
     def __init__(self, generic: Structured, plan: ColumnPlan, width: int) -> None:
-        """Begin a straight piece of code, in which no memory is written."""
+        """Begin a straight-line piece of code, in which no memory is written."""
         access = plan.contraction.inputs[plan.widest]
         self._number, self._along, self._width = access.number, plan.along, width
         self._map = generic.maps[access.number]
@@ -43,7 +43,7 @@ class _WideLoads:
         self.shift = 0
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return the element of an operand at a point that lies ``shift`` after its tile."""
+        """Return an operand's element at a point ``shift`` elements after its tile's first."""
         if number != self._number or self._width == 1:
             return self._loads.value(number, point)
         return vector.extract(self._wide(point), [], [self.shift])
@@ -70,7 +70,7 @@ class _Emitter:
         self._order = [n for n in plan.contraction.parallel if n != plan.along] + [plan.along]
 
     def emit(self) -> None:
-        """Emit all results of the block."""
+        """Emit the computation of all results of the block."""
         columns = self._columns
         if columns.tiles > columns.threads:
             self._tiles_in_turns()
@@ -86,7 +86,7 @@ class _Emitter:
             self._combine_in_block(place, row, results)
 
     def _tiles_in_turns(self) -> None:
-        """Emit a loop over a thread's tiles; it reduces all of their elements."""
+        """Emit a loop over a thread's tiles; the thread reduces all elements of each."""
         columns = self._columns
         loop = scf.ForOp(self._threads.number, constant(columns.tiles), constant(columns.threads))
         with ir.InsertionPoint(loop.body):
@@ -96,7 +96,7 @@ class _Emitter:
             scf.YieldOp([])
 
     def _reduce(self, place: ir.Value, row: ir.Value) -> list[ir.Value]:
-        """Emit a thread's part of its tile's results; the identity where it has none."""
+        """Emit a thread's part of its tile's reduction; the identity if the thread has no tile."""
         columns = self._columns
         begin = [self._combiner.identity()] * self._width
         if columns.tiles == columns.places and columns.places * columns.rows == columns.threads:
@@ -110,7 +110,7 @@ class _Emitter:
         return list(choice.results)
 
     def _walk(self, place: ir.Value, row: ir.Value, begin: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the loop over the elements of a row of threads, several at a time."""
+        """Emit the loop over the elements of a row of threads, ``unrolled`` per iteration."""
         columns, total = self._columns, self._plan.num_reduced
         step = columns.rows * columns.unrolled
         first = self._point(place)
@@ -124,7 +124,7 @@ class _Emitter:
         return list(loop.results)
 
     def _point(self, place: ir.Value) -> list[Index]:
-        """Return the first result of a tile, an index of each loop of ``_order``."""
+        """Return the index of a tile's first result for each loop of ``_order``."""
         sizes: list[Index] = [self._plan.contraction.extents[loop] for loop in self._order]
         sizes[-1] = self._plan.contraction.extents[self._plan.along] // self._width
         found = unflatten(place, sizes)
@@ -150,7 +150,7 @@ class _Emitter:
         return found
 
     def _combine_in_warp(self, value: ir.Value) -> ir.Value:
-        """Emit exchanges after which all threads of a place have the results of their warp."""
+        """Emit shuffles after which all threads of a place have the results of their warp."""
         distance = self._columns.places
         while distance < WIDTH:
             value = self._combiner.combine(value, exchange(value, distance))
@@ -171,7 +171,7 @@ class _Emitter:
     def _combine_in_block(
         self, place: ir.Value, row: ir.Value, results: Sequence[ir.Value]
     ) -> None:
-        """Combine partial results in shared memory, and add them to the output."""
+        """Combine partial results in shared memory, and accumulate them into the output."""
         columns, total = self._columns, self._plan.num_results
         writes = _below(place, columns.tiles)
         part = row
@@ -210,7 +210,7 @@ def _below(number: ir.Value, limit: int) -> ir.Value:
 
 
 def _width(generic: Structured, plan: ColumnPlan) -> int:
-    """Return how many neighbours a thread may load at once, as far as alignment is provable."""
+    """Return how many adjacent elements a thread may load at once with proven alignment."""
     access = plan.contraction.inputs[plan.widest]
     source = _source(generic, plan)
     width = plan.most_width

@@ -1,4 +1,4 @@
-"""Code that only some threads, or only some points of a loop, execute."""
+"""Guards: code that only some threads or loop iterations execute."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rammer_mlir.lowering.kernels.affine import Index, as_value
 
 @contextmanager
 def when(condition: ir.Value | None) -> Generator[None]:
-    """Emit what follows for the case that an i1 holds; for every case if it is None."""
+    """Emit the operations inside the context under an i1 condition, or unconditionally if None."""
     if condition is None:
         yield
         return
@@ -22,7 +22,7 @@ def when(condition: ir.Value | None) -> Generator[None]:
 
 
 def all_below(pairs: Iterable[tuple[Index, Index]]) -> ir.Value | None:
-    """Emit whether each index is below its bound, unsigned; None if there are none."""
+    """Emit whether each index is below its bound, unsigned; None if there are no pairs."""
     result: ir.Value | None = None
     for index, bound in pairs:
         found = arith.cmpi(arith.CmpIPredicate.ult, as_value(index), as_value(bound))

@@ -1,4 +1,4 @@
-"""The loops of a ``linalg.generic``: their bounds, and points numbered row by row."""
+"""The iteration space of a ``linalg.generic``: loop bounds, and linearized points."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Loops:
     """The loops of a ``linalg.generic``.
 
     Attributes:
-        bounds: iterations of each loop, an int where static.
+        bounds: iterations of each loop, an int if static.
         parallel: numbers of the parallel loops.
         reduced: numbers of the reduction loops.
     """
@@ -26,27 +26,27 @@ class Loops:
 
     @staticmethod
     def of(generic: Structured) -> Loops:
-        """Read the loops, and emit those bounds that are not static."""
+        """Read the loops, and emit dynamic bounds."""
         bounds = tuple(_bound(source) for source in generic.extent_sources)
         return Loops(bounds, generic.parallel_loops, generic.reduction_loops)
 
     @property
     def sizes(self) -> list[Index]:
-        """Return the iterations of the parallel loops."""
+        """The iterations of the parallel loops."""
         return [self.bounds[n] for n in self.parallel]
 
     @property
     def num_points(self) -> int | None:
-        """Return the number of parallel iterations, None if it is not static."""
+        """The number of parallel iterations, None if it is dynamic."""
         return _static_product(self.sizes)
 
     @property
     def num_reduced(self) -> int | None:
-        """Return the number of reduction iterations, None if it is not static."""
+        """The number of reduction iterations, None if it is dynamic."""
         return _static_product([self.bounds[n] for n in self.reduced])
 
     def point(self, indices: Sequence[Index]) -> list[Index | None]:
-        """Return a point with the given indices of the parallel loops, and no others yet."""
+        """Return a point with the given indices of the parallel loops and None for the others."""
         found: list[Index | None] = [None] * len(self.bounds)
         for n, index in zip(self.parallel, indices, strict=True):
             found[n] = index
@@ -63,7 +63,7 @@ def _static_product(sizes: Sequence[Index]) -> int | None:
 
 
 def _bound(source: LoopDimension) -> Index:
-    """Return the number of iterations of a loop, an int where it is static."""
+    """Return the number of iterations of a loop, an int if static."""
     if source.is_static:
         return source.size
     return memref.dim(source.value, constant(source.dimension))
@@ -78,13 +78,13 @@ def product(sizes: Sequence[Index]) -> Index:
 
 
 def unflatten(number: ir.Value, sizes: Sequence[Index], shift: int = 0) -> list[Index]:
-    """Return the indices of point ``number + shift``, the last one fastest.
+    """Return the indices of point ``number + shift``, the last index fastest.
 
-    Points with one number and different shifts have in common what they can: where a shift is a
-    multiple of the sizes behind an index, that index differs by a constant.
+    Points with the same number and different shifts share values where possible: if a shift is a
+    multiple of the product of the inner sizes, the index differs only by a constant.
 
-    Divides in 32 bits: an integer division of 64 bits is a subroutine of some 100 instructions on
-    a GPU. A tile has fewer than 2**31 points.
+    Divides in 32 bits: a 64-bit integer division is a subroutine of about 100 instructions on a
+    GPU. A tile has fewer than 2**31 points.
     """
     if len(sizes) == 1:
         return [add(number, shift)]

@@ -1,4 +1,4 @@
-"""All rKernels of a module, mapped to the threads of a block."""
+"""Mapping of all rKernels of a module to the threads of a block."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from rammer_mlir.lowering.kernels.buffers import (
 from rammer_mlir.passes.ir.structured import as_buffer
 
 BLOCK_THREADS = "rtask.block_threads"
-"""Attribute of an rKernel that is written for the threads of a block, and for how many."""
+"""Attribute of an rKernel written for the threads of a block: their number."""
 
 SUBGROUP = "rtask.subgroup"
-"""Attribute of such an rKernel whose lanes exchange values: lanes of a warp or wave."""
+"""Attribute of such an rKernel that uses shuffles: the number of lanes of its warp or wave."""
 
 
 @dataclass(frozen=True)
@@ -41,18 +41,18 @@ class BufferType:
 
     @property
     def elements(self) -> int:
-        """Return the elements up to the last one, those before the offset included."""
+        """The number of elements up to the last, including those before the offset."""
         pairs = zip(self.shape, self.strides, strict=True)
         return 1 + self.offset + sum((size - 1) * stride for size, stride in pairs)
 
 
 @dataclass(frozen=True)
 class MappedKernels:
-    """What rKernels take, beside the rTask's id: their buffers, then the two below.
+    """Arguments of rKernels, besides the rTask's id: their buffers, then shared memory and scratch.
 
     Attributes:
         signatures: types of each rKernel's buffers, by symbol.
-        with_temporaries: symbols of those that use shared memory or scratch.
+        with_temporaries: symbols of rKernels that use shared memory or scratch.
         shared_bytes: size of the block's shared memory, the maximum over rKernels.
         scratch_bytes: size of a vEU's scratch memory, the maximum over rKernels.
     """
@@ -74,16 +74,16 @@ def map_kernels(
 ) -> MappedKernels:
     """Map the rKernels of a module to the threads of a block, in place.
 
-    Those that are written for a block's threads stay as they are but for their temporaries.
+    rKernels that are written for a block's threads are unchanged except for their temporaries.
 
     Args:
-        module: the module that holds them.
+        module: the module that contains them.
         kernels: functions ``(rTask id, memrefs...)`` on linalg operations.
-        shared_limit: most bytes of shared memory: temporaries, of which others go to scratch
-            memory, and operands of contractions.
+        shared_limit: most bytes of shared memory for temporaries and staged operands; other
+            temporaries go to scratch memory.
         block_threads: threads of a block, a multiple of 64.
         async_copies: whether the target copies to shared memory asynchronously.
-        matrix_unit: its matrix instruction, for the types of elements that it may multiply.
+        matrix_unit: the target's matrix instruction, restricted to permitted element types.
 
     Raises:
         UnsupportedError: if a temporary has no static bound.

@@ -1,9 +1,9 @@
-"""Reductions by several lanes for each result, combined in a tree of shuffles.
+"""Reductions by several lanes per result, combined in a tree of shuffles.
 
-Where a tile has fewer results than the block has threads, a group of neighbouring lanes shares each
-result: each lane reduces every n-th element into a register that began as the combiner's identity,
-then the group exchanges partial results by butterflies, and one lane adds the initial value and
-stores. The loop over results is uniform, because a shuffle needs all lanes of a warp.
+If a tile has fewer results than the block has threads, a group of adjacent lanes shares each
+result: each lane reduces every n-th element into a register that begins as the combiner's identity,
+then the group combines partial results by butterfly shuffles, and one lane adds the initial value
+and stores. The loop over results is uniform, because a shuffle needs all lanes of a warp.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def choose_lanes(
     num_reduced: int | None,
     block_threads: int,
 ) -> int:
-    """Return how many lanes share a result: a power of two, 1 where one thread does it all.
+    """Return the number of lanes that share a result: a power of two, 1 without sharing.
 
     Args:
-        combiners: of each result of the reduction; None if one is not known.
+        combiners: of each result of the reduction; None if a combiner is not known.
         num_results: points of its parallel space; None if not static.
         num_reduced: points of its reduction space; None if not static.
         block_threads: threads of the block.
@@ -45,7 +45,7 @@ def choose_lanes(
 
 
 def can_exchange(combiners: Sequence[Combiner] | None) -> bool:
-    """Whether all combiners are known, and lanes can exchange their partial results."""
+    """Return whether all combiners are known, and lanes can exchange their partial results."""
     return combiners is not None and all(_has_exchange(c.element) for c in combiners)
 
 
@@ -56,7 +56,7 @@ def _has_exchange(element: ir.Type) -> bool:
 
 
 def butterfly(combiner: Combiner, value: ir.Value, lanes: int) -> ir.Value:
-    """Emit the exchange after which each lane of a group has the whole group's result."""
+    """Emit the shuffles after which each lane of a group has the whole group's result."""
     distance = lanes // 2
     while distance:
         value = combiner.combine(value, exchange(value, distance))
@@ -65,10 +65,10 @@ def butterfly(combiner: Combiner, value: ir.Value, lanes: int) -> ir.Value:
 
 
 def exchange(value: ir.Value, distance: int) -> ir.Value:
-    """Emit the value of the lane whose number differs in one bit, ``distance``."""
+    """Emit the value of the lane whose number is this lane's xor ``distance``."""
     kind = value.type
     assert isinstance(kind, ir.IntegerType | ir.FloatType)
-    if kind.width >= _SHUFFLED_BITS:  # the conversions of both targets split 64 bits
+    if kind.width >= _SHUFFLED_BITS:  # the conversions of both targets split 64-bit shuffles
         return _shuffle(value, distance)
     bits, word = (ir.IntegerType.get_signless(n) for n in (kind.width, _SHUFFLED_BITS))
     narrow = value if isinstance(kind, ir.IntegerType) else arith.bitcast(bits, value)

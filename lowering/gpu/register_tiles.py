@@ -1,8 +1,8 @@
-"""Tiles of results in the registers of one thread.
+"""Register blocking: tiles of results in the registers of a thread.
 
-A contraction or a convolution loads each operand for every product. A thread that computes a tile
-of m by n results loads m + n elements for m * n products. Tiles divide the extents, so that there
-are no edges, and leave a result for every thread of the block.
+Without tiles, a contraction or a convolution loads each operand for every product. A thread that
+computes a tile of m by n results loads m + n elements for m * n products. Tiles divide the extents,
+so that there are no edges, and leave a result for every thread of the block.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from rammer_mlir.passes.ir.structured import Structured
 
 _MOST_ALONG_A_LOOP = 8
 _NEIGHBOURS = 16
-"""Tiles along the innermost loop that are left: so many lanes of a warp access neighbours."""
+"""Fewest tiles along the innermost loop: this many lanes of a warp access adjacent elements."""
 
 _MOST_RESULTS = 32
-"""Accumulators of a thread: an eighth of its registers, so that nothing is spilled."""
+"""Accumulators of a thread: an eighth of its registers, so that none is spilled."""
 
 Tile = tuple[int, ...]
-"""Results of one thread along each parallel loop."""
+"""Results of a thread along each parallel loop."""
 
 
 def choose_tile(generic: Structured, loops: Loops, block_threads: int) -> Tile:
-    """Return the tile of a thread; ones where nothing would be loaded less often."""
+    """Return the tile of a thread; all ones if a larger tile would save no loads."""
     tile = [1] * len(loops.parallel)
     if not loops.reduced or loops.num_points is None:
         return tuple(tile)
@@ -78,9 +78,9 @@ def tiled_sizes(loops: Loops, tile: Tile) -> list[Index]:
 
 
 def tile_offsets(loops: Loops, tile: Tile) -> list[tuple[int, ...]]:
-    """Return where the results of a tile lie from its first one.
+    """Return the offsets of a tile's results from its first result.
 
-    They are as far apart as there are tiles, so that neighbouring lanes stay neighbours in memory.
+    Their distance is the number of tiles, so that adjacent lanes access adjacent elements.
     """
     steps = tiled_sizes(loops, tile)
     ranges = [

@@ -1,4 +1,4 @@
-"""`rtask-map-to-threads`: each rKernel's tile is computed by the threads of a block."""
+"""`rtask-map-to-threads`: the threads of a block jointly compute each rKernel's tile."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rammer_mlir.passes.ir.kernels import described_kernels
 
 @dataclass(frozen=True)
 class MapToThreads(Pass):
-    """Spread linalg operations over a block's threads, with temporaries in its shared memory.
+    """Distribute linalg operations over a block's threads, with temporaries in its shared memory.
 
     Contractions stage their operands there, with ``async_copies`` by asynchronous copies. With a
-    ``matrix_unit``, mma or mfma, warps compute those of f16 and bf16 by matrix instructions, and
-    with mma and ``tf32`` those of f32, whose elements they round to tf32. An argument's attribute
-    ``rtask.alignment`` tells what its address is a multiple of.
+    ``matrix_unit``, mma or mfma, warps compute contractions of f16 and bf16 by matrix instructions,
+    and with mma and ``tf32`` also those of f32, whose elements are rounded to tf32. An argument's
+    attribute ``rtask.alignment`` states a number of bytes that divides its address.
     """
 
     name: ClassVar[str] = "rtask-map-to-threads"
@@ -34,7 +34,7 @@ class MapToThreads(Pass):
     tf32: bool = False
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite every rKernel of the module; it gets two more arguments, shared and scratch."""
+        """Rewrite every rKernel of the module; each gets two more arguments, shared and scratch."""
         with ir.Location.unknown(module.context):
             described = next(iter(described_kernels(module).values()), None)
             if described is not None:

@@ -1,4 +1,4 @@
-"""What the GPU lowering has to know about a device."""
+"""The properties of a GPU that the lowering depends on."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class GpuTarget:
         chip: LLVM's name of the processor, as ``sm_90`` or ``gfx90a``.
         warp_size: lanes that execute together (a warp, or a wave).
         block_threads: threads of a vEU's block.
-        num_veus: vEUs by default, one for each multiprocessor of the usual board.
+        num_veus: default number of vEUs, one per multiprocessor of the usual board.
         shared_limit: most bytes of shared memory that a kernel declares statically.
         scope: LLVM's synchronisation scope of all threads of the device.
-        fences: whether each thread of a block orders its own accesses at device scope around the
-            block barrier, where the target's release by one thread does not carry the others.
+        fences: whether each thread of a block executes a fence at device scope beside the block
+            barrier, because the release by one thread does not cover the others' accesses.
         async_copies: whether threads copy to shared memory asynchronously.
-        matrix_unit: by which warps multiply matrices, None without; of f32 only where rounding them
-            to tf32 was asked for.
+        matrix_unit: the instruction by which warps multiply matrices, None without; for f32 only
+            where rounding to tf32 was requested.
     """
 
     kind: str
@@ -39,5 +39,5 @@ class GpuTarget:
 
     @property
     def name(self) -> str:
-        """Return the target as the command line spells it, without features."""
+        """The target as the command line spells it, without features."""
         return f"{self.kind}:{self.chip}"

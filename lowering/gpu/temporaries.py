@@ -1,7 +1,7 @@
-"""Place an rKernel's temporaries: block-shared memory where they fit, else the vEU's scratch.
+"""Placement of an rKernel's temporaries in block-shared memory, or else in the vEU's scratch.
 
-All threads of a block work on one tile, so a tile's temporaries are shared by the block. Each gets
-bytes of its own at a static offset; the buffers themselves are two arguments of the rKernel.
+All threads of a block work on the same tile, so the block shares the tile's temporaries. Each gets
+a static offset; the two buffers are arguments of the rKernel.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from rammer_mlir.lowering.kernels.buffers import contiguous_view
 from rammer_mlir.passes.ir.structured import Buffer, as_buffer, element_bytes
 
 ALIGNMENT = 16
-"""Bytes: the widest access of one thread."""
+"""Bytes: the widest access of a thread."""
 
 WORKGROUP = "#gpu.address_space<workgroup>"
 
 PRIVATE = "#gpu.address_space<private>"
-"""Memory of a thread's own: it is no temporary of the block."""
+"""Private memory of a thread; allocations in it are not temporaries of the block."""
 
 _VIEWS = frozenset(
     ("memref.subview", "memref.reinterpret_cast", "memref.cast", "memref.expand_shape",
@@ -32,7 +32,7 @@ _VIEWS = frozenset(
 
 @dataclass(frozen=True)
 class Placement:
-    """A temporary's allocation, its most elements, and its place in one of the two buffers."""
+    """A temporary's allocation, its most elements, and its buffer and offset."""
 
     allocation: ir.Operation
     elements: int
@@ -42,7 +42,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class TemporaryMemory:
-    """The temporaries of one rKernel and the bytes that they take in both buffers."""
+    """The temporaries of an rKernel and their total bytes in both buffers."""
 
     placements: tuple[Placement, ...]
     shared_bytes: int
@@ -50,7 +50,7 @@ class TemporaryMemory:
 
 
 def place_temporaries(kernel: ir.Operation, shared_limit: int) -> TemporaryMemory:
-    """Give every temporary a place, the smallest ones in shared memory.
+    """Place every temporary, the smallest first, in shared memory as long as it fits.
 
     Raises:
         UnsupportedError: if a temporary has no static bound.
@@ -72,7 +72,7 @@ def place_temporaries(kernel: ir.Operation, shared_limit: int) -> TemporaryMemor
 
 
 def is_private(allocation: ir.Operation) -> bool:
-    """Whether an allocation is in a thread's own memory."""
+    """Return whether an allocation is in a thread's private memory."""
     return str(_type(allocation).memory_space) == PRIVATE
 
 
@@ -83,7 +83,7 @@ def add_buffers(
 
     Args:
         kernel: an rKernel on memrefs.
-        memory: where its temporaries go.
+        memory: the placements of its temporaries.
         shared_bytes: size of the block-shared buffer, the maximum over rKernels.
         scratch_bytes: size of the vEU's scratch buffer, the maximum over rKernels.
     """
@@ -104,7 +104,7 @@ def add_buffers(
     added = [ir.DictAttr.get({ALIGNED: bytes_known})] * len(kinds)
     kernel.attributes["arg_attrs"] = ir.ArrayAttr.get([*given, *added])
     for placement in memory.placements:
-        # The first operation may be one that was replaced, and the point refers to it.
+        # The first operation may have been replaced, so its insertion point may be invalid.
         entry = ir.InsertionPoint.at_block_begin(block)
         _replace(placement, as_buffer(shared if placement.shared else scratch), entry)
     for operation in walk(kernel):
@@ -141,7 +141,7 @@ def in_space(kind: ir.MemRefType, space: ir.Attribute | None) -> ir.MemRefType:
 
 
 def propagate_space(value: ir.Value, space: ir.Attribute | None) -> None:
-    """Give all views of a buffer its memory space, None for the device's."""
+    """Change the memory space of all views of a buffer, None for device memory."""
     for use in value.uses:
         user = use.owner.operation
         if user.name not in _VIEWS:

@@ -1,9 +1,9 @@
-"""Distribute a ``linalg.generic`` over the threads of a block.
+"""Distribution of a ``linalg.generic`` over the threads of a block.
 
-Its parallel iterations go to the threads at a stride of the block's size, the innermost loop
-fastest, so that neighbouring lanes touch neighbouring elements. With enough of them, a thread
-computes a small tile of results in registers, so that what it loads serves several of them
-(``register_tiles``); with too few, several lanes share one result (``lane_reductions``).
+Its parallel iterations are assigned to the threads cyclically, the innermost loop fastest, so that
+adjacent lanes touch adjacent elements. With enough iterations, a thread computes a small tile of
+results in registers, so that each loaded element is used for several results (``register_tiles``);
+with too few, several lanes share a result (``lane_reductions``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rammer_mlir.passes.ir.structured import Structured
 
 
 def distribute(generic: Structured, threads: Threads) -> None:
-    """Emit a ``linalg.generic`` on memrefs as the code of one thread of a block."""
+    """Emit a ``linalg.generic`` on memrefs as the code of each thread of a block."""
     loops = Loops.of(generic)
     combiners = find_combiners(generic) if loops.reduced else None
     lanes = choose_lanes(combiners, loops.num_points, loops.num_reduced, threads.count)
@@ -42,14 +42,14 @@ def distribute(generic: Structured, threads: Threads) -> None:
 
 @dataclass(frozen=True)
 class _Lanes:
-    """Neighbouring lanes that share each result: how their parts are combined, and how many."""
+    """The combiners of partial results, and the number of lanes that share a result."""
 
     combiners: Sequence[Combiner]
     count: int
 
 
 def _tile_results(generic: Structured, loops: Loops, threads: Threads) -> None:
-    """Emit a loop over tiles of results; each thread has those at the block's stride."""
+    """Emit a loop over tiles of results, distributed cyclically over the block's threads."""
     tile = choose_tile(generic, loops, threads.count)
     sizes = tiled_sizes(loops, tile)
     loop = scf.ForOp(threads.number, as_value(product(sizes)), constant(threads.count))
@@ -66,7 +66,7 @@ def _tile_results(generic: Structured, loops: Loops, threads: Threads) -> None:
 
 
 def _shifted(first: Sequence[Index], offsets: Sequence[Sequence[int]]) -> list[list[Index]]:
-    """Add offsets to indices, each sum once, so that equal indices are equal values."""
+    """Add offsets to indices, emitting each sum once, so that equal indices are the same value."""
     sums: dict[tuple[int, int], Index] = {}
     for position, index in enumerate(first):
         for shift in sorted({offset[position] for offset in offsets}):
@@ -81,7 +81,7 @@ def _reduce(
     reduced: Sequence[int],
     carried: Sequence[Sequence[ir.Value | None]],
 ) -> list[list[ir.Value]]:
-    """Emit the nest of reduction loops for all points at once, accumulators in registers."""
+    """Emit the nest of reduction loops for all points at once, with accumulators in registers."""
     if not reduced:
         loads = Loads(generic)
         return [
@@ -107,7 +107,7 @@ def _grouped(values: Sequence[ir.Value], count: int) -> list[list[ir.Value]]:
 
 
 def _share_results(generic: Structured, loops: Loops, threads: Threads, lanes: _Lanes) -> None:
-    """Emit a uniform loop over results, each of which neighbouring lanes compute."""
+    """Emit a uniform loop over results, each of which adjacent lanes compute jointly."""
     total, count = constant(loops.num_points or 0), constant(lanes.count)
     group = arith.divui(threads.number, count)
     lane = arith.remui(threads.number, count)
@@ -136,7 +136,7 @@ def _combine_with_outputs(
 def _reduce_every(
     generic: Structured, loops: Loops, point: list[Index | None], lane: ir.Value, lanes: _Lanes
 ) -> list[ir.Value]:
-    """Emit a lane's reduction: it begins at its number, and goes on in steps of all lanes."""
+    """Emit a lane's reduction: it begins at the lane's number, with the lane count as step."""
     begin = [combiner.identity() for combiner in lanes.combiners]
     total = constant(loops.num_reduced or 0)
     loop = scf.ForOp(lane, total, constant(lanes.count), begin)

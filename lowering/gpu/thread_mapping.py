@@ -1,9 +1,9 @@
-"""Map an rKernel's tile to the threads of one block.
+"""Mapping of an rKernel's tile to the threads of a block.
 
-An rKernel is executed by all threads of a block together: each ``linalg.generic`` is distributed
-over them, or computed as a contraction with staged operands, and a block barrier follows every
-operation that writes memory. Control flow and scalars around it are uniform: every thread computes
-them, and a store outside of ``linalg`` is left to one.
+All threads of a block execute an rKernel together: each ``linalg.generic`` is distributed over
+them, or computed as a contraction with staged operands, and a block barrier follows every operation
+that writes memory. The surrounding control flow and scalars are uniform: every thread computes
+them, and a single thread executes stores outside of ``linalg``.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _WRITERS = frozenset(("memref.store", "memref.atomic_rmw", "memref.generic_atomi
 
 @dataclass(frozen=True)
 class Staging:
-    """What the staged contractions of an rKernel need.
+    """Plans and staging memory of an rKernel's staged contractions.
 
     Attributes:
         plans: by the number that the operations are marked with.
         offset: bytes in the block's shared memory at which staging memory begins.
-        copies: how the target fetches operands.
+        copies: the target's way to fetch operands.
     """
 
     plans: tuple[Plan, ...]
@@ -42,7 +42,7 @@ class Staging:
 
     @property
     def end(self) -> int:
-        """Return the bytes of shared memory up to the end of staging memory."""
+        """The bytes of shared memory up to the end of staging memory."""
         return self.offset + max([0, *(plan.shared_bytes for plan in self.plans)])
 
 
@@ -51,7 +51,7 @@ def map_to_threads(
 ) -> None:
     """Rewrite the body of an rKernel (``func.func`` on memrefs, linalg generalised), in place.
 
-    The result ends without a block barrier: its caller orders it against what comes after.
+    The result ends without a block barrier: its caller synchronises before later operations.
 
     Args:
         kernel: the rKernel.
@@ -129,7 +129,7 @@ def _by_one_thread(operation: ir.Operation, threads: Threads) -> None:
 
 
 def _barrier_after(operation: ir.Operation) -> None:
-    """Keep a uniform load of all threads before any later store of one of them."""
+    """Emit a barrier that orders a uniform load of all threads before later stores of a thread."""
     with ir.InsertionPoint.after(operation), operation.location:
         gpu.barrier()
 

@@ -1,4 +1,4 @@
-"""The threads of a block, as the code of one of them sees them."""
+"""The threads of a block, from the point of view of a single thread's code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code of an element-wise operation that transposes operands, in squares in shared memory."""
+"""Code generation for element-wise operations with transposed operands, via shared memory."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def emit_transposition(
     threads: Threads,
     squares: Sequence[Buffer],
 ) -> None:
-    """Emit an element-wise ``linalg.generic`` on memrefs as the code of one thread of a block.
+    """Emit an element-wise ``linalg.generic`` on memrefs as the code of each thread.
 
     Args:
         generic: the operation.
-        plan: how to compute it.
+        plan: its plan.
         threads: of the block, whole warps.
         squares: shared memory for each transposed operand, ``SIDE * ROW`` elements.
     """
@@ -59,7 +59,7 @@ class _Emitter:
         self._threads = threads
 
     def emit(self) -> None:
-        """Emit a loop over squares, the same for all threads."""
+        """Emit a loop over squares, uniform for all threads."""
         square = (self._plan.across, self._plan.along)
         counts = [
             _squares(bound) if loop in square else bound
@@ -78,7 +78,7 @@ class _Emitter:
             scf.YieldOp([])
 
     def _rows(self) -> Generator[Index]:
-        """Emit the rows of a square that this thread's warp goes through, one at a time."""
+        """Yield the rows of a square that this thread's warp processes, unrolled."""
         for first in range(0, SIDE, self._lines):
             yield add(self._line, first)
 
@@ -89,7 +89,7 @@ class _Emitter:
         return point
 
     def _fetch(self, origin: Sequence[Index], line: Index) -> None:
-        """Load a row of each operand's square: neighbouring lanes take its neighbours."""
+        """Load a row of each operand's square, adjacent elements by adjacent lanes."""
         point = self._point(origin, line, self._lane)
         with when(self._inside(point)):
             loads = Loads(self._generic)
@@ -98,7 +98,7 @@ class _Emitter:
                 memref.store(loads.value(operand.number, point), square, [place])
 
     def _compute(self, origin: Sequence[Index], line: Index) -> None:
-        """Compute a row of the result: neighbouring lanes compute its neighbours."""
+        """Compute a row of the result, adjacent elements by adjacent lanes."""
         point = self._point(origin, self._lane, line)
         with when(self._inside(point)):
             place = as_value(add(multiply(self._lane, ROW), line))
@@ -113,7 +113,7 @@ class _Emitter:
                 memref.store(value, buffer, at)
 
     def _inside(self, point: Sequence[Index]) -> ir.Value | None:
-        """Emit whether a point exists; None where all of a square do."""
+        """Emit whether a point is inside the iteration space; None if whole squares are."""
         loops = (self._plan.across, self._plan.along)
         bounds = [(point[loop], self._loops.bounds[loop]) for loop in loops]
         return all_below(
@@ -122,7 +122,7 @@ class _Emitter:
 
 
 class _KnownElements(Loads):
-    """Loads of a body's elements, of which some are in registers already."""
+    """Loads of a body's elements, some of which are in registers already."""
 
     def __init__(self, generic: Structured, known: dict[int, ir.Value]) -> None:
         super().__init__(generic)
@@ -134,7 +134,7 @@ class _KnownElements(Loads):
 
 
 def _squares(bound: Index) -> Index:
-    """Return how many squares a loop's iterations fill."""
+    """Return the number of squares that cover a loop's iterations."""
     if isinstance(bound, int):
         return -(-bound // SIDE)
     return arith.ceildivui(bound, constant(SIDE))

@@ -1,8 +1,9 @@
-"""Element-wise operations that transpose an operand: which ones, and how a block stages it.
+"""Plan of an element-wise operation that transposes operands, without IR.
 
-Neighbouring lanes compute neighbours of the result. Where an operand's neighbours lie along another
-loop, each lane would fetch a sector of memory for one element of it; so the block loads squares of
-the operand along *its* neighbours, and transposes them in shared memory. A plan, without any IR.
+Adjacent lanes compute adjacent elements of the result. If an operand is contiguous along another
+loop, its accesses are uncoalesced: each lane would fetch a memory sector for a single element. So
+the block loads squares of the operand along *its* contiguous dimension, and transposes them in
+shared memory.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ SIDE = 32
 """Elements along the sides of a square: a warp's lanes."""
 
 ROW = SIDE + 1
-"""Elements from one row of a square to the next, so that its columns lie in different banks."""
+"""Row stride of a square in elements, padded by one so that columns have no bank conflicts."""
 
 LEAST_EXTENT = 16
-"""Iterations of both loops, below which most of a square's elements are not needed."""
+"""Fewest iterations of both loops for which most of a square's elements are used."""
 
 
 @dataclass(frozen=True)
 class TransposedOperand:
-    """An operand whose neighbours lie along another loop than the result's.
+    """An operand that is contiguous along another loop than the result.
 
     Attributes:
         number: the operand's number.
@@ -34,12 +35,12 @@ class TransposedOperand:
 
 @dataclass(frozen=True)
 class TranspositionPlan:
-    """How a block computes an element-wise operation that transposes operands.
+    """Plan of a block's element-wise operation with transposed operands.
 
     Attributes:
-        across: the loop along which neighbours of the result lie.
-        along: the loop along which the transposed operands' neighbours lie.
-        operands: those that are transposed.
+        across: the loop along which the result is contiguous.
+        along: the loop along which the transposed operands are contiguous.
+        operands: the transposed operands.
         shared_bytes: of their squares.
     """
 
@@ -55,8 +56,8 @@ def plan_transposition(
     """Return the plan for transposed operands, None if their squares do not fit.
 
     Args:
-        across: the loop along which neighbours of the result lie.
-        along: that of the operands.
+        across: the loop along which the result is contiguous.
+        along: the loop along which the operands are contiguous.
         element_bytes: size of an element, by the operand's number.
         shared_limit: bytes of shared memory for squares.
     """

@@ -1,1 +1,1 @@
-"""What rKernels are made of, for every target."""
+"""Building blocks of rKernels, for every target."""

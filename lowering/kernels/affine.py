@@ -9,7 +9,7 @@ from rammer_mlir.bindings import arith, ir, vector
 from rammer_mlir.lowering.ir_walk import constant_integer, producer
 
 Index: TypeAlias = "int | ir.Value"
-"""An index: a Python int where it is known, else an ``index`` value (or a vector of them)."""
+"""An index: a Python int if static, else an ``index`` value (or a vector of them)."""
 
 
 def constant(value: int) -> ir.Value:
@@ -23,7 +23,7 @@ def as_value(index: Index) -> ir.Value:
 
 
 def _same_shape(left: Index, right: Index) -> tuple[ir.Value, ir.Value]:
-    """Emit both as values, and broadcast a scalar that meets a vector."""
+    """Emit both as values, and broadcast a scalar to the shape of a vector."""
     values = [as_value(left), as_value(right)]
     shaped = [value.type for value in values if isinstance(value.type, ir.VectorType)]
     if shaped:

@@ -1,6 +1,6 @@
-"""Make the buffers of rKernels native: temporaries on the stack, booleans as bytes, plain copies.
+"""Native buffers of rKernels: temporaries on the stack, booleans as bytes, expanded copies.
 
-Three steps in front of the vectoriser, each on one kernel function (``func.func`` on memrefs).
+Three steps before the vectorizer, each on a kernel function (``func.func`` on memrefs).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rammer_mlir.passes.ir.structured import (
 )
 
 STACK_LIMIT = 4 << 20
-"""Most bytes of temporaries in one kernel: threads have stacks of 8 MiB."""
+"""Most bytes of temporaries in a kernel: threads have stacks of 8 MiB."""
 
 _ALIGNMENT = 64  # bytes: a cache line, and an AVX-512 register
 
@@ -49,7 +49,7 @@ def _copy_generic(source: Buffer, target: Buffer) -> None:
 
 
 def allocate_on_stack(kernel: ir.Operation) -> None:
-    """Move every temporary to the stack frame, at the size it has at most.
+    """Move every temporary to the stack frame, at its largest size.
 
     Raises ``UnsupportedError`` for a temporary without a static bound, or beyond ``STACK_LIMIT``.
     """
@@ -66,7 +66,7 @@ def allocate_on_stack(kernel: ir.Operation) -> None:
                     f"rKernel {kernel.attributes['sym_name']}: expected at most {STACK_LIMIT} "
                     f"bytes of temporaries, found {total}; use smaller tiles"
                 )
-            # The first operation may be one that was replaced, and the point refers to it.
+            # The first operation may have been replaced, so its insertion point may be invalid.
             entry = ir.InsertionPoint.at_block_begin(block)
             _replace_allocation(operation, elements, entry)
 
@@ -105,7 +105,7 @@ def _replace_allocation(allocation: ir.Operation, elements: int, entry: ir.Inser
 def contiguous_view(
     flat: ir.Value, kind: ir.MemRefType, dynamic_sizes: Iterable[ir.Value]
 ) -> Buffer:
-    """Emit ``kind``, contiguous with the given run-time sizes, over a flat buffer."""
+    """Emit a view of a flat buffer: ``kind``, contiguous, with the given dynamic sizes."""
     dynamic = ir.ShapedType.get_dynamic_size()
     rest = iter(dynamic_sizes)
     sizes: list[Index] = [next(rest) if size == dynamic else size for size in kind.shape]
@@ -123,7 +123,7 @@ def contiguous_view(
 
 
 def store_booleans_as_bytes(kernel: ir.Operation) -> None:
-    """Give ``memref<..xi1>`` the element type ``i8``: vectors of i1 in memory would be packed.
+    """Change ``memref<..xi1>`` to element type ``i8``: LLVM packs vectors of i1 in memory.
 
     Loads compare with zero; stores write 0 or 1.
     """
@@ -146,7 +146,7 @@ def store_booleans_as_bytes(kernel: ir.Operation) -> None:
 
 
 def store_boolean_constants_as_bytes(module: ir.Module, kernels: Iterable[ir.Operation]) -> None:
-    """Give the globals that kernels read the bytes of ``store_booleans_as_bytes``, once for all."""
+    """Convert the boolean globals that kernels read to the bytes of ``store_booleans_as_bytes``."""
     read = {
         ir.FlatSymbolRefAttr(operation.attributes["name"]).value
         for kernel in kernels
@@ -185,7 +185,7 @@ def _generic_booleans(generic: Structured) -> None:
 
 
 def _from_byte(value: ir.Value, point: ir.InsertionPoint) -> None:
-    """Emit ``value != 0`` at ``point`` for all the uses of a byte that was a boolean."""
+    """Emit ``value != 0`` at ``point`` and use it for all uses of the former boolean."""
     with point, value.location:
         zero = arith.constant(_byte(), 0)
         truth = arith.cmpi(arith.CmpIPredicate.ne, value, zero)

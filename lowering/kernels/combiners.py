@@ -1,4 +1,4 @@
-"""Combiners: the operations by which a reduction folds elements into its results."""
+"""Combiners: the associative operations of reductions."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Rule:
 
     Attributes:
         kind: its name among the kinds of ``vector.reduction``.
-        identity: the number that leaves every other operand as it is.
-        rounds: whether another order of its operands may round otherwise.
+        identity: its neutral element.
+        rounds: whether the order of its operands affects rounding.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Rule:
     rounds: bool = False
 
 
-# maxnum and minnum ignore a NaN, maximum and minimum return it; adding -0.0 keeps a zero's sign.
+# maxnum and minnum ignore a NaN, maximum and minimum propagate it; -0.0 keeps a zero's sign.
 COMBINERS: Mapping[str, Rule] = {
     "arith.addf": Rule("add", -0.0, rounds=True),
     "arith.mulf": Rule("mul", 1.0, rounds=True),
@@ -52,20 +52,20 @@ COMBINERS: Mapping[str, Rule] = {
     "arith.ori": Rule("or", 0),
     "arith.xori": Rule("xor", 0),
 }
-"""By the name of the operation. An integer's identity is that of its bits, -1 for all ones."""
+"""Rules by operation name. An integer's identity gives its bits, -1 for all ones."""
 
 
 _SUMS: Mapping[str, str] = {"arith.subf": "arith.addf", "arith.subi": "arith.addi"}
-"""What combines partial results where elements are subtracted from the accumulator."""
+"""The combiner of partial results if elements are subtracted from the accumulator."""
 
 
 @dataclass(frozen=True)
 class Combiner:
-    """The operation that folds elements into one result of a reduction.
+    """The operation that folds elements into a result of a reduction.
 
     Attributes:
         name: of the operation.
-        attributes: that it is created with.
+        attributes: of the operation.
         element: type of the result in memory.
         is_boolean: whether it combines booleans, which are bytes in memory.
     """
@@ -81,7 +81,7 @@ class Combiner:
         return COMBINERS[self.name]
 
     def identity(self) -> ir.Value:
-        """Emit the scalar that leaves every other operand as it is."""
+        """Emit the neutral element as a scalar."""
         if self.is_boolean:
             return arith.constant(self.element, int(_identity_of(self.rule, _boolean())) & 1)
         if isinstance(self.element, ir.FloatType):
@@ -136,9 +136,9 @@ def _is_set(byte: ir.Value) -> ir.Value:
 
 
 def find_combiners(generic: Structured) -> list[Combiner] | None:
-    """Return the combiner of each result, None if one has no known combiner.
+    """Return the combiner of each result, None if a result has no known combiner.
 
-    The accumulator must be used by it alone, and its result must be what the body yields.
+    The combiner must be the only user of the accumulator, and its result must be yielded.
     """
     accumulators = generic.arguments[-generic.num_outputs :]
     found = [
@@ -151,7 +151,7 @@ def find_combiners(generic: Structured) -> list[Combiner] | None:
 
 def _find_combiner(accumulator: ir.Value, yielded: ir.Value) -> Combiner | None:
     user, definition = _only_user(accumulator), _definition(yielded)
-    # A body may yield an argument of its own: a product with zero leaves the accumulator alone.
+    # The yielded value may be unrelated to the accumulator, as after folding a product with zero.
     if user is None or definition is None or _only_user(yielded) is None:
         return None
     element = accumulator.type
@@ -162,7 +162,7 @@ def _find_combiner(accumulator: ir.Value, yielded: ir.Value) -> Combiner | None:
             return Combiner(_SUMS[user.name], dict(user.attributes), element)
     if user.name != "arith.cmpi" or not _tests_bits(user):
         return None
-    # A boolean is a byte in memory: the body compares it with zero, and extends what it yields.
+    # A boolean is a byte in memory: the body compares it with zero, and extends the yielded value.
     operation = _only_user(user.results[0])
     if operation is None or operation.name not in COMBINERS:
         return None
@@ -182,6 +182,6 @@ def _definition(value: ir.Value) -> ir.Operation | None:
 
 
 def _tests_bits(comparison: ir.Operation) -> bool:
-    """Whether a comparison is that of a value with zero."""
+    """Return whether a comparison tests a value for being nonzero."""
     predicate = ir.IntegerAttr(comparison.attributes["predicate"]).value
     return predicate == arith.CmpIPredicate.ne and constant_integer(comparison.operands[1]) == 0

@@ -1,4 +1,4 @@
-"""The functions of a module that are rKernels, and their names in native code."""
+"""The rKernel functions of a module, and their symbols in native code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rammer_mlir.bindings import ir
 
 KERNEL_PREFIX = "rkernel."
-"""Begins the symbols of rKernels in native code."""
+"""Prefix of rKernels' symbols in native code."""
 
 
 def find_kernels(module: ir.Module) -> Iterator[ir.Operation]:

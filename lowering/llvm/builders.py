@@ -1,4 +1,4 @@
-"""Operations of the LLVM dialect, built at the current insertion point; numbers are i64."""
+"""Builders for operations of the LLVM dialect, at the current insertion point; numbers are i64."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Collection
 from rammer_mlir.bindings import ir, llvm
 
 _DYNAMIC = -(2**31)
-"""Marks an index of an address computation that is a value."""
+"""Marks a dynamic index of an address computation."""
 
 _HIDDEN = 1
 """LLVM's number for hidden visibility."""
 
 Number = ir.Value | int
-"""A value, or what becomes a constant."""
+"""A value, or an int that is emitted as a constant."""
 
 
 def i64() -> ir.Type:
@@ -58,7 +58,7 @@ def multiply(left: ir.Value, right: Number) -> ir.Value:
 
 
 def select(condition: ir.Value, then: ir.Value, otherwise: ir.Value) -> ir.Value:
-    """Return one of two values."""
+    """Return a selection between two values."""
     return llvm.SelectOp(condition, then, otherwise).result
 
 
@@ -122,7 +122,7 @@ def call(function: str, *arguments: ir.Value) -> None:
 
 
 def call_together(function: str, *arguments: ir.Value) -> None:
-    """Call a function that all threads of a GPU's block call together."""
+    """Call a function that all threads of a GPU's block call together (convergent)."""
     llvm.CallOp(None, list(arguments), [], [], callee=function, convergent=True)
 
 
@@ -132,17 +132,17 @@ def call_for(kind: ir.Type, function: str, *arguments: ir.Value) -> ir.Value:
 
 
 def branch(block: ir.Block, *values: ir.Value) -> None:
-    """Go to a block."""
+    """Branch to a block."""
     llvm.BrOp(list(values), block)
 
 
 def branch_if(condition: ir.Value, then: ir.Block, otherwise: ir.Block, *values: ir.Value) -> None:
-    """Go to the block ``then``, or to ``otherwise``, which takes the values."""
+    """Branch to the block ``then``, or to ``otherwise``, which takes the values."""
     llvm.CondBrOp(condition, [], list(values), then, otherwise)
 
 
 def switch(value: ir.Value, cases: list[ir.Block], default: ir.Block) -> None:
-    """Go to the block whose place in the list is the value."""
+    """Branch to the block whose index in the list is the value."""
     kind = ir.IntegerType(value.type)
     numbers = [ir.IntegerAttr.get(kind, number) for number in range(len(cases))]
     values = None
@@ -152,18 +152,18 @@ def switch(value: ir.Value, cases: list[ir.Block], default: ir.Block) -> None:
 
 
 def define(name: str, *arguments: ir.Type, result: ir.Type | None = None) -> ir.Block:
-    """Define a function, without a result unless a type is given; return its first block."""
+    """Define a function, with a result if a type is given; return its entry block."""
     return declare(name, *arguments, result=result).regions[0].blocks.append(*arguments)
 
 
 def declare(name: str, *arguments: ir.Type, result: ir.Type | None = None) -> ir.Operation:
-    """Declare a function, without a result unless a type is given."""
+    """Declare a function, with a result if a type is given."""
     kind = llvm.FunctionType.get(result or ir.Type.parse("!llvm.void"), list(arguments))
     return llvm.LLVMFuncOp(name, ir.TypeAttr.get(kind)).operation
 
 
 def hide(module: ir.Module, names: Collection[str]) -> None:
-    """Give functions hidden visibility: a library calls its own directly, not by a table."""
+    """Give functions hidden visibility, so that a library calls them directly, without a PLT."""
     hidden = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, module.context), _HIDDEN)
     for op in module.body.operations:
         if op.operation.name == "llvm.func":

@@ -1,4 +1,4 @@
-"""From the LLVM dialect to LLVM IR text, and from that to objects and assembly."""
+"""Code generation from the LLVM dialect: LLVM IR text, objects and assembly."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from rammer_mlir.lowering.llvm.machine import LLVM_LOCK, Machine, initialize_llv
 from rammer_mlir.lowering.llvm.runtime_calls import with_runtime_calls
 
 _DIALECTS = frozenset(("llvm", "nvvm", "rocdl"))
-"""Dialects that the translation to LLVM IR knows."""
+"""Dialects that the translation to LLVM IR supports."""
 
 
 def to_llvm_ir(module: ir.Module | ir.Operation) -> str:
     """Translate a module of the LLVM dialect to LLVM IR text that llvmlite parses.
 
-    The module is a ``builtin.module``, or a ``gpu.module`` that also holds its target's intrinsics.
-    Raises ``TargetError`` when the module still holds other operations: the translation would
+    The module is a ``builtin.module``, or a ``gpu.module`` that may use its target's intrinsics.
+    Raises ``TargetError`` if the module still has other operations, on which the translation would
     abort the process.
     """
     for operation in walk(module.operation):
@@ -37,7 +37,7 @@ def to_llvm_ir(module: ir.Module | ir.Operation) -> str:
 
 @dataclass(frozen=True)
 class LinkedIr:
-    """LLVM IR from elsewhere that becomes part of a module, and its name in messages.
+    """External LLVM IR to be linked into a module, and its name in messages.
 
     It has to define the functions ``symbols``.
     """
@@ -48,12 +48,12 @@ class LinkedIr:
 
 
 def emit_object(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ()) -> bytes:
-    """Optimise LLVM IR text and compile it to a relocatable object for ``machine``.
+    """Optimize LLVM IR text and compile it to a relocatable object for ``machine``.
 
-    IR that is ``linked`` with it is optimised with it, so that its functions may be inlined.
+    ``linked`` IR is optimized together with it, so that its functions may be inlined.
 
     Raises:
-        TargetError: if linked IR cannot be parsed, or defines what another one defines.
+        TargetError: if linked IR cannot be parsed, or defines a symbol that is already defined.
     """
     with LLVM_LOCK:
         target = machine.create_target_machine()
@@ -61,9 +61,9 @@ def emit_object(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ())
 
 
 def emit_assembly(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ()) -> str:
-    """Optimise LLVM IR text and compile it to assembly text for ``machine``.
+    """Optimize LLVM IR text and compile it to assembly text for ``machine``.
 
-    IR that is ``linked`` with it is optimised with it, as by ``emit_object``.
+    ``linked`` IR is optimized together with it, as by ``emit_object``.
     """
     with LLVM_LOCK:
         target = machine.create_target_machine()
@@ -73,7 +73,7 @@ def emit_assembly(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = (
 def _optimized(
     ir_text: str, target: llvm.TargetMachine, linked: Sequence[LinkedIr] = ()
 ) -> llvm.ModuleRef:
-    """Parse and optimise. A module serves one emission only, because emitting changes it."""
+    """Parse and optimize. A module serves a single emission only, because emitting changes it."""
     initialize_llvm()
     try:
         module = llvm.parse_assembly(with_runtime_calls(ir_text, target.triple))
@@ -87,7 +87,7 @@ def _optimized(
     for other in linked:
         _link(module, other)
     options = llvm.create_pipeline_tuning_options(speed_level=1)
-    # Kernels come vectorised and unrolled: doing it again costs time and registers.
+    # Kernels are vectorized and unrolled already: repeating it costs compile time and registers.
     options.loop_vectorization = False
     options.slp_vectorization = False
     options.loop_unrolling = False
@@ -98,7 +98,7 @@ def _optimized(
 
 
 def undefined(module: str, symbol: str, details: str = "none") -> TargetError:
-    """Return the error that code from elsewhere does not define what rKernels call."""
+    """Return the error that external code lacks the definition of a called function."""
     return TargetError(
         f"module '{module}': expected a definition of the function '{symbol}', found {details}; "
         "define it, or name another one"
@@ -106,7 +106,7 @@ def undefined(module: str, symbol: str, details: str = "none") -> TargetError:
 
 
 def parse_linked(name: str, text: str) -> llvm.ModuleRef:
-    """Parse LLVM IR from elsewhere; whoever calls it holds ``LLVM_LOCK``.
+    """Parse external LLVM IR; the caller must hold ``LLVM_LOCK``.
 
     Raises:
         TargetError: naming the module, if LLVM does not parse it.
@@ -126,7 +126,7 @@ def _not_linked(name: str, error: Exception) -> TargetError:
 
 
 def _link(module: llvm.ModuleRef, other: LinkedIr) -> None:
-    """Add LLVM IR from elsewhere to a module; nobody but the module calls it."""
+    """Link external LLVM IR into a module, with internal linkage."""
     added = parse_linked(other.name, other.text)
     added.triple, added.data_layout = module.triple, module.data_layout
     visible = (f for f in added.functions if f.linkage is not llvm.Linkage.internal)
@@ -144,7 +144,7 @@ def _link(module: llvm.ModuleRef, other: LinkedIr) -> None:
 
 
 def _check_type(name: str, called: llvm.ValueRef, defined: llvm.ValueRef) -> None:
-    """Refuse a function of another type than our call's, which LLVM would take for unreachable."""
+    """Refuse a function of another type than our call's: LLVM would treat it as unreachable."""
     expected, found = str(called.global_value_type), str(defined.global_value_type)
     if found != expected:
         raise TargetError(
@@ -154,5 +154,5 @@ def _check_type(name: str, called: llvm.ValueRef, defined: llvm.ValueRef) -> Non
 
 
 def _one_line(error: Exception) -> str:
-    """Return the beginning of an error of LLVM as one line."""
+    """Return the beginning of an LLVM error as a single line."""
     return " ".join(str(error).split())[:200]

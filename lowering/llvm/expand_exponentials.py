@@ -1,10 +1,10 @@
-"""Expand exponentials, logarithms, tanh and erf on f32 into arithmetic: vectors stay vectors.
+"""Expand exponentials, logarithms, tanh and erf on f32 into arithmetic, keeping vectors.
 
-LLVM calls libm once per lane for these. The expansions hold for all inputs, infinities, NaN and
-denormals included; the errors stated are in units in the last place (ulp) against the exact value,
-on a machine with fused multiply-add. Polynomials are weighted minimax fits of our own (Lawson's
-iteration on Chebyshev nodes); range reduction follows Cody and Waite, "Software Manual for the
-Elementary Functions", 1980. f64 and everything that is not listed goes to libm.
+LLVM calls libm once per lane for these. The expansions are valid for all inputs, infinities, NaN
+and denormals included; the stated errors are in units in the last place (ulp) against the exact
+value, on a machine with fused multiply-add. Polynomials are the project's own weighted minimax fits
+(Lawson's iteration on Chebyshev nodes); range reduction follows Cody and Waite, "Software Manual
+for the Elementary Functions", 1980. f64 and all functions that are not listed go to libm.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _on_f32(operation: ir.Operation) -> bool:
 def _round(x: Float) -> tuple[Float, Bits]:
     """Round to the nearest integer, as a float and as an integer; needs |x| < 2**22.
 
-    Works on bits: converting a NaN to an integer would be undefined.
+    Works on the bit pattern: converting a NaN to an integer would be undefined.
     """
     shifted = x + _ROUND
     return shifted - _ROUND, shifted.bits() - 0x4B400000
@@ -87,7 +87,7 @@ def _power_of_two(exponent: Bits) -> Float:
 
 
 def _scale(x: Float, exponent: Bits) -> Float:
-    """Return x * 2**exponent, in two halves so that neither over- nor underflows by itself."""
+    """Return x * 2**exponent, in two steps so that neither factor overflows or underflows."""
     half = exponent >> 1
     return x * _power_of_two(half) * _power_of_two(exponent - half)
 
@@ -116,7 +116,7 @@ def expand_expm1(x: Float) -> Float:
     """exp(x) - 1, 2 ulp."""
     r, exponent = _reduce_by_ln2(x.clamp(-18.0, 89.0))
     small = r.polynomial(_EXPM1) * r * r + r
-    # Half the scale: 2**128 would overflow where the result does not.
+    # Half of the scale, since 2**128 would overflow where the result does not.
     scale = _power_of_two(exponent - 1)
     result = (small * scale + (scale - 0.5)) * 2.0
     return x.equals(0.0).choose(x, result)  # keeps -0.0
@@ -132,13 +132,13 @@ def expand_log(x: Float) -> Float:
     low = f.polynomial(_LOG) * f * f * f + exponent * _LN2_LOW
     result = (low - f * f * 0.5 + f) + exponent * _LN2_HIGH
     result = x.equals(0.0).choose(x.constant(-math.inf), result)
-    # Of what is left, +inf and NaN are their own logarithms; a negative number has none.
+    # Only +inf, NaN and negative numbers remain: the first two map to themselves.
     ordinary = x < math.inf
     return (x < 0.0).choose(x.constant(math.nan), ordinary.choose(result, x))
 
 
 def expand_log1p(x: Float) -> Float:
-    """log(1 + x), 2 ulp: the rounding error of the sum is put back in."""
+    """log(1 + x), 2 ulp: the rounding error of the sum is compensated."""
     total = x + 1.0
     lost = x - (total - 1.0)
     result = expand_log(total) + lost / total
@@ -164,7 +164,7 @@ def expand_erf(x: Float) -> Float:
 
 
 def _with_sign(magnitude: Float, sign: Float) -> Float:
-    """Return ``magnitude``, which is not negative, with the sign of ``sign``."""
+    """Return ``magnitude``, which is non-negative, with the sign of ``sign``."""
     bits = sign.bits() & -0x80000000
     return (magnitude.bits() + bits).as_float()
 

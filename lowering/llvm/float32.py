@@ -1,4 +1,4 @@
-"""Arithmetic on f32 values of the IR, scalars or vectors, in Python's operators."""
+"""Arithmetic on f32 values of the IR, scalars or vectors, with Python operators."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Mask:
         self.value = value
 
     def choose(self, when_true: Number, when_false: Number) -> Number:
-        """Choose lane by lane."""
+        """Select lane by lane."""
         return type(when_true)(arith.select(self.value, when_true.value, when_false.value))
 
 
 class Bits:
-    """An i32 value, or a vector of them, that stands for the bits of an f32."""
+    """An i32 value, or a vector of them: the bits of an f32."""
 
     def __init__(self, value: ir.Value) -> None:
         self.value = value
@@ -44,14 +44,14 @@ class Bits:
         return Bits(arith.shli(self.value, self._lift(places)))
 
     def __rshift__(self, places: int) -> Bits:
-        """Shift with the sign."""
+        """Shift arithmetically."""
         return Bits(arith.shrsi(self.value, self._lift(places)))
 
     def __or__(self, other: Bits | int) -> Bits:
         return Bits(arith.ori(self.value, self._lift(other)))
 
     def exceeds(self, number: int) -> Mask:
-        """Compare as signed numbers."""
+        """Compare as signed integers."""
         return Mask(arith.cmpi(arith.CmpIPredicate.sgt, self.value, self._lift(number)))
 
     def as_float(self) -> Float:
@@ -59,7 +59,7 @@ class Bits:
         return Float(arith.bitcast(shaped_like(self.value.type, ir.F32Type.get()), self.value))
 
     def to_float(self) -> Float:
-        """Convert the signed number."""
+        """Convert the signed integer."""
         return Float(arith.sitofp(shaped_like(self.value.type, ir.F32Type.get()), self.value))
 
     def _lift(self, other: Bits | int) -> ir.Value:
@@ -67,7 +67,7 @@ class Bits:
 
 
 class Float:
-    """An f32 value, or a vector of them. A product and a sum may become one rounding."""
+    """An f32 value, or a vector of them. LLVM may contract a product and a sum to an fma."""
 
     def __init__(self, value: ir.Value) -> None:
         self.value = value
@@ -98,11 +98,11 @@ class Float:
         return self._compare(arith.CmpFPredicate.OGT, other)
 
     def equals(self, other: Float | float) -> Mask:
-        """Compare; false for a NaN."""
+        """Compare for equality; false for a NaN."""
         return self._compare(arith.CmpFPredicate.OEQ, other)
 
     def absolute(self) -> Float:
-        """Clear the sign."""
+        """Clear the sign bit."""
         return (self.bits() & 0x7FFFFFFF).as_float()
 
     def clamp(self, low: float, high: float) -> Float:
@@ -131,7 +131,7 @@ class Float:
 
 
 def expand(operation: ir.Operation, expansion: Callable[..., Float]) -> None:
-    """Replace an operation on f32 by arithmetic, one on narrower floats by way of f32."""
+    """Replace an operation on f32 by arithmetic; on narrower floats, compute in f32."""
     kind = operation.results[0].type
     is_narrow = not isinstance(element_type(kind), ir.F32Type)
     with ir.InsertionPoint(operation), operation.location:
@@ -144,12 +144,12 @@ def expand(operation: ir.Operation, expansion: Callable[..., Float]) -> None:
 
 
 def element_type(kind: ir.Type) -> ir.Type:
-    """Return the element type of a vector type; a scalar type is its own."""
+    """Return the element type of a vector type, or a scalar type itself."""
     return kind.element_type if isinstance(kind, ir.VectorType) else kind
 
 
 def shaped_like(shape: ir.Type, element: ir.Type) -> ir.Type:
-    """Return the type ``element`` in the shape of the type ``shape``."""
+    """Return the type ``element``, as a vector if ``shape`` is a vector type."""
     if isinstance(shape, ir.VectorType):
         return ir.VectorType.get(shape.shape, element)
     return element

@@ -1,8 +1,8 @@
-"""Rewrite the float literals of newer LLVM IR text to the forms that every LLVM parses.
+"""Rewrite the float literals of newer LLVM IR text to forms that every LLVM parses.
 
 Newer LLVM prints ``+inf``, ``-qnan``, ``+nan(0x1)``, ``+snan(0x1)``, ``f0x3F800000`` and decimals
-that are rounded to their type. Older parsers know hexadecimal bit patterns, and decimals only
-where they are exact.
+that are rounded to their type. Older parsers accept hexadecimal bit patterns, and decimals only if
+they are exact.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FORMATS = {
 
 
 def rewrite_float_literals(ir_text: str) -> str:
-    """Return the text with every float literal as a bit pattern of the type before it."""
+    """Return the text with every float literal as a bit pattern of the preceding type."""
     lines = ir_text.split("\n")
     return "\n".join(_rewrite_line(line) if _PRESENT.search(line) else line for line in lines)
 
@@ -77,7 +77,7 @@ def _decimal_bits(kind: str, value: float) -> int:
 
 
 def _hexadecimal(kind: str, bits: int) -> str:
-    """Print a bit pattern. LLVM writes a float as the double of the same value."""
+    """Return a bit pattern as text. LLVM writes a float as the double of the same value."""
     prefix = _FORMATS[kind][2]
     if kind == "float":
         return f"0x{_widen(bits):016X}"
@@ -86,7 +86,7 @@ def _hexadecimal(kind: str, bits: int) -> str:
 
 
 def _widen(bits: int) -> int:
-    """Return the bits of the double that a float's bits stand for, NaN payloads kept."""
+    """Return the bits of the double with the value of a float's bits, keeping NaN payloads."""
     if bits & 0x7F800000 == 0x7F800000:
         return (bits >> 31 << 63) | (0x7FF << 52) | ((bits & 0x7FFFFF) << 29)
     return int(np.uint32(bits).view(np.float32).astype(np.float64).view(np.uint64))

@@ -1,4 +1,4 @@
-"""LLVM IR text of the bindings' LLVM, rewritten for the older LLVM that llvmlite carries."""
+"""LLVM IR text of the bindings' LLVM, rewritten for llvmlite's older LLVM."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ _UNKNOWN = re.compile(r"\bnocreateundeforpoison ")
 
 
 def downgrade(text: str) -> str:
-    """Spell what newer LLVM prints so that llvmlite's LLVM parses it, with the same meaning."""
+    """Rewrite the syntax of newer LLVM so that llvmlite's LLVM parses it, with the same meaning."""
     return rewrite_float_literals(_UNKNOWN.sub("", text))

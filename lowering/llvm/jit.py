@@ -17,8 +17,8 @@ _jits: list[llvm.LLJIT] = []
 class Library:
     """Native code in this process.
 
-    The addresses stay valid as long as this object lives: keep it beside every function pointer
-    that was made from it.
+    Addresses are valid as long as this object lives: keep it beside every function pointer that was
+    made from it.
     """
 
     def __init__(self, jit: llvm.LLJIT, name: str, tracker: llvm.ResourceTracker) -> None:
@@ -29,7 +29,7 @@ class Library:
     def address(self, symbol: str) -> int:
         """Return the address of an exported function.
 
-        Raises ``TargetError`` when the library lacks it or needs a symbol that does not resolve.
+        Raises ``TargetError`` if the library lacks it or needs a symbol that cannot be resolved.
         """
         with LLVM_LOCK:
             try:
@@ -44,10 +44,10 @@ class Library:
 
 
 def load_object(object_file: bytes, *others: bytes) -> Library:
-    """Load a relocatable object made for this machine, and others that it calls.
+    """Load a relocatable object for this machine, and other objects that it calls.
 
-    Undefined symbols (libc, libm) resolve to those of this process, when an address is asked for.
-    Raises ``TargetError`` when the object is not one that can be loaded here.
+    Undefined symbols (libc, libm) resolve to those of this process when an address is looked up.
+    Raises ``TargetError`` if the object cannot be loaded on this machine.
     """
     builder = llvm.JITLibraryBuilder().add_object_img(object_file)
     for other in others:
@@ -67,10 +67,11 @@ def load_object(object_file: bytes, *others: bytes) -> Library:
 
 
 def _process_jit() -> llvm.LLJIT:
-    """Return the one JIT of this process. It is never closed, so libraries may outlive callers."""
+    """Return this process's JIT. It is never closed, so libraries may outlive their creators."""
     if not _jits:
         initialize_llvm()
         if sys.platform == "linux":
+            # Kernels may call libm, which the process need not have loaded.
             llvm.load_library_permanently("libm.so.6")
         _jits.append(llvm.create_lljit_compiler(use_jit_link=True))
     return _jits[0]

@@ -1,4 +1,4 @@
-"""Link an object to a shared library with whatever ELF linker there is."""
+"""Link an object to a shared library with an installed ELF linker."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rammer_mlir.errors import TargetError
 
 
 def find_linker(*, needs_lld: bool = False) -> list[str]:
-    """Return the command of an ELF linker: ``ld.lld``, ``ld``, or the one in ``ziglang``.
+    """Return the command of an ELF linker: ``ld.lld``, ``ld``, or that of ``ziglang``.
 
     With ``needs_lld`` only LLVM's linkers count, which link for any processor. Raises
-    ``TargetError`` when there is none.
+    ``TargetError`` if there is none.
     """
     for name in ("ld.lld",) if needs_lld else ("ld.lld", "ld"):
         path = shutil.which(name)
@@ -33,9 +33,9 @@ def find_linker(*, needs_lld: bool = False) -> list[str]:
 def link_shared(*objects: bytes, needs_lld: bool = False, is_whole: bool = False) -> bytes:
     """Link relocatable ELF objects to a shared library and return the library's bytes.
 
-    Symbols of libc and libm stay undefined: the process that loads the library provides them. With
-    ``needs_lld`` the object is for another processor; with ``is_whole`` nobody would provide them.
-    Raises ``TargetError`` when no linker is found or the linker fails.
+    Symbols of libc and libm stay undefined: the loading process provides them. ``needs_lld``: the
+    object is for another processor; ``is_whole``: no process provides symbols, so undefined symbols
+    are errors. Raises ``TargetError`` if no linker is found or the linker fails.
     """
     linker = find_linker(needs_lld=needs_lld)
     with tempfile.TemporaryDirectory(prefix="rammer-link-") as folder:
@@ -44,7 +44,7 @@ def link_shared(*objects: bytes, needs_lld: bool = False, is_whole: bool = False
         for source, content in zip(sources, objects, strict=True):
             source.write_bytes(content)
         options = ["--no-undefined"] if is_whole else []
-        # Code from elsewhere may define a function of libc's name, which calls are to reach.
+        # External code may define a function with libc's name; calls must reach that definition.
         options += ["-Bsymbolic"] if len(objects) > 1 else []
         command = [*linker, "-shared", *options, "-o", str(library), *map(str, sources)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""What a processor offers to the code generator, detected from LLVM and never assumed."""
+"""Properties of a processor for the code generator, detected from LLVM and never assumed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import llvmlite.binding as llvm
 from rammer_mlir.errors import TargetError
 
 LLVM_LOCK = threading.RLock()
-"""Held around every use of llvmlite: its targets are process-wide and not safe to set up twice."""
+"""Held around every use of llvmlite: its targets are process-wide, with thread-unsafe setup."""
 
 _initialized: list[bool] = []
 _options: set[str] = set()
 
 
 def initialize_llvm() -> None:
-    """Make every code generator of llvmlite known to LLVM, once per process."""
+    """Register all of llvmlite's code generators with LLVM, once per process."""
     with LLVM_LOCK:
         if not _initialized:
             llvm.initialize_all_targets()
@@ -32,9 +32,9 @@ class Machine:
 
     ``triple``, ``cpu`` and ``features`` are LLVM's strings (``features`` as ``+avx2,-avx512f``);
     ``vector_bits`` is the width in bits of the vector registers that kernels are written for,
-    ``option`` one of LLVM's command line that is this code generator's alone: it is for the whole
-    process from the first use on. ``registers`` limits how many vector registers a micro tile
-    takes, 0 for all: few make code that is compiled sooner and runs longer.
+    ``option`` an LLVM command line option specific to this code generator, which applies to the
+    whole process from its first use. ``registers`` limits the vector registers of a micro tile, 0
+    for all: few registers shorten compilation and lengthen run time.
     """
 
     triple: str
@@ -45,23 +45,23 @@ class Machine:
     registers: int = 0
 
     def has_feature(self, name: str) -> bool:
-        """Tell whether ``features`` turns the LLVM feature ``name`` on."""
+        """Return whether ``features`` enables the LLVM feature ``name``."""
         return f"+{name}" in self.features.split(",")
 
     @property
     def has_half_conversions(self) -> bool:
-        """Tell whether f16 is converted to and from f32 by instructions, not by library calls."""
+        """Whether instructions convert between f16 and f32, instead of library calls."""
         return not self.triple.startswith("x86_64") or self.has_feature("f16c")
 
     def create_target_machine(self) -> llvm.TargetMachine:
-        """Create LLVM's target machine, for position independent code.
+        """Create LLVM's target machine, for position-independent code.
 
-        Raises ``TargetError`` when this LLVM has no code generator for the triple.
+        Raises ``TargetError`` if this LLVM has no code generator for the triple.
         """
         initialize_llvm()
         with LLVM_LOCK:
             if self.option and self.option not in _options:
-                _options.add(self.option)  # LLVM ends the process over a second time
+                _options.add(self.option)  # LLVM aborts the process if an option is set twice
                 llvm.set_option("rammer", self.option)
             try:
                 target = llvm.Target.from_triple(self.triple)
@@ -77,7 +77,7 @@ class Machine:
 
 
 def vector_bits_of(triple: str, features: dict[str, bool]) -> int:
-    """Return the register width to write kernels for: 512 with AVX-512, 256 with AVX2, else 128."""
+    """Return the register width for kernels: 512 with AVX-512, 256 with AVX2, else 128."""
     if not triple.startswith("x86_64"):
         return 128
     if features.get("avx512f") and features.get("avx512vl") and features.get("avx512bw"):
@@ -94,7 +94,7 @@ def host_machine() -> Machine:
         cpu = llvm.get_host_cpu_name()
     bits = vector_bits_of(triple, features)
     if bits == 512:
-        # Kernels name their vector width; LLVM must not split it for the clock's sake.
+        # Kernels state their vector width; LLVM must not split vectors for the sake of the clock.
         features["prefer-256-bit"] = False
     flags = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
     return Machine(triple, cpu, flags, bits)

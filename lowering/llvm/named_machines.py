@@ -1,4 +1,4 @@
-"""Processors that code is compiled for by name, whether or not this machine has one."""
+"""Processors by name, for cross compilation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ X86_64, AARCH64 = "x86_64", "aarch64"
 
 
 class _Feature(NamedTuple):
-    """An instruction set: LLVM's name, and Linux' where artifacts record it."""
+    """An instruction set: LLVM's name, and Linux's name if artifacts record it."""
 
     llvm: str
     linux: str = ""
@@ -55,7 +55,7 @@ _LEVELS: tuple[tuple[str, tuple[_Feature, ...]], ...] = (
         tuple(_Feature(f"avx512{part}", f"avx512{part}") for part in ("bw", "cd", "dq", "f", "vl")),
     ),
 )
-"""The levels of the x86-64 psABI, each with the instructions that it adds."""
+"""The levels of the x86-64 psABI, each with its additional instruction sets."""
 
 _LEVEL_OF = {
     **dict.fromkeys(("nehalem", "westmere", "sandybridge", "ivybridge"), "x86-64-v2"),
@@ -64,10 +64,10 @@ _LEVEL_OF = {
     **dict.fromkeys(("skylake-avx512", "cascadelake", "cooperlake"), "x86-64-v4"),
     **dict.fromkeys(("icelake-server", "sapphirerapids", "znver4", "znver5"), "x86-64-v4"),
 }
-"""LLVM's names of processors, and the level whose instructions code for them is limited to.
+"""LLVM's names of processors, with the level whose instructions their code is limited to.
 
-Beyond the level such a processor decides about the order and choice of instructions only: what an
-artifact needs can then be told from the flags that Linux shows.
+Beyond the level, such a processor only affects the order and choice of instructions: so the
+requirements of an artifact can be checked by Linux's flags.
 """
 
 
@@ -77,8 +77,8 @@ class NamedMachine:
 
     Attributes:
         name: as users write it after ``cpu:``.
-        architecture: as ``platform.machine()`` says it.
-        features: what code for it may need, as Linux names it.
+        architecture: as ``platform.machine()`` names it.
+        features: instruction sets that its code may use, by Linux's names.
     """
 
     name: str
@@ -87,12 +87,12 @@ class NamedMachine:
 
     @property
     def is_this(self) -> bool:
-        """Whether this machine executes code for it."""
+        """Whether this machine can execute code for it."""
         return not self.lacking
 
     @property
     def lacking(self) -> str:
-        """What this machine lacks to execute code for it; empty if nothing."""
+        """The property that this machine lacks to execute code for it; empty if none."""
         if self.architecture != platform.machine():
             return f"a processor of the family {self.architecture}, found {platform.machine()}"
         missing = sorted(set(self.features) - set(cpu_features()))
@@ -105,7 +105,7 @@ class NamedMachine:
         level = _LEVEL_OF.get(self.name, self.name)
         has = dict.fromkeys((feature.llvm for feature in _features(level)), True)
         with LLVM_LOCK:
-            # All that LLVM knows here; on another family it knows nothing of x86-64's.
+            # Set every feature explicitly; LLVM lists only the features of the host's family.
             known = llvm.get_host_cpu_features() if platform.machine() == X86_64 else {}
         features = {**dict.fromkeys(known, False), **has, "prefer-256-bit": False}
         flags = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
@@ -115,7 +115,7 @@ class NamedMachine:
 
 
 def _features(level: str) -> tuple[_Feature, ...]:
-    """Return the instruction sets of a level, with those of the levels below."""
+    """Return the instruction sets of a level, including those of the levels below."""
     found: tuple[_Feature, ...] = ()
     for name, added in _LEVELS:
         found += added
@@ -133,7 +133,7 @@ def named_machine(name: str) -> NamedMachine:
     """Return a processor by its name.
 
     Raises:
-        OptionError: if there is none of this name.
+        OptionError: if there is no processor of this name.
     """
     if name not in machine_names():
         raise OptionError(

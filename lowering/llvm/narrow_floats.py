@@ -1,7 +1,7 @@
-"""Conversions between f16 or bf16 and wider floats, for processors without instructions for them.
+"""Conversions between f16 or bf16 and wider floats, for processors without such instructions.
 
-LLVM would call ``__extendhfsf2``, ``__truncsfhf2`` and their kin, which live in a compiler's
-runtime library and not in a process that only loads kernels.
+LLVM would call ``__extendhfsf2``, ``__truncsfhf2`` and similar functions of a compiler's runtime
+library, which a process that only loads kernels does not have.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HALF = 0x3F000000  # 0.5 as f32: the last place of numbers near it is f16's sma
 def widen_multiply_add(module: ir.Module) -> None:
     """Compute ``math.fma`` of f16 and bf16 in f32.
 
-    MLIR's pass that widens other functions leaves it; LLVM would call ``__truncdfhf2``. The result
+    MLIR's pass that widens other functions skips it; LLVM would call ``__truncdfhf2``. The result
     is rounded twice, which can differ by one unit in the last place of the narrow type.
     """
     for operation in walk(module.operation):
@@ -35,7 +35,7 @@ def widen_multiply_add(module: ir.Module) -> None:
 
 
 def convert_through_f32(module: ir.Module) -> None:
-    """Convert between f64 and f16 or bf16 in two steps, because no processor does it in one.
+    """Convert between f64 and f16 or bf16 in two steps, because no processor has an instruction.
 
     Rounding twice can differ by one unit in the last place of the narrow type.
     """

@@ -1,6 +1,6 @@
-"""Functions that LLVM calls for processors without an instruction, as LLVM IR.
+"""Runtime functions that LLVM calls for processors without an instruction, as LLVM IR.
 
-They live in a compiler's runtime library, and not in a process that only loads kernels.
+They are part of a compiler's runtime library, which a process that only loads kernels lacks.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ define weak hidden <8 x i16> @__truncsfbf2(float %value) {
 
 
 def with_runtime_calls(ir_text: str, triple: str) -> str:
-    """Return LLVM IR with definitions of what code for a processor may call.
+    """Return LLVM IR with definitions of the runtime functions that its code may call.
 
-    Moving a bf16 between registers is such a call for LLVM, unless the processor converts from f32.
+    For LLVM, moving a bf16 between registers is such a call, unless the processor converts from
+    f32.
     """
     is_processor = triple.startswith(("x86_64", "aarch64", "arm64"))
     return ir_text + _TO_BF16 if is_processor and "bfloat" in ir_text else ir_text

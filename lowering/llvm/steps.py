@@ -1,4 +1,4 @@
-"""Steps of a lowering, and those from loops on vectors to the LLVM dialect, in order."""
+"""Steps of a lowering, and the list of steps from loops on vectors to the LLVM dialect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rammer_mlir.lowering.llvm.narrow_floats import (
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the lowering: an upstream pipeline as text, or a function on the module."""
+    """A step of a lowering: an upstream pipeline as text, or a function on the module."""
 
     name: str
     run: str | Callable[[ir.Module], None]
@@ -28,7 +28,7 @@ class Step:
             self.run(module)
         else:
             passes = passmanager.PassManager.parse(f"builtin.module({self.run})")
-            passes.enable_verifier(False)  # whoever runs the steps verifies once, at the end
+            passes.enable_verifier(False)  # the caller verifies once, after all steps
             passes.run(module.operation)
 
 

@@ -10,7 +10,7 @@ from rammer_mlir.bindings import ir
 
 
 def layout_names(layouts: Mapping[str, np.dtype[np.void]]) -> dict[str, int]:
-    """Return ``NAME_bytes`` of each structure, and ``NAME_FIELD`` of each offset in it."""
+    """Return ``NAME_bytes`` for each structure, and ``NAME_FIELD`` for each field's offset."""
     found: dict[str, int] = {}
     for name, layout in layouts.items():
         found[f"{name}_bytes"] = layout.itemsize
@@ -20,7 +20,7 @@ def layout_names(layouts: Mapping[str, np.dtype[np.void]]) -> dict[str, int]:
 
 
 def append_functions(module: ir.Module, functions: ir.Module) -> None:
-    """Move all functions of another module of the same context after those of a module."""
+    """Move all functions of another module of the same context to the end of a module."""
     for op in list(functions.body.operations):
         op.operation.detach_from_parent()
         module.body.append(op)

@@ -1,1 +1,1 @@
-"""NVIDIA GPUs: the gpu dialect to LLVM IR, PTX and cubin."""
+"""NVIDIA GPUs: lowering from the gpu dialect to LLVM IR, PTX and cubin."""

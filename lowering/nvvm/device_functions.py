@@ -1,4 +1,4 @@
-"""PTX from elsewhere: its device functions take the place of our declarations of them."""
+"""External PTX: its device functions replace the program's declarations of them."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class PtxModule:
 
     @classmethod
     def of(cls, name: str, text: str, symbols: tuple[str, ...] = ()) -> PtxModule:
-        """Return a module of PTX as tools write it."""
+        """Return a module of PTX as printed by tools, stripped of comments."""
         plain = _COMMENT.sub(lambda found: found[1] or "", text)
         return cls(name, plain, symbols)
 
     @cached_property
     def version(self) -> tuple[int, int]:
-        """Version of the language."""
+        """Version of the PTX language."""
         found = _VERSION.search(self.text)
         if found is None:
             raise self.refused("PTX that begins with '.version'", "none")
@@ -54,12 +54,12 @@ class PtxModule:
 
     @cached_property
     def functions(self) -> tuple[re.Match[str], ...]:
-        """All that is declared or defined as a function or kernel."""
+        """All declarations and definitions of functions and kernels."""
         return tuple(_FUNCTION.finditer(self._outside))
 
     @cached_property
     def _outside(self) -> str:
-        """The text without all that is between braces."""
+        """The text outside of braces."""
         parts: list[str] = []
         depth = 0
         for part in re.split(r"([{}])", self.text):
@@ -70,14 +70,14 @@ class PtxModule:
         return "".join(parts)
 
     def names(self) -> tuple[set[str], set[str]]:
-        """Return the names of definitions, and of declarations ``.extern`` without one."""
+        """Return the names of definitions, and of ``.extern`` declarations without a definition."""
         found = [(each[1], each[3]) for each in self.functions]
         found += [(each[1], each[2]) for each in _VARIABLE.finditer(self._outside)]
         defined = {name for extern, name in found if not extern}
         return defined, {name for extern, name in found if extern} - defined
 
     def parameters(self, symbol: str) -> list[int] | None:
-        """Return the bits of a function's parameters; None if it is none, or has a result."""
+        """Return the bits of a function's parameters; None if not found, or if it has a result."""
         for _, result, name, parameters, _ in (each.groups() for each in self.functions):
             if name == symbol and result is None:
                 return [int(bits) for bits in _WIDTH.findall(f"{parameters or ''} ")]
@@ -92,7 +92,7 @@ class PtxModule:
         return f"{found.strip()}\n"
 
     def check(self, own: PtxModule, chip: str) -> None:
-        """Refuse PTX for another chip, or that does not define what our own declares."""
+        """Refuse PTX for another chip, or without the functions that our own PTX declares."""
         target, size = _TARGET.search(self.text), _ADDRESS_SIZE.search(self.text)
         if target is None or target[2] or int(target[1]) > int(chip.removeprefix("sm_")):
             found = "none" if target is None else f"'{' '.join(target[0].split())}'"
@@ -115,7 +115,7 @@ class PtxModule:
             )
 
     def refused(self, expected: str, found: str) -> TargetError:
-        """Return the error for a module with other contents than expected."""
+        """Return the error for a module with unexpected contents."""
         return TargetError(f"module '{self.name}': expected {expected}, found {found}; mend it")
 
 
@@ -124,12 +124,12 @@ def with_device_functions(own: str, modules: Sequence[PtxModule], chip: str) -> 
 
     Args:
         own: PTX of a program, without comments in its header.
-        modules: PTX from elsewhere, with a header each.
-        chip: that the program is for.
+        modules: external PTX modules, each with a header.
+        chip: the program's chip.
 
     Raises:
-        TargetError: if a module is for a newer chip, does not define what is called, or defines
-            what another one does.
+        TargetError: if a module is for a newer chip, does not define a called function, or defines
+            a name that another module defines.
     """
     if not modules:
         return own

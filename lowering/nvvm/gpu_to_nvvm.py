@@ -1,4 +1,4 @@
-"""From the gpu dialect to LLVM's dialect for NVIDIA GPUs."""
+"""Lowering from the gpu dialect to LLVM's dialect for NVIDIA GPUs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _THREAD_ID = ThreadId("nvvm.read.ptx.sreg.tid.x", "r")
 
 _PAUSE = """  %nanoseconds = arith.constant 64 : i32
   nvvm.nanosleep %nanoseconds"""
-"""Lets the block's other warps, and those of other blocks on the multiprocessor, go first."""
+"""Lets other warps of the multiprocessor, of the same or other blocks, run first."""
 
 
 def nvvm_steps(index_bits: int) -> list[Step]:
-    """Return the steps for a module with indices of so many bits, in order."""
+    """Return the steps for a module with indices of ``index_bits`` bits, in order."""
     convert = (
         f"convert-gpu-to-nvvm{{use-bare-ptr-memref-call-conv=true index-bitwidth={index_bits}}}"
     )
@@ -52,7 +52,7 @@ def nvvm_steps(index_bits: int) -> list[Step]:
 
 
 def _one_block_at_a_time(module: ir.Module) -> None:
-    """Ask for one resident block on a multiprocessor, so that ptxas may use all registers."""
+    """Request a single resident block per multiprocessor, so that ptxas may use all registers."""
     one = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1)
     for operation in walk(module.operation):
         if operation.name == "llvm.func" and "nvvm.kernel" in operation.attributes:

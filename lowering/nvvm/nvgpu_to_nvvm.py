@@ -1,7 +1,7 @@
-"""Asynchronous copies and loads of matrices, from the nvgpu dialect to LLVM's for NVIDIA GPUs.
+"""Lowering of nvgpu's asynchronous copies and matrix loads to LLVM's dialect for NVIDIA GPUs.
 
-``convert-nvgpu-to-nvvm`` takes every index for one of 64 bits, and computes addresses with that
-many. So what accesses memory is lowered here, and the rest, on registers, is left to it.
+``convert-nvgpu-to-nvvm`` treats every index as 64-bit, and computes addresses in 64 bits. So memory
+accesses are lowered here, and the conversion handles the remaining operations, on registers.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ from rammer_mlir.lowering.nvvm.nvgpu_views import (
 _GLOBAL = "!llvm.ptr<1>"
 _SELECT = "arith.select"
 _REGISTER = 32
-"""Bits."""
+"""Bits of a register."""
 
 
 def lower_shared_memory(module: ir.Module, index_bits: int) -> None:
     """Replace nvgpu's asynchronous copies, their groups and waits, and loads of matrices.
 
     Args:
-        module: holds a gpu module; its tokens of copies and groups only go to groups and waits.
+        module: contains a gpu module, in which only groups and waits use the tokens of copies and
+            groups.
         index_bits: width of an index in the module.
     """
     pointers = Pointers(index_bits)
-    for operation in reversed(list(walk(module.operation))):  # users of tokens first
+    # users of tokens before their producers
+    for operation in reversed(list(walk(module.operation))):
         lower = _LOWERINGS.get(operation.name)
         if lower is not None:
             with ir.InsertionPoint(operation), operation.location:
@@ -43,8 +45,8 @@ def lower_shared_memory(module: ir.Module, index_bits: int) -> None:
 def _copy(operation: ir.Operation, pointers: Pointers) -> None:
     """Copy 4, 8 or 16 bytes, of which those beyond ``srcElements`` become zeros.
 
-    Where it is zero, nothing is read: an index that is chosen to be inside for that case alone may
-    then stay outside, as in CUTLASS (``cp_async_zfill``).
+    If ``srcElements`` is zero, nothing is read: so a select whose only purpose is to replace an
+    outside index in that case is skipped, as in CUTLASS (``cp_async_zfill``).
     """
     copy = async_copy(operation)
     width = copied_bytes(copy)
@@ -63,7 +65,7 @@ def _copy(operation: ir.Operation, pointers: Pointers) -> None:
 
 
 def _read_index(index: ir.Value, taken: ir.Value | None) -> ir.Value:
-    """Return what an index is where anything is read."""
+    """Return the index that applies when elements are read."""
     if taken is None or not producer(index) == producer(taken) == _SELECT:
         return index
     condition, inside, _ = ir.OpResult(index).owner.operands
@@ -80,7 +82,7 @@ def _wait(operation: ir.Operation, pointers: Pointers) -> None:
 
 
 def _matrices(operation: ir.Operation, pointers: Pointers) -> None:
-    """Load matrices of 8 by 8 elements of 16 bits, of each of which a lane has one register."""
+    """Load matrices of 8 by 8 elements of 16 bits, a register of each per lane."""
     load = matrix_load(operation)
     count = load.numTiles.value
     fragment = load.res.type
@@ -98,7 +100,7 @@ def _matrices(operation: ir.Operation, pointers: Pointers) -> None:
     for n in range(count):
         part = loaded if count == 1 else llvm.extractvalue(register, loaded, [n])
         array = llvm.insertvalue(array, llvm.bitcast(pair, part), [n])
-    # What conversions to LLVM's dialect make of a vector of two dimensions.
+    # The representation of a rank-2 vector after conversion to LLVM's dialect.
     cast = ir.Operation.create(
         "builtin.unrealized_conversion_cast", results=[fragment], operands=[array]
     )
@@ -106,7 +108,7 @@ def _matrices(operation: ir.Operation, pointers: Pointers) -> None:
 
 
 def _struct(kind: ir.Type, count: int) -> ir.Type:
-    """Return the type of several registers; one is not in a struct."""
+    """Return the type of several registers; a single register is not in a struct."""
     if count == 1:
         return kind
     return ir.Type.parse(f"!llvm.struct<({', '.join([str(kind)] * count)})>")

@@ -1,4 +1,4 @@
-"""The bindings' views of the nvgpu dialect's operations, whose module is untyped, with types."""
+"""Typed views of the nvgpu dialect's operations, whose bindings are untyped."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def matrix_load(operation: ir.Operation) -> MatrixLoad:
 
 
 def copied_bytes(copy: AsyncCopy) -> int:
-    """Return the bytes of one element that a copy writes."""
+    """Return the bytes of an element that a copy writes."""
     element = copy.dst.type.element_type
     assert isinstance(element, ir.IntegerType | ir.FloatType)
     return element.width // 8
 
 
 def pending_groups(wait: ir.Operation) -> int:
-    """Return how many groups of copies an ``nvgpu.device_async_wait`` leaves in flight."""
+    """Return the number of copy groups that an ``nvgpu.device_async_wait`` leaves in flight."""
     attributes = wait.attributes
     return ir.IntegerAttr(attributes["numGroups"]).value if "numGroups" in attributes else 0

@@ -1,4 +1,4 @@
-"""Where NVIDIA's tools and libraries are: in PATH, or in its Python packages."""
+"""Search for NVIDIA's tools and libraries, in PATH or in its Python packages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def find_tool(name: str) -> str | None:
-    """Return the path of a tool from PATH, or from a package of NVIDIA's; None without it."""
+    """Return the path of a tool in PATH or in NVIDIA's packages; None if not found."""
     return shutil.which(name) or next(iter(in_packages(f"*/bin/{name}")), None)
 
 

@@ -1,4 +1,4 @@
-"""NVIDIA's run-time compiler (NVRTC), called by its C interface."""
+"""NVIDIA's run-time compiler (NVRTC), called through its C interface."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from rammer_mlir.lowering.nvvm.nvidia_tools import in_packages
 
 
 def find_nvrtc() -> str | None:
-    """Return the library of the package ``nvidia-cuda-nvrtc``, or the system's; None without."""
+    """Return the library of the package ``nvidia-cuda-nvrtc``, or the system's, or None."""
     packaged = in_packages("*/lib/libnvrtc.so.*")
     return packaged[0] if packaged else ctypes.util.find_library("nvrtc")
 
 
 def run_nvrtc(path: str, source: str, name: str, options: Sequence[str]) -> tuple[str, str]:
-    """Compile CUDA source; return the PTX, and the first error, of which one is empty.
+    """Compile CUDA source; return the PTX and the first error, exactly one of which is empty.
 
     Args:
         path: of the library.
         source: CUDA source.
         name: of the source in messages.
-        options: as ``nvcc`` takes them.
+        options: in the syntax of ``nvcc``.
 
     Raises:
         TargetError: if the library cannot be opened.
     """
     try:
-        # The library looks for this one where the system's are, and takes one that is loaded.
+        # NVRTC searches its builtins library in system folders, unless one is loaded already.
         for builtins in Path(path).parent.glob("libnvrtc-builtins.so.*"):
             ctypes.CDLL(str(builtins))
         library = ctypes.CDLL(path)

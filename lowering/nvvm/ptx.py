@@ -1,4 +1,4 @@
-"""From LLVM IR text to PTX, through LLVM's NVPTX code generator."""
+"""Compilation of LLVM IR text to PTX, with LLVM's NVPTX code generator."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rammer_mlir.lowering.nvvm.target import CHIPS
 TRIPLE = "nvptx64-nvidia-cuda"
 
 _SHORT_POINTERS = "-nvptx-short-ptr"
-"""Pointers to shared memory have 32 bits, so that indices of 32 need not be extended for it."""
+"""Use 32-bit pointers to shared memory, so that 32-bit indices need not be extended for them."""
 
 
 def nvidia_machine(chip: str) -> Machine:
-    """Describe a chip to LLVM."""
+    """Return the description of a chip for LLVM."""
     return Machine(TRIPLE, chip, f"+{CHIPS[chip].ptx}", 128, _SHORT_POINTERS)
 
 
 def emit_ptx(ir_text: str, chip: str, linked: Sequence[LinkedIr] = ()) -> str:
-    """Optimise LLVM IR text, and IR from elsewhere with it, and compile both to PTX for a chip."""
+    """Optimize LLVM IR text with external IR, and compile both to PTX for a chip."""
     return emit_assembly(ir_text, nvidia_machine(chip), linked)

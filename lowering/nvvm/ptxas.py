@@ -1,4 +1,4 @@
-"""Assemble PTX to a cubin with NVIDIA's ptxas, and read its report of resources."""
+"""Assembly of PTX to a cubin with NVIDIA's ptxas, and its report of resources."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _REPORT = {
 
 @dataclass(frozen=True)
 class Assembled:
-    """A cubin and its report."""
+    """A cubin and its resource report."""
 
     cubin: bytes
     resources: KernelResources
 
 
 def find_ptxas() -> str | None:
-    """Return the path of ptxas, from PATH or the package ``nvidia-cuda-nvcc``; None without it."""
+    """Return the path of ptxas, in PATH or the package ``nvidia-cuda-nvcc``, or None."""
     return find_tool("ptxas")
 
 
@@ -63,7 +63,7 @@ def assemble(ptx: str, chip: str) -> Assembled:
 
 
 def read_report(output: str) -> KernelResources:
-    """Read what ``ptxas -v`` prints; what it does not name is 0."""
+    """Parse the output of ``ptxas -v``; resources that it does not name are 0."""
     found = {
         name: max([0, *(int(number) for number in pattern.findall(output))])
         for name, pattern in _REPORT.items()

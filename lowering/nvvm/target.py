@@ -1,4 +1,4 @@
-"""The NVIDIA GPUs that can be compiled for."""
+"""The supported NVIDIA GPUs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class NvidiaChip:
 
     Attributes:
         multiprocessors: of its usual board.
-        ptx: LLVM's name of a PTX version with all that we use.
+        ptx: LLVM's name of a PTX version with all required instructions.
         threads: most resident threads of a multiprocessor.
-        shared_kib: KiB of shared memory that blocks of a multiprocessor share (CUDA programming
-            guide, technical specifications per compute capability).
+        shared_kib: KiB of shared memory of a multiprocessor for its blocks (CUDA programming guide,
+            technical specifications per compute capability).
     """
 
     multiprocessors: int
@@ -31,7 +31,7 @@ class NvidiaChip:
 
     @property
     def resources(self) -> Multiprocessors:
-        """Return what the usual board has; every chip has 65,536 registers."""
+        """The resources of the usual board; every chip has 65,536 registers per multiprocessor."""
         return Multiprocessors(self.multiprocessors, self.threads, 64 << 10, self.shared_kib << 10)
 
 
@@ -45,7 +45,7 @@ CHIPS = {
     "sm_100": NvidiaChip(148, "ptx86", 2048, 228),
     "sm_120": NvidiaChip(170, "ptx87", 1536, 100),
 }
-"""By LLVM's name. Acquire and release, and threads that progress by themselves, came with sm_70."""
+"""Chips by LLVM's name. sm_70 introduced acquire and release, and independent thread scheduling."""
 
 _OLDEST, _AMPERE = 70, 80
 
@@ -55,7 +55,7 @@ def nvvm_target(chip: str, *, tf32: bool = False) -> GpuTarget:
 
     Args:
         chip: its processor.
-        tf32: whether products of f32 may be rounded to tf32.
+        tf32: whether operands of f32 products may be rounded to tf32.
 
     Raises:
         TargetError: if the chip is unknown or too old.

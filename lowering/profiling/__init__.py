@@ -1,1 +1,1 @@
-"""Measuring rKernels one by one: how long an rTask takes on this processor."""
+"""Measurement of individual rKernels: the time of an rTask on this processor."""

@@ -1,4 +1,4 @@
-"""Whether rTasks read and write what their boxes say, and compute what another rKernel does."""
+"""Checks that rTasks access only their boxes, and compute the same as another rKernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = NDArray[np.generic]
 Int64Array = NDArray[np.int64]
 
 Checked = dict[int, list[tuple[Int64Array, Int64Array]]]
-"""For each argument, first elements and ends of its boxes, [rTasks, rank] each."""
+"""For each argument, first elements and ends (exclusive) of its boxes, [rTasks, rank] each."""
 
 _FLOATS = {"f32": np.float32, "f64": np.float64, "f16": np.float16}
 
@@ -23,10 +23,10 @@ _OTHERS = {"i1": 1, "i8": 1, "i16": 2, "bf16": 2, "i32": 4, "i64": 8}
 """Bytes of an element of other types, which are compared bit by bit."""
 
 _POISONS = (np.nan, 1e6)
-"""What inputs hold outside of the boxes, in turns: a maximum may pass over NaN."""
+"""Values of inputs outside of the boxes, tried in turn: a maximum may ignore NaN."""
 
 _MARK = -54321.0
-"""What outputs hold before an rTask runs, and in all elements that it does not write."""
+"""Value of outputs before an rTask runs, and expected in all elements that it does not write."""
 
 _MARK_BYTE = 0xA5
 
@@ -40,7 +40,7 @@ class Argument:
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """The type of NumPy that holds its elements."""
+        """The NumPy type that stores its elements."""
         floating = _FLOATS.get(self.element_type)
         if floating is not None:
             return np.dtype(floating)
@@ -48,11 +48,11 @@ class Argument:
 
     @property
     def is_float(self) -> bool:
-        """Whether its numbers may differ, and can be NaN."""
+        """Whether its type is a float: compared with a tolerance, and can be NaN."""
         return self.element_type in _FLOATS
 
     def filled(self, value: float, byte: int) -> Array:
-        """Return a dense array of one value, or of one byte if it is not of floats."""
+        """Return a dense array filled with a value if it is of floats, else with a byte."""
         size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
         memory = aligned_bytes(size)
         memory[:] = byte
@@ -62,7 +62,7 @@ class Argument:
         return array
 
     def random(self, seed: int) -> Array:
-        """Return random floats of [-1, 1); zeros of other types, so that they may index."""
+        """Return random floats of [-1, 1); zeros for other types, so that they can be indices."""
         array = self.filled(0.0, 0)
         if self.is_float:
             array[...] = np.random.default_rng(seed).uniform(-1, 1, self.shape)
@@ -71,7 +71,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Trial:
-    """An rKernel to run, and its description."""
+    """An rKernel to run, with its description."""
 
     kernel: NativeKernel
     num_rtasks: int
@@ -81,15 +81,15 @@ class Trial:
 
 
 def first_fault(foreign: Trial, reference: Trial, tolerance: float, most: int) -> str:
-    """Return the expected and the found result of the first wrong rTask; empty if all are right.
+    """Return the expected and found result of the first wrong rTask; empty if all are right.
 
-    An argument that only the rKernel in question writes is its scratch, whose content is free.
+    An argument that only the rKernel under test writes is its scratch, with arbitrary content.
 
     Args:
-        foreign: the rKernel in question.
-        reference: one with the same arguments that computes the same; all of it is run.
-        tolerance: how much a number may differ, as a part of the largest one.
-        most: rTasks that are run.
+        foreign: the rKernel under test.
+        reference: an rKernel with the same arguments and results; all its rTasks run.
+        tolerance: largest difference of numbers, relative to the largest number.
+        most: most rTasks to run.
     """
     wanted = [argument.random(number) for number, argument in enumerate(foreign.arguments)]
     for rtask in range(reference.num_rtasks):
@@ -133,7 +133,7 @@ def _fault_with(
             )
         is_compared = number in compared
         apart = _difference(found[inside], wanted[number][inside], argument) if is_compared else 0.0
-        if not apart <= tolerance:  # NaN is no number that is small enough
+        if not apart <= tolerance:  # the negated comparison also catches NaN
             return (
                 f"expected rTask {rtask} to compute argument {number} from its boxes alone, within "
                 f"{tolerance:g} of the compiler's own rKernel, found a difference of {apart:.3g}"
@@ -142,7 +142,7 @@ def _fault_with(
 
 
 def _given(trial: Trial, number: int, values: Array, rtask: int, poison: float) -> Array:
-    """Return an argument of one rTask: data in its box, and poison or a mark elsewhere."""
+    """Return an argument of an rTask: data in its box, and poison or a mark elsewhere."""
     argument = trial.arguments[number]
     if number in trial.writes:
         return argument.filled(_MARK, _MARK_BYTE)
@@ -161,7 +161,7 @@ def _inside(boxes: Checked, number: int, shape: tuple[int, ...], rtask: int) -> 
 
 
 def _difference(found: Array, wanted: Array, argument: Argument) -> float:
-    """Return the greatest difference as a part of the greatest number, of 1 at least."""
+    """Return the greatest difference relative to the greatest number, or to 1 if that is less."""
     if not argument.is_float:
         return 0.0 if np.array_equal(found, wanted) else np.inf
     a, b = found.astype(np.float64), wanted.astype(np.float64)

@@ -1,4 +1,4 @@
-"""An rKernel by itself, as text: what is measured, and what a measurement is known by."""
+"""An isolated rKernel as text, to be measured, and its key in the cache of measurements."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from rammer_mlir.passes.ir.entry import entry_block, entry_function, functions, 
 from rammer_mlir.passes.ir.kernels import described_kernels
 
 KERNEL = "kernel"
-"""Name of the rKernel in its own module."""
+"""Name of the rKernel in its isolated module."""
 
 _METHOD = 5
-"""Counts the ways in which times were measured so far: another way, another key."""
+"""Version of the measurement method: part of the key, to invalidate older measurements."""
 
 _COMPILER = ("rammer-mlir", "torch-mlir", "mlir-python-bindings", "llvmlite")
 
 
 @dataclass(frozen=True)
 class KernelSource:
-    """A module with one rKernel, in its canonical printed form, and the number of its rTasks.
+    """A module with a single rKernel, in its canonical printed form, and the number of its rTasks.
 
-    Two rKernels that differ in their names only are equal; shapes and types are in the text. An
-    external one is a declaration in the text, its function is in code from elsewhere; ``weights``
-    are the numbers of its buffers that are weights, which a state may depend on. An exclusive one
+    rKernels that differ only in their names are equal; shapes and types are in the text. An
+    external rKernel is a declaration in the text, its function is in external code; ``weights`` are
+    the numbers of its buffers that are weights, which a state may depend on. An exclusive rKernel
     may use a thread for each of ``num_veus``.
     """
 
@@ -43,7 +43,7 @@ class KernelSource:
     num_veus: int = 1
 
     def key(self, machine: Machine) -> str:
-        """Return what its time depends on, as a hash: itself, the processor and the compiler."""
+        """Return a hash of all that determines its time: itself, the processor and the compiler."""
         parts = (
             str(_METHOD), self.text, str(self.num_rtasks),
             *([self.external.symbol, str(self.weights)] if self.external else []),
@@ -71,9 +71,9 @@ def _version(package: str) -> str:
 def isolate(
     module: ir.Module, function: ir.OpView, num_rtasks: int, num_veus: int = 1
 ) -> KernelSource:
-    """Copy an rKernel, with the constants that it reads, out of a module at the `buffers` stage.
+    """Copy an rKernel, with the constants that it reads, from a module at the `buffers` stage.
 
-    ``num_veus`` is how many threads it may use if it is exclusive.
+    ``num_veus`` is the number of threads that it may use if it is exclusive.
     """
     with module.context, ir.Location.unknown():
         alone = ir.Module.create()

@@ -1,8 +1,8 @@
-"""The time of an rTask, by running all rTasks of one rKernel on this processor again and again.
+"""Measurement of an rTask's time, by repeatedly running all rTasks of an rKernel on this processor.
 
-Hot is in a core's own cache, but not in the small one before it: in a program, other rTasks ran in
-between. An rKernel that touches little is therefore run on several copies of its memory in turn,
-and one that touches more than such a cache holds, some rTasks after others.
+Hot means in a core's own second-level cache, but not in its first level: in a program, other rTasks
+ran in between. An rKernel that touches little memory is therefore run on several copies of its
+memory in turn, and an rKernel that exceeds that cache in groups of rTasks.
 """
 
 from __future__ import annotations
@@ -34,28 +34,29 @@ from rammer_mlir.support.aligned import aligned_bytes
 _LOOP = "rammer_profile"
 
 _SAMPLES = 7
-"""Timed samples of each kind; the median of the faster half stands for all."""
+"""Timed samples of each kind; the result is the median of the faster half."""
 _SAMPLE_SECONDS = 1e-4
-"""Least time of a sample: far above what a call from Python and the clock cost."""
+"""Least time of a sample: far above the cost of a call from Python and of the clock."""
 _MOST_SECONDS = 1.0
-"""After this time of the processor no further sample is taken: a slow rKernel is measured well by a
-few."""
+"""Processor time after which no more samples are taken: few samples suffice for a slow rKernel."""
 _MOST_ROUNDS = 1 << 20
-"""Rounds of a sample for an rKernel that does nothing, as one of an empty tensor does."""
+"""Most rounds of a sample, for an rKernel without work, such as that of an empty tensor."""
 _MOST_FAR_SAMPLES = 5
-"""Each reads much memory before."""
+"""Most samples of far times, each of which first reads much memory."""
 _NEAR_BYTES = 256 << 10
-"""Memory that an rKernel goes through to be hot: beyond a core's first cache."""
+"""Memory that an rKernel cycles through to be hot: more than a core's first-level cache."""
 _LEAST_BYTES = 1 << 10
-"""What an rKernel is taken to touch at least, so that there are not too many copies."""
+"""Least bytes assumed for an rKernel, to limit the number of copies."""
 _HOT_BYTES = 1 << 20
-"""Memory of rTasks that are run together to be hot: within a core's own cache."""
+"""Memory of the rTasks that run together to be hot: within a core's second-level cache."""
 _MOST_GROUPS = 4
-"""Groups of rTasks that are timed: rTasks of an rKernel are alike."""
+"""Groups of rTasks that are timed: the rTasks of an rKernel are alike."""
 
 
 _ONE_AT_A_TIME = threading.Lock()
-"""Threads would disturb each other's measurements; and the bindings do not compile side by side."""
+"""Serializes measurements: threads would disturb each other, and the bindings' compilation is not
+thread-safe.
+"""
 
 
 def measure(source: KernelSource) -> MeasuredSeconds:
@@ -63,7 +64,7 @@ def measure(source: KernelSource) -> MeasuredSeconds:
 
     Raises:
         TargetError: if it cannot be compiled.
-        UnsupportedError: if it holds what the CPU target does not have.
+        UnsupportedError: if it has operations that the CPU target does not support.
     """
     with _ONE_AT_A_TIME:
         text, copies = _compile(source)
@@ -107,7 +108,7 @@ def _compile(source: KernelSource) -> tuple[str, list[list[NDArray[np.uint8]]]]:
         lower_kernels(module, host_machine())
         for op in module.body.operations:
             if op.operation.name == "llvm.func":
-                # Else what is the same in every round would be done once.
+                # Otherwise LLVM would hoist loop-invariant work out of the rounds.
                 op.operation.attributes["no_inline"] = ir.UnitAttr.get()
         addition = ir.Module.parse(_loop(len(arguments)))
         loop = list(addition.body.operations)[-1]
@@ -118,7 +119,7 @@ def _compile(source: KernelSource) -> tuple[str, list[list[NDArray[np.uint8]]]]:
 
 @dataclass
 class Loop:
-    """Native code that runs so many rounds, of so many copies, of rTasks from one to another."""
+    """Native code ``run(rounds, copies, begin, end)`` that runs a range of rTasks repeatedly."""
 
     run: Callable[[int, int, int, int], None]
     num_copies: int
@@ -126,10 +127,11 @@ class Loop:
     num_bytes: int
 
     def measure(self) -> MeasuredSeconds:
-        """Time one rTask hot, cold and far."""
+        """Return the hot, cold and far time of an rTask."""
         deadline = time.thread_time() + _MOST_SECONDS
         whole = partial(self.run, 1, 1, 0, self.num_rtasks)
-        self.run(1, self.num_copies, 0, self.num_rtasks)  # touches all pages
+        # touches all pages, so that page faults are not measured
+        self.run(1, self.num_copies, 0, self.num_rtasks)
         call = _low([_timed(lambda: self.run(0, 0, 0, 0)) for _ in range(5 * _SAMPLES)])
         hot_seconds = self._hot(call, deadline)
         cold = self._samples(whole, COLD_BYTES, _SAMPLES, deadline)
@@ -158,7 +160,7 @@ class Loop:
         return seconds / len(groups)
 
     def _groups(self) -> list[tuple[int, int]]:
-        """Return rTasks that follow each other and stay in the cache: all, or a few such groups."""
+        """Return ranges of consecutive rTasks that fit in the cache: all, or a few groups."""
         size = max(1, min(self.num_rtasks, _HOT_BYTES * self.num_rtasks // max(self.num_bytes, 1)))
         starts = range(0, self.num_rtasks - size + 1, size)
         some = starts[:: -(-len(starts) // _MOST_GROUPS)]
@@ -167,26 +169,27 @@ class Loop:
     def _samples(
         self, run: Callable[[], None], evicted: int, most: int, deadline: float
     ) -> list[float]:
-        """Time something several times, each time after so many bytes of other memory were read."""
+        """Time a function several times, each after reading ``evicted`` bytes of other memory."""
         other = np.zeros(evicted // 8)
-        other += 1.0  # or else all pages are the same one
+        other += 1.0  # written once, or else all pages would map to the same zero page
         samples: list[float] = []
+        # Take at least two samples even after the deadline, for a median.
         while len(samples) < 2 or (len(samples) < most and time.thread_time() < deadline):
             other.sum()
-            self.run(0, 0, 0, 0)  # brings back what the call itself needs
+            self.run(0, 0, 0, 0)  # reloads the code and data of the call itself
             samples.append(_timed(run))
         return samples
 
 
 def _timed(run: Callable[[], None]) -> float:
-    """Return the processor's time, which stands still while other processes have the core."""
+    """Return the processor time of a call, which excludes time while other processes run."""
     begin = time.thread_time_ns()
     run()
     return (time.thread_time_ns() - begin) * 1e-9
 
 
 def _low(samples: Sequence[float]) -> float:
-    """Return the median of the faster half: what others do on the machine only makes it slower."""
+    """Return the median of the faster half, since disturbances only lengthen a sample."""
     return statistics.median(sorted(samples)[: (len(samples) + 1) // 2])
 
 
@@ -196,7 +199,7 @@ def _argument_types(kernel: ir.Operation) -> list[ir.MemRefType]:
 
 
 def _random_argument(kind: ir.MemRefType, seed: int) -> NDArray[np.uint8]:
-    """Return memory for an argument: floats of [-1, 1), everything else 0, so that it may index."""
+    """Return memory for an argument: floats of [-1, 1), zeros otherwise, to be valid indices."""
     strides, offset = kind.get_strides_and_offset()
     last = sum((size - 1) * stride for size, stride in zip(kind.shape, strides, strict=True))
     reach = -1 if 0 in kind.shape else offset + last
@@ -213,9 +216,9 @@ def _random_argument(kind: ir.MemRefType, seed: int) -> NDArray[np.uint8]:
 def _loop(num_arguments: int) -> str:
     """Return a function ``(rounds, copies, begin, end, pointers)`` that calls the rKernel in loops.
 
-    Of each copy it runs the rTasks from ``begin`` to ``end``; a copy's pointers follow those of the
-    one before. An rKernel that fills memory with a constant would be called once, if nothing else
-    in the loops might change that memory.
+    For each copy it runs the rTasks from ``begin`` to ``end``; the copies' pointers are
+    consecutive. A side effect in the loops prevents LLVM from hoisting an rKernel that fills memory
+    with a constant.
     """
     pointers = "\n".join(
         f"  %s{n} = llvm.getelementptr %own[{n}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr\n"

@@ -1,4 +1,4 @@
-"""An rKernel by itself as native code of this process, whose rTasks are called one by one."""
+"""An isolated rKernel as native code in this process, whose rTasks are called individually."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from rammer_mlir.support.aligned import address_of
 
 @dataclass(frozen=True)
 class NativeKernel:
-    """The code of an rKernel; an external one leaves a status, and may have a state."""
+    """The code of an rKernel; an external rKernel returns a status, and may have a state."""
 
     library: Library
     source: KernelSource
 
     def run(self, rtask: int, arrays: Sequence[NDArray[np.generic]]) -> int:
-        """Run an rTask on dense arrays; return its status, 0 for the compiler's own."""
+        """Run an rTask on dense arrays; return its status, 0 for the compiler's own rKernels."""
         opened = open_states(self.source, self.library, arrays)
         try:
             return self._run(rtask, arrays)
@@ -56,7 +56,7 @@ def load_kernel(source: KernelSource) -> NativeKernel:
 
     Raises:
         TargetError: if it cannot be compiled.
-        UnsupportedError: if it holds what the CPU target does not have.
+        UnsupportedError: if it has operations that the CPU target does not support.
     """
     machine = host_machine()
     own = emit_object(_llvm_ir(source), machine, linked_ir(source.code))
@@ -67,12 +67,12 @@ def load_kernel(source: KernelSource) -> NativeKernel:
 def open_states(
     source: KernelSource, library: Library, arguments: Sequence[NDArray[np.generic]]
 ) -> OpenModules | None:
-    """Open an external rKernel that has a state; None for all others.
+    """Open the state of an external rKernel; return None if it has no state.
 
     Args:
         source: the rKernel.
         library: its code.
-        arguments: its buffers; those that are weights keep their place and content.
+        arguments: its buffers; weights keep their address and content.
     """
     external = source.external
     if external is None or not external.has_state:
@@ -93,13 +93,13 @@ def _llvm_ir(source: KernelSource) -> str:
 
 
 def define_if_external(module: ir.Module, source: KernelSource) -> None:
-    """Put a function that calls code from elsewhere in the place of a declaration."""
+    """Replace a declaration by a function that calls external code."""
     if source.external is not None:
         (kernel,) = functions(module)
         kind = ir.FunctionType(ir.TypeAttr(kernel.operation.attributes["function_type"]).value)
         kernel.operation.erase()
         (code,) = source.code
-        # By itself it is alone anyway: there is no program whose other vEUs wait.
+        # Not exclusive here: there is no program with other vEUs that would have to wait.
         alone = replace(source.external, grain="region")
         external = ExternalKernel(KERNEL, alone, len(kind.inputs) - 1, code.form)
         define_external_kernels(module, [external], {KERNEL: 0}, "")

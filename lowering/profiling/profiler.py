@@ -1,4 +1,4 @@
-"""Measured times for all rKernels of a module, from the cache as far as it has them."""
+"""Measured times for all rKernels of a module, from the cache where available."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def profile_kernels(
 
     Args:
         module: rKernels on memrefs.
-        store: where measurements are kept; the user's own by default.
-        executor: where rKernels are measured: processes, or a cluster of machines like this one
-            (Dask's ``client.get_executor()``); one after the other here if None, which disturbs
+        store: the cache of measurements; the user's by default.
+        executor: runs the measurements: processes, or a cluster of machines like this one (Dask's
+            ``client.get_executor()``); None measures sequentially in this process, which disturbs
             the measurements least.
         num_veus: threads that an exclusive rKernel may use.
 
     Returns:
-        How many rKernels were measured, and not found in the store.
+        The number of rKernels that were measured because the store lacked them.
     """
     store = store or ProfileStore(default_path())
     machine = host_machine()

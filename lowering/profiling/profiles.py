@@ -1,7 +1,7 @@
-"""The persistent cache of measured times: one SQLite file that many processes may use at once.
+"""The persistent cache of measured times: an SQLite file that many processes may use at once.
 
-What cannot be read is measured again, and what cannot be written is measured by the next process:
-a cache never stops a compilation, it only warns.
+Times that cannot be read are measured again, and times that cannot be written are measured by the
+next process: a cache failure never stops a compilation, it only warns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENVIRONMENT = "RAMMER_PROFILES"
 """Environment variable that names the cache's file."""
 
 _TIMEOUT = 30.0
-"""Seconds for which a process waits for others that write."""
+"""Seconds that a process waits for other writers."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS profiles (
@@ -34,15 +34,15 @@ CREATE TABLE IF NOT EXISTS profiles (
 ) WITHOUT ROWID
 """
 _AT_ONCE = 500
-"""Keys of one query; SQLite limits the number of its parameters."""
+"""Keys per query; SQLite limits the number of parameters."""
 
 
 class ProfileWarning(UserWarning):
-    """The cache of measured times cannot be used as it should; one line says why."""
+    """The cache of measured times cannot be used normally; the message gives the reason."""
 
 
 def default_path() -> Path:
-    """Return the cache's file: ``$RAMMER_PROFILES``, or one in the user's cache folder."""
+    """Return the cache's file: ``$RAMMER_PROFILES``, or the default in the user's cache folder."""
     named = os.environ.get(ENVIRONMENT)
     if named:
         return Path(named)
@@ -56,7 +56,7 @@ class ProfileStore:
     path: Path
 
     def find(self, keys: Iterable[str]) -> dict[str, MeasuredSeconds]:
-        """Return what is known of some keys."""
+        """Return the stored times of some keys; missing keys are left out."""
         wanted = list(keys)
         try:
             if not self.path.exists():
@@ -82,7 +82,7 @@ class ProfileStore:
         return {key: seconds for key, seconds in found.items() if _is_sensible(seconds)}
 
     def add(self, measured: Mapping[str, MeasuredSeconds]) -> None:
-        """Keep measurements; a later one replaces an earlier one."""
+        """Store measurements, replacing earlier ones of the same keys."""
         if not measured:
             return
         rows = [(key, *astuple(seconds)) for key, seconds in measured.items()]
@@ -102,7 +102,7 @@ class ProfileStore:
         self._with_database(write)
 
     def _with_database(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result | None:
-        """Do something; its error becomes a warning, and a file that is none goes."""
+        """Call a function with the database; an error becomes a warning, a corrupt file moves."""
         try:
             with closing(sqlite3.connect(self.path, timeout=_TIMEOUT)) as database:
                 return work(database)
@@ -111,12 +111,13 @@ class ProfileStore:
             if not busy_or_barred or "column" in str(error):
                 self._warn(f"is not one ({error}); it is begun anew")
                 self._set_aside()
-            elif "no such table" not in str(error):  # else nobody has written yet
+            # otherwise the file is new, without a table yet
+            elif "no such table" not in str(error):
                 self._warn(f"cannot be used ({error})")
         return None
 
     def _set_aside(self) -> None:
-        """Move a file that is no cache out of the way; whoever comes second finds nothing to do."""
+        """Move a corrupt file out of the way; a second process then finds nothing to move."""
         try:
             self.path.replace(self.path.with_name(f"{self.path.name}.corrupt"))
         except OSError as error:

@@ -1,4 +1,4 @@
-"""`rtask-check-external`: external rKernels beside the compiler's own, on random numbers."""
+"""`rtask-check-external`: compares external rKernels with the compiler's own on random numbers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from rammer_mlir.passes.ir.kernels import described_kernels
 class CheckExternal(Pass):
     """Run each rTask of external rKernels alone, and compare with an rKernel of the compiler.
 
-    Inputs are random, and poison (NaN, then a large number) outside of the boxes that an rTask
-    reads; outputs hold a mark, which has to stay outside of its boxes. Numbers may differ by
-    ``tolerance``, times the largest one. Of an rKernel with more rTasks than ``rtasks``, that many
-    are run, spread evenly. It runs on buffers, where rOperators still have both kinds of
-    candidates; those that update are left out.
+    Inputs are random, with poison (NaN, then a large number) outside of the boxes that an rTask
+    reads; outputs are filled with a mark, which has to remain outside of its boxes. Numbers may
+    differ by ``tolerance``, times the largest number. Of an rKernel with more rTasks than
+    ``rtasks``, that many run, evenly spaced. The pass runs on buffers, where rOperators still have
+    both kinds of candidates; rKernels that update buffers are skipped.
     """
 
     name: ClassVar[str] = "rtask-check-external"
@@ -36,7 +36,7 @@ class CheckExternal(Pass):
     rtasks: int = 64
 
     def check_options(self) -> None:
-        """Refuse values of options that have no meaning."""
+        """Refuse a negative tolerance or less than one rTask."""
         if not self.tolerance >= 0 or self.rtasks < 1:
             raise OptionError(
                 f"'{self.name}': expected a tolerance of at least 0 and rtasks of at least 1, "
@@ -44,7 +44,7 @@ class CheckExternal(Pass):
             )
 
     def run(self, module: ir.Module) -> None:
-        """Refuse external rKernels whose code and boxes do not fit; change nothing."""
+        """Refuse external rKernels whose code and boxes disagree; change nothing."""
         described = described_kernels(module)
         checked: set[str] = set()
         for op in entry_block(module).operations:
@@ -89,7 +89,7 @@ def _trial(module: ir.Module, name: str) -> Trial:
 def _boxes(
     op: ir.Operation, key: str, num_rtasks: int, shapes: Sequence[tuple[int, ...]]
 ) -> Checked:
-    """Return, for each argument with boxes, those of all rTasks."""
+    """Return the boxes of all rTasks, for each argument that has some."""
     found: Checked = {}
     for access in read_accesses(op, key):
         boxes = access.boxes(num_rtasks, shapes[access.argument])

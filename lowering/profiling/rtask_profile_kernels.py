@@ -14,10 +14,11 @@ from rammer_mlir.passes.base import Form, Pass
 
 @dataclass(frozen=True)
 class ProfileKernels(Pass):
-    """Measure every rKernel on this processor, or take its time from the cache.
+    """Measure every rKernel on this processor, or read its time from the cache.
 
-    The cache is ``cache``, or the file that ``RAMMER_PROFILES`` names, or one in the user's folder.
-    An exclusive rKernel may use ``num-veus`` threads.
+    The cache is ``cache``, by default the file that ``RAMMER_PROFILES`` names, or else a file in
+    the
+    user's cache folder. An exclusive rKernel may use ``num-veus`` threads.
     """
 
     name: ClassVar[str] = "rtask-profile-kernels"
@@ -27,6 +28,6 @@ class ProfileKernels(Pass):
     num_veus: int = 1
 
     def run(self, module: ir.Module) -> None:
-        """Give the descriptions of a module at the `buffers` stage measured times."""
+        """Annotate the descriptions of a module at the `buffers` stage with measured times."""
         store = ProfileStore(Path(self.cache) if self.cache else default_path())
         profile_kernels(module, store, num_veus=self.num_veus)

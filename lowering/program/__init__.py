@@ -1,1 +1,1 @@
-"""From a module at the `program` stage to data, for every target."""
+"""Conversion of a module at the `program` stage to data, for every target."""

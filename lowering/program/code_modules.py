@@ -1,4 +1,4 @@
-"""Code modules with the rKernels that call them, and the arithmetic that these do."""
+"""Code modules with the rKernels that call them, and the arithmetic operations of these."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rammer_mlir.programs.records import Program
 
 
 def completed(module: CodeModule, program: Program, scheduled: ScheduledModule) -> CodeModule:
-    """Return a module with the rKernels that it is, and the operations that it does."""
+    """Return a module completed by its rKernels and their number of operations."""
     kernels = {
         number
         for number, kernel in enumerate(program.kernels)

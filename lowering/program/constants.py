@@ -14,14 +14,14 @@ from rammer_mlir.support.aligned import aligned_bytes
 
 @dataclass(frozen=True)
 class Constants:
-    """All weights in one array, and where each begins, by argument number."""
+    """All weights in one array, and the byte offset of each, by argument number."""
 
     blob: NDArray[np.uint8]
     offsets: dict[int, int]
 
 
 def pack_constants(weights: Mapping[int, NDArray[np.generic]]) -> Constants:
-    """Lay arrays one after the other, each aligned."""
+    """Place arrays consecutively, each aligned."""
     offsets: dict[int, int] = {}
     total = 0
     for number, array in weights.items():

@@ -1,4 +1,4 @@
-"""From a module at the `program` stage to what a proof of its schedule needs."""
+"""Conversion of a module at the `program` stage to the data for a proof of its schedule."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rammer_mlir.scheduling.graph import Access, RKernel, TaskGraph
 
 
 def proof_of(scheduled: ScheduledModule, program: Program, resolver: SlotResolver) -> Proof:
-    """Describe a program's memory and accesses."""
+    """Return a description of a program's memory and accesses."""
     builder = scheduled.builder
     graph = TaskGraph(tuple(builder.buffers), tuple(builder.operators))
     users = {operator.kernel: n for n, operator in enumerate(program.operators)}
@@ -30,7 +30,7 @@ def proof_of(scheduled: ScheduledModule, program: Program, resolver: SlotResolve
 
 
 def _kernel(graph: TaskGraph, user: int, inside: list[int]) -> KernelAccesses:
-    """Describe an rKernel; one of its rOperators says how large the elements are."""
+    """Describe an rKernel, with the element sizes of an rOperator that uses it."""
     operator = graph.operators[user]
     kernel: RKernel = operator.kernels[0]
     widths = [graph.buffers[view.buffer].element_bytes for view in operator.operands]

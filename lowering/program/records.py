@@ -1,4 +1,4 @@
-"""From a module at the `program` stage to typed records."""
+"""Conversion of a module at the `program` stage to typed records."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def program_of(
 
     Args:
         scheduled: a module at the `program` stage whose memory is planned.
-        resolver: says where its buffers are.
+        resolver: resolves the places of its buffers.
         num_veus: vEUs that run it, at least as many as any rProgram has.
-        separate: launch each rProgram by itself; else they follow each other in one launch, with
-            a global barrier between them.
+        separate: launch each rProgram separately; otherwise they run in order in one launch, with a
+            global barrier between them.
 
     Raises:
         PassError: if a run's buffer is neither an argument nor in the arena, or an offset is not
@@ -75,7 +75,7 @@ def _number(kernels: Mapping[KernelSymbol, int], call: OperatorCall) -> int:
 
 
 def _launch(programs: Sequence[RProgram], num_veus: int) -> Launch:
-    """Put rPrograms one after the other; each begins when all vEUs have ended the one before."""
+    """Concatenate rPrograms; each begins when all vEUs have ended the rProgram before it."""
     veus: list[list[Record]] = [[] for _ in range(num_veus)]
     steps = [0] * num_veus
     for program in programs:
@@ -90,7 +90,7 @@ def _launch(programs: Sequence[RProgram], num_veus: int) -> Launch:
 
 
 def _without_last_waits(launch: Launch) -> Launch:
-    """Leave out barriers that no run follows: a vEU that only waits need not be launched."""
+    """Drop trailing barriers: a vEU that only waits need not be launched."""
     veus: list[tuple[Record, ...]] = []
     for records in launch.veus:
         runs = [n for n, record in enumerate(records) if isinstance(record, RunRecord)]
@@ -105,7 +105,7 @@ def _record(item: Item, before: Sequence[int]) -> Record:
 
 
 class SlotResolver:
-    """Says where the buffers of a scheduled module are."""
+    """Resolves the places of a scheduled module's buffers."""
 
     def __init__(self, scheduled: ScheduledModule, constant_offsets: Mapping[int, int]) -> None:
         """Index the module's rKernels and the entry function's arguments.
@@ -122,17 +122,17 @@ class SlotResolver:
         self._functions = {symbol_name(op): op for op in functions(scheduled.builder.module)}
 
     def slots(self, call: OperatorCall) -> tuple[Slot, ...]:
-        """Return the pointers of a call: an rKernel adds its buffers' static offsets itself."""
+        """Return the pointers of a call; an rKernel adds its buffers' static offsets to them."""
         inside = self.kernel_offsets(call.kernel)
         return tuple(map(self._slot, call.operands, inside))
 
     def kernel_offsets(self, kernel: str) -> list[int]:
-        """Return the bytes that an rKernel itself adds to each pointer, by its buffers' types."""
+        """Return the bytes that an rKernel adds to each pointer, by its buffers' types."""
         kind = ir.TypeAttr(self._functions[kernel].operation.attributes["function_type"]).value
         return [_offset_bytes(buffer, f"@{kernel}") for buffer in ir.FunctionType(kind).inputs[1:]]
 
     def _slot(self, value: ir.Value, inside: int) -> Slot:
-        """Return the address from which ``inside`` more bytes lead to a view's first element."""
+        """Return the address that is ``inside`` bytes before a view's first element."""
         key = value, inside
         if key not in self._known:
             root = root_of(value)
@@ -142,7 +142,7 @@ class SlotResolver:
         return self._known[key]
 
     def place(self, root: ir.Value) -> Slot:
-        """Return where a whole buffer begins: an argument's, or one in the arena."""
+        """Return the place of a whole buffer: an argument, or a part of the arena."""
         number, offset = argument_place(root)
         attributes = self._attributes[number]
         if ARENA in attributes:
@@ -155,19 +155,19 @@ class SlotResolver:
 
 
 class ArgumentResolver(SlotResolver):
-    """Takes each argument of the entry function for an input, also weights and the arena."""
+    """Treats each argument of the entry function as an input, including weights and the arena."""
 
     def __init__(self, scheduled: ScheduledModule) -> None:
         """Begin with the calls of a plan."""
         super().__init__(scheduled, {})
 
     def place(self, root: ir.Value) -> Slot:
-        """Return the number of the argument in which a buffer begins, and where."""
+        """Return the number of the argument that contains a buffer, and the buffer's offset."""
         return Slot("input", *argument_place(root))
 
 
 def argument_place(root: ir.Value) -> tuple[int, int]:
-    """Return the number of the argument that a whole buffer is in, and its first byte there.
+    """Return the number of the argument that contains a whole buffer, and its first byte there.
 
     Raises:
         PassError: if it is neither an argument nor in the arena.
@@ -195,7 +195,7 @@ def _offset_bytes(kind: ir.Type, user: str) -> int:
 
 
 def _interface_index(attributes: Sequence[Mapping[str, ir.Attribute]]) -> dict[int, int]:
-    """Number the inputs and the outputs among the arguments, each from zero."""
+    """Return the numbers of the inputs and the outputs among the arguments, each from zero."""
     index: dict[int, int] = {}
     counts = {"input": 0, "output": 0}
     for number, entry in enumerate(attributes):

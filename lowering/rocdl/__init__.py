@@ -1,1 +1,1 @@
-"""AMD GPUs: the gpu dialect to LLVM IR, objects and hsaco code objects."""
+"""AMD GPUs: lowering from the gpu dialect to LLVM IR, objects and hsaco code objects."""

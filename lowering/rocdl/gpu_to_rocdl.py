@@ -1,4 +1,4 @@
-"""From the gpu dialect to LLVM's dialect for AMD GPUs."""
+"""Lowering from the gpu dialect to LLVM's dialect for AMD GPUs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from rammer_mlir.lowering.llvm.steps import Step
 _THREAD_ID = ThreadId("rocdl.workitem.id.x", "v")
 
 _PAUSE = "  rocdl.s.sleep 1"
-"""64 clocks in which the unit's other waves go first."""
+"""Sleeps for 64 clocks, in which other waves of the compute unit run."""
 
 
 def rocdl_steps(chip: str, index_bits: int) -> list[Step]:
-    """Return the steps for a chip and a module with indices of so many bits, in order."""
+    """Return the steps for a chip and a module with indices of ``index_bits`` bits, in order."""
     convert = (
         f"convert-gpu-to-rocdl{{chipset={chip} use-bare-ptr-memref-call-conv=true "
         f"index-bitwidth={index_bits}}}"

@@ -1,4 +1,4 @@
-"""From LLVM IR text to an hsaco code object: LLVM's AMDGPU code generator, and an ELF linker."""
+"""Linking of AMDGPU objects, from LLVM's code generator, to hsaco code objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TRIPLE = "amdgcn-amd-amdhsa"
 
 
 def amd_machine(chip: str) -> Machine:
-    """Describe a chip to LLVM; the size of a wave is the chip's own."""
+    """Return the description of a chip for LLVM; the chip determines the size of a wave."""
     return Machine(TRIPLE, chip, "", 128)
 
 
@@ -24,11 +24,11 @@ def link_hsaco(object_file: bytes) -> bytes:
 
 
 def read_resources(code: bytes) -> KernelResources:
-    """Read what the only kernel of a code object takes from its metadata.
+    """Read the resources of a code object's only kernel from its metadata.
 
-    The metadata is MessagePack (LLVM's AMDGPU user guide, code object version 3 and later); of the
-    map, only the integers behind the names are read. Spilled registers have 4 bytes;
-    the vector registers include the accumulation registers.
+    The metadata is MessagePack (LLVM's AMDGPU user guide, code object version 3 and later); of its
+    map, only the integers after the names are read. Spilled registers have 4 bytes; the vector
+    registers include the accumulation registers.
     """
     spilled = 4 * _metadata(code, ".vgpr_spill_count")
     return KernelResources(
@@ -41,11 +41,11 @@ def read_resources(code: bytes) -> KernelResources:
 
 
 _WIDE_UNSIGNED = {0xCC: 1, 0xCD: 2, 0xCE: 4}
-"""MessagePack's marks of longer unsigned integers, and their bytes."""
+"""MessagePack's type bytes of longer unsigned integers, and their numbers of bytes."""
 
 
 def _metadata(code: bytes, name: str) -> int:
-    """Return the integer that stands behind a name of at most 31 letters, 0 without the name."""
+    """Return the integer after a name of at most 31 letters, 0 if the name is absent."""
     key = bytes([0xA0 | len(name)]) + name.encode()
     at = code.find(key)
     if at < 0:

@@ -1,4 +1,4 @@
-"""The AMD GPUs that can be compiled for."""
+"""The supported AMD GPUs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class AmdChip:
         compute_units: of its usual board.
         wave_size: lanes of a wave.
         waves: most resident waves of a compute unit.
-        registers: vector registers that a compute unit has for each lane of a wave (LLVM's AMDGPU
-            user guide; AMD's instruction set documents).
+        registers: vector registers of a compute unit per lane of a wave (LLVM's AMDGPU user guide;
+            AMD's instruction set documents).
         multiplies_matrices: whether it has the matrix instructions of ``MFMA``.
     """
 
@@ -33,7 +33,7 @@ class AmdChip:
 
     @property
     def resources(self) -> Multiprocessors:
-        """Return what the usual board has; every chip has 64 KiB of shared memory for blocks."""
+        """The resources of the usual board; every chip has 64 KiB of shared memory for blocks."""
         return Multiprocessors(
             count=self.compute_units,
             threads=self.waves * self.wave_size,
@@ -52,7 +52,7 @@ CHIPS = {
     "gfx1030": AmdChip(80, 32, 32, 2 * 1024),
     "gfx1100": AmdChip(96, 32, 32, 2 * 1536),
 }
-"""By LLVM's name."""
+"""Chips by LLVM's name."""
 
 
 def rocdl_target(chip: str, *, tf32: bool = False) -> GpuTarget:
@@ -63,7 +63,7 @@ def rocdl_target(chip: str, *, tf32: bool = False) -> GpuTarget:
         tf32: refused.
 
     Raises:
-        TargetError: if the chip is unknown, or tf32 is asked for.
+        TargetError: if the chip is unknown, or tf32 is requested.
     """
     if chip not in CHIPS:
         raise TargetError(
@@ -82,8 +82,9 @@ def rocdl_target(chip: str, *, tf32: bool = False) -> GpuTarget:
         num_veus=CHIPS[chip].compute_units,
         shared_limit=64 << 10,
         scope="agent",
-        # A wave's release waits for its own stores only, and its acquire refreshes the cache of
-        # its own compute unit: a block in the mode of two units has two.
+        # The release waits for the stores of its own wave only, and the acquire refreshes the cache
+        # of
+        # its own compute unit only: a block in work-group processor mode uses two compute units.
         fences=True,
         matrix_unit=MFMA if CHIPS[chip].multiplies_matrices else None,
     )

@@ -37,12 +37,16 @@ from rammer_mlir.errors import OptionError
 
 PARTS = ("models", "launch", "nodes", "prediction", "offload", "calls", "fusion", "busy")
 DEFAULT_PARTS = ("models", "launch")
-"""Latency and compile time of models, cost of an empty launch, share of ONNX's node tests,
-predicted against measured time, code generators beside the compiler's own rKernels, the cost of
-calling code from elsewhere, fusion of training steps, and latency beside busy processes."""
+"""The default of ``PARTS``.
+
+The parts are latency and compile time of models, the cost of an empty launch, the share of ONNX's
+node tests that pass, predicted against measured time, code generators beside the compiler's own
+rKernels, the cost of calling foreign code, fusion of training steps, and latency beside busy
+processes.
+"""
 
 FUSION_PAGE = Path(__file__).with_name("results") / "fusion.md"
-"""Where the part about fusion is kept, if all its models were measured at full scale."""
+"""File of the fusion part's results, written only if all its models were measured at full scale."""
 
 LAUNCH_VEUS = (1, 2, 3, 8)
 
@@ -83,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def select(patterns: Sequence[str], models: Iterable[str] = MODELS) -> list[str]:
-    """Expand names and patterns to model names; raise OptionError for one that fits nothing."""
+    """Expand names and patterns to model names; raise OptionError if a pattern matches none."""
     if not patterns:
         return list(models)
     chosen: dict[str, None] = {}
@@ -98,7 +102,7 @@ def select(patterns: Sequence[str], models: Iterable[str] = MODELS) -> list[str]
 
 
 def measure_all(options: argparse.Namespace) -> report.Report:
-    """Measure what was asked for, saying on standard error what is under way."""
+    """Measure the requested parts; print progress on standard error."""
     found = report.Report()
     parts = options.parts or (("models",) if options.models else DEFAULT_PARTS)
     if "launch" in parts:
@@ -179,7 +183,7 @@ def _measure_offload(options: argparse.Namespace, found: report.Report) -> None:
 
 
 def _figures_21(options: argparse.Namespace) -> list[Figure21Request]:
-    """Return what to schedule: at full scale also the published size, which this CPU cannot run."""
+    """Return the settings to schedule; at full scale also the published, too large to run here."""
     threads, seconds = max(options.threads), options.seconds
     if options.scale == "small":
         return [Figure21Request("small", threads, seconds, options.timeout)]
@@ -220,7 +224,7 @@ def _measure_busy(options: argparse.Namespace, found: report.Report) -> None:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; return 1 where a model failed."""
+    """Run the benchmark; return 1 if a model failed."""
     options = _parser().parse_args(arguments)
     if options.list:
         rows = [["model", "what"], *([n, model.description] for n, model in MODELS.items())]

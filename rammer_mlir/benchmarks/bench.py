@@ -1,4 +1,4 @@
-"""Measure one model: what compiling it costs, and its latency beside other ways to run it."""
+"""Measure a model: the cost of compiling it, and its latency beside other ways to run it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POLICIES = ("wavefront", "sequential")
 
 @dataclass(frozen=True)
 class Request:
-    """What to measure."""
+    """A model to measure, and the settings of its measurement."""
 
     model: str
     scale: Scale = "full"
@@ -38,25 +38,25 @@ class Request:
     budget: float = 3.0
     """Seconds of timing for each number of threads."""
     patience: float = 90.0
-    """Seconds within which another contender has to be ready to run."""
+    """Seconds within which a contender other than the reference must be ready to run."""
     timeout: float = 1200.0
-    """Seconds within which we and the reference have to be."""
+    """Seconds within which this compiler and the reference must be ready to run."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Latency of one implementation with a number of threads (for us: vEUs)."""
+    """Latency of an implementation with a number of threads (of vEUs, for this compiler)."""
 
     name: str
     threads: int
     latency: Latency
     worst: float
-    """Worst error against the reference as a share of the tolerance; above 1 is wrong."""
+    """Largest error against the reference, divided by the tolerance; above 1 is wrong."""
 
 
 @dataclass(frozen=True)
 class Missing:
-    """Why a contender has no latency with a number of threads."""
+    """The reason why a contender has no latency with a number of threads."""
 
     name: str
     threads: int
@@ -65,30 +65,30 @@ class Missing:
 
 @dataclass(frozen=True)
 class Result:
-    """Everything measured of one model."""
+    """All measurements of a model."""
 
     request: Request
     counts: Counts | None = None
     compile: CompileCost | None = None
-    """Of the first policy with the most vEUs."""
+    """Cost of compiling with the first policy and the most vEUs."""
     timings: list[Timing] = field(default_factory=list[Timing])
     works: list[Work] = field(default_factory=list[Work])
-    """What our programs do, of the first policy, for each number of vEUs."""
+    """Work of the programs compiled with the first policy, for each number of vEUs."""
     missing: list[Missing] = field(default_factory=list[Missing])
     error: str | None = None
 
     def latency(self, name: str, threads: int) -> Latency | None:
-        """Find a measured latency."""
+        """Return the latency of a contender, or None if it was not measured."""
         found = [t.latency for t in self.timings if (t.name, t.threads) == (name, threads)]
         return found[0] if found else None
 
     def work(self, threads: int) -> Work | None:
-        """Find what the first policy's program does."""
+        """Return the work of the first policy's program, or None if it was not measured."""
         return next((work for work in self.works if work.num_veus == threads), None)
 
 
 def openers(request: Request) -> dict[str, Open]:
-    """Return how each contender opens a model: others, with the reference first, then ours."""
+    """Return a function per contender that opens a model: reference, other contenders, policies."""
     others = dict.fromkeys((REFERENCE, *request.contenders))
     found: dict[str, Open] = {name: partial(open_contender, name=name) for name in others}
     return found | {policy: partial(Ours, policy=policy) for policy in request.policies}
@@ -97,8 +97,8 @@ def openers(request: Request) -> dict[str, Open]:
 def measure(request: Request, opens: Mapping[str, Open] | None = None) -> Result:
     """Open a model by every contender and number of threads, and time them side by side.
 
-    An error of ours, or of the reference, becomes the result's; one of another contender becomes
-    its reason for having no latency.
+    An error of this compiler or of the reference is stored in the result; an error of another
+    contender becomes the reason why it has no latency.
     """
     with tempfile.TemporaryDirectory(prefix="rammer-bench-") as folder:
         path = Path(folder) / "model.onnx"
@@ -116,7 +116,7 @@ def measure(request: Request, opens: Mapping[str, Open] | None = None) -> Result
 
 
 def write_model(job: tuple[Request, Path]) -> tuple[Feeds, Counts]:
-    """Build a model in a process of its own, whose memory does not stay with us."""
+    """Build a model in a child process, so that its memory is freed when that process ends."""
     request, path = job
     model = build(request.model, request.batch, request.scale)
     path.write_bytes(model.SerializeToString())
@@ -124,7 +124,7 @@ def write_model(job: tuple[Request, Path]) -> tuple[Feeds, Counts]:
 
 
 class _Measuring:
-    """A result while it comes about."""
+    """A result under construction."""
 
     def __init__(
         self, request: Request, opens: Mapping[str, Open], model: Path, feeds: Feeds
@@ -157,8 +157,9 @@ class _Measuring:
                 self._works += filter(None, [lanes[policy].call(_work)])
 
     def _open_all(self, stack: ExitStack, threads: int) -> dict[str, Lane]:
-        """Open the first of ours alone, since its cost is reported, then the others at once."""
-        # Made by this thread, with which they end, and not by those that wait for them.
+        """Open our first contender alone, since its cost is reported, then the rest in parallel."""
+        # Started by this thread: a lane ends with the thread that started it, and the pool's
+        # threads end early.
         lanes = {
             name: stack.enter_context(Lane(name, opens, self._model, threads, self._feeds))
             for name, opens in self._opens.items()
@@ -180,7 +181,7 @@ class _Measuring:
         return self._request.timeout if self._is_needed(name) else self._request.patience
 
     def _give_up(self, name: str, error: BaseException) -> None:
-        """Raise an error of who has to be there; it is no error if another one fails."""
+        """Raise the error of a required contender; record that of any other as missing."""
         if self._is_needed(name) or not isinstance(error, RammerError):
             raise error
 
@@ -188,7 +189,7 @@ class _Measuring:
         return name in (REFERENCE, *self._request.policies)
 
     def _check(self, lanes: Mapping[str, Lane], threads: int) -> dict[str, float]:
-        """Return each contender's worst error; leave out those that cannot run the model."""
+        """Return each contender's largest error; leave out contenders that cannot run the model."""
         expected = lanes[REFERENCE].call(outputs)
         worst = {REFERENCE: 0.0}
         for name in (name for name in lanes if name != REFERENCE):
@@ -201,7 +202,7 @@ class _Measuring:
 
 
 def worst_error(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float:
-    """Return the worst error as a share of the tolerance; infinite where shapes differ."""
+    """Return the largest error divided by the tolerance; infinite where shapes differ."""
     comparison = compare(expected, found)
     exact = comparison.worst.excess if comparison.worst else 0.0
     return float("inf") if comparison.mismatches else exact

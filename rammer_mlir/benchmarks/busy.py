@@ -1,7 +1,7 @@
 """Latency beside processes that keep cores busy: ``--parts busy``.
 
-Contenders take turns, each in a process of its own that stands still otherwise, while processes
-that do nothing but spin have the cores too. Tails matter here, so all runs count.
+Contenders take turns, each in a separate process that is stopped between its turns, while other
+processes spin on the cores. Tails matter here, so all runs count.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BUSY_MODELS = (
     "light_squeezenet", "light_shufflenet", "light_resnet50", "light_inception_v1", "squeezenet",
     "resnet18", "mobilenet_v2", "inception_v3", "transformer_4_layers", "lstm_tc",
 )  # fmt: skip
-"""Measured where no model is named: short and long runs, many barriers and few."""
+"""Models measured if none is named: short and long runs, many barriers and few."""
 
 OURS, ALONE = "ours", "ours, one vEU"
 
@@ -50,14 +50,14 @@ while True:
 
 @dataclass(frozen=True)
 class BusyRequest:
-    """What to measure.
+    """A model to measure, and the settings of its measurement.
 
     Attributes:
-        threads: of each contender, and vEUs of ours.
+        threads: threads of each contender, and vEUs of our program.
         busy: numbers of processes that spin meanwhile.
-        budget: seconds of timing beside each number of them.
-        patience: seconds within which another contender has to be ready to run.
-        timeout: seconds within which we and the reference have to be.
+        budget: seconds of timing beside each of these numbers of processes.
+        patience: seconds within which a contender other than the reference must be ready to run.
+        timeout: seconds within which this compiler and the reference must be ready to run.
     """
 
     model: str
@@ -73,7 +73,7 @@ class BusyRequest:
 class Tail:
     """Seconds of a contender's runs beside a number of busy processes.
 
-    ``worst`` is its worst error against the reference as a share of the tolerance.
+    ``worst`` is its largest error against the reference, divided by the tolerance.
     """
 
     name: str
@@ -91,13 +91,13 @@ class Tail:
         return cls(name, busy, cuts[49], cuts[89], cuts[98], len(samples), worst)
 
     def __str__(self) -> str:
-        """Give the quantiles in milliseconds."""
+        """Format the quantiles in milliseconds."""
         return " / ".join(f"{1e3 * value:.2f}" for value in (self.median, self.p90, self.p99))
 
 
 @dataclass(frozen=True)
 class BusyResult:
-    """Everything measured of one model; ``missing`` says who has no latency, and why."""
+    """All measurements of a model; ``missing`` lists contenders without latency and why."""
 
     request: BusyRequest
     tails: list[Tail] = field(default_factory=list[Tail])
@@ -105,7 +105,7 @@ class BusyResult:
     error: str | None = None
 
     def tail(self, name: str, busy: int) -> Tail | None:
-        """Find what was measured."""
+        """Return a contender's tail beside ``busy`` processes, or None if it was not measured."""
         found = [tail for tail in self.tails if (tail.name, tail.busy) == (name, busy)]
         return found[0] if found else None
 
@@ -123,14 +123,14 @@ def spinning(count: int) -> Generator[None]:
 
 
 def openers() -> dict[str, Open]:
-    """Return how each contender opens a model, the reference first."""
+    """Return a function per contender that opens a model, the reference first."""
     ours = partial(Ours, policy="wavefront")
     others = {name: partial(open_contender, name=name) for name in (REFERENCE, "openvino")}
     return {**others, OURS: ours, ALONE: ours}
 
 
 def measure_busy(request: BusyRequest, opens: Mapping[str, Open] | None = None) -> BusyResult:
-    """Time all contenders beside each number of busy processes; an error becomes the result's."""
+    """Time all contenders beside each number of busy processes; store an error in the result."""
     found = BusyResult(request)
     with tempfile.TemporaryDirectory(prefix="rammer-busy-") as folder, ExitStack() as stack:
         path = Path(folder) / "model.onnx"
@@ -154,7 +154,7 @@ def measure_busy(request: BusyRequest, opens: Mapping[str, Open] | None = None) 
 def _open(
     stack: ExitStack, found: BusyResult, model: Path, feeds: Feeds, opens: Mapping[str, Open]
 ) -> dict[str, Lane]:
-    """Open the contenders one after the other; who cannot, and need not, is left out."""
+    """Open the contenders sequentially; leave out optional contenders that fail."""
     lanes: dict[str, Lane] = {}
     request = found.request
     for name, opener in opens.items():
@@ -173,13 +173,13 @@ def _open(
 
 
 def _check(lanes: Mapping[str, Lane]) -> dict[str, float]:
-    """Return the worst error of each."""
+    """Return the largest error of each contender."""
     expected = lanes[REFERENCE].call(outputs)
     return {n: worst_error(expected, lane.call(outputs)) for n, lane in lanes.items()}
 
 
 def busy_table(results: Iterable[BusyResult]) -> str:
-    """One row for each model and number of busy processes."""
+    """Return a table with a row for each model and number of busy processes."""
     results = list(results)
     names = list(dict.fromkeys(tail.name for result in results for tail in result.tails))
     rows = [["model", "busy", *names, "best / ours", "alone / ours", "error"]]
@@ -199,7 +199,7 @@ def busy_table(results: Iterable[BusyResult]) -> str:
 
 
 def busy_text(results: Sequence[BusyResult]) -> list[str]:
-    """Return the part of a report: the table, and who is not in it."""
+    """Return this part of a report: the table, and the contenders that are missing from it."""
     missing = [f"- {r.request.model}: {line}" for r in results for line in r.missing]
     failed = [f"- {r.request.model}: {r.error}" for r in results if r.error]
     parts = [BUSY, busy_table(results)]

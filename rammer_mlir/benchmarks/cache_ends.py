@@ -1,9 +1,8 @@
-"""From where to where a core's own cache loses what is used again and again, measured.
+"""Measure at which working sets a core's own cache begins to lose reused data, and loses it all.
 
-A cache of so many bytes does not keep all that is used again after fewer bytes, and lose all that
-is after more: some of its sets get more than their part of the memory. Memory of several sizes is
-read in circles; where a circle begins to take longer for each byte, and where it no longer gets
-slower, are the two ends.
+The loss is gradual and not a step at the nominal size, because the cache's sets get unequal shares
+of the memory. Working sets of several sizes are read repeatedly; the two ends are the size where
+the time for each byte begins to grow, and the size where it stops growing.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ from rammer_mlir.support.aligned import aligned_bytes
 
 _ALLOCATIONS = 3
 _STEPS = 8
-"""Circles are this often a part of the cache's size longer than the one before."""
+"""Steps of the working set for each nominal cache size."""
 _HOT, _COLD = 0.5, 6.0
-"""Circles that surely fit, and surely do not, in sizes of the cache."""
+"""Working sets that surely fit and surely do not fit, in multiples of the cache's size."""
 _BYTES = 16 << 20
-"""Bytes that are read for one sample."""
+"""Bytes that are read for each sample."""
 _BEGUN, _DONE = 0.1, 0.9
-"""Parts of the loss that are clearly seen; the ends lie as far beyond them as a line says."""
+"""Fractions of the loss between which the line is fitted; it is extrapolated to 0 and 1."""
 
 
 def cache_ends(cache_bytes: int, repeats: int) -> tuple[int, int]:
-    """Return bytes up to which everything is kept, and bytes from which everything is lost.
+    """Return the bytes up to which everything is kept, and the bytes from which everything is lost.
 
-    Both are the cache's size where reading memory beyond it takes no longer. Which sets get too
-    much depends on where the system put the memory: these are medians over some allocations.
+    Both are the cache's size if reading beyond it takes no longer. Which sets are oversubscribed
+    depends on the physical pages that the system assigned: these are medians over some allocations.
     """
     found = [_ends(cache_bytes, repeats) for _ in range(_ALLOCATIONS)]
     kept, lost = (int(statistics.median(ends)) for ends in zip(*found, strict=True))
@@ -40,8 +39,9 @@ def cache_ends(cache_bytes: int, repeats: int) -> tuple[int, int]:
 
 def _ends(cache_bytes: int, repeats: int) -> tuple[int, int]:
     memory = aligned_bytes(int(_COLD * cache_bytes)).view(np.float32)
-    memory[:] = 1.0  # or else all pages are the same one
+    memory[:] = 1.0  # otherwise all pages map the kernel's zero page
     hot, cold = (_seconds(memory, int(part * cache_bytes), repeats) for part in (_HOT, _COLD))
+    # Main memory is about as fast as this cache: there is no step to locate.
     if cold < 1.2 * hot:
         return cache_bytes, cache_bytes
     sizes = [cache_bytes * step // _STEPS for step in range(_STEPS // 2, 4 * _STEPS)]
@@ -50,11 +50,11 @@ def _ends(cache_bytes: int, repeats: int) -> tuple[int, int]:
 
 
 def ends_of(sizes: list[int], lost: list[float]) -> tuple[int, int]:
-    """Lay a line through where a tenth is lost and where a tenth is kept.
+    """Extrapolate the line through 10 % and 90 % of the loss to no loss and to full loss.
 
     Args:
-        sizes: bytes in ascending order.
-        lost: the part of what is used again that is lost at each size.
+        sizes: working sets in bytes, in ascending order.
+        lost: the fraction of the reused data that is lost at each size.
     """
     grown = np.maximum.accumulate(np.array(lost))
     begun, done = (float(np.interp(part, grown, sizes)) for part in (_BEGUN, _DONE))
@@ -63,7 +63,7 @@ def ends_of(sizes: list[int], lost: list[float]) -> tuple[int, int]:
 
 
 def _seconds(memory: NDArray[np.float32], num_bytes: int, repeats: int) -> float:
-    """Return the processor's seconds for each byte that is read in a circle."""
+    """Return the thread's processor seconds for each byte of a repeatedly read working set."""
     part = memory[: num_bytes // memory.itemsize]
     circles = max(_BYTES // num_bytes, 1)
     part.max()
@@ -73,4 +73,5 @@ def _seconds(memory: NDArray[np.float32], num_bytes: int, repeats: int) -> float
         for _ in range(circles):
             part.max()
         samples.append((time.thread_time() - begin) / (circles * num_bytes))
+    # The faster half: other work on the machine only slows reads down.
     return statistics.median(sorted(samples)[: (repeats + 1) // 2])

@@ -1,8 +1,8 @@
-"""What calling code from elsewhere costs: ``python -m rammer_mlir.benchmarks.calls``.
+"""Cost of calling foreign code: ``python -m rammer_mlir.benchmarks.calls``.
 
-A program of one product, ``[M, N]`` times ``[N, N]``, calls it in each form. Launches follow each
-other in native code, so that no interpreter is between two of them; what the same inference takes
-in a loop of native code that calls the library alone is its own, and the rest is the call's cost.
+A program of one product, ``[M, N]`` times ``[N, N]``, calls the code in each form. Launches follow
+each other in native code, so that no interpreter runs between them. A native loop that calls the
+library alone gives the own time of the same inference; the difference is the cost of the call.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from rammer_mlir.runtime.repetition import Moving
 from rammer_mlir.support.aligned import address_of
 
 ROWS, SIZE = 1, 4
-"""Of the product: so small that the call is what takes time."""
+"""Shape of the product: so small that the call takes most of the time."""
 
 CALLS = (
     "Calls of code from elsewhere, median [quartiles] in microseconds. Launch: a program of one "
@@ -85,13 +85,13 @@ void NAME_loop(int64_t count, void *const *buffers) {
 
 @dataclass(frozen=True)
 class CallTime:
-    """Seconds of a product in one form, the mean of many: the processor's, of the calling thread.
+    """Mean processor seconds of the calling thread for a product in one form, over many launches.
 
     Attributes:
-        form: of the code; the first is the compiler's own rKernel.
-        fixed: a launch whose arrays are where they were in the launch before.
-        moving: a launch whose input and output are elsewhere than in the launch before.
-        own: the library's own fastest call on the same memory; None if that is not measured.
+        form: form of the code; the first is the compiler's own rKernel.
+        fixed: a launch with the same arrays as the launch before.
+        moving: a launch with other input and output arrays than the launch before.
+        own: the library's own fastest call on the same memory; None if it is not measured.
         run: a call of ``Executable.run``.
     """
 
@@ -104,7 +104,7 @@ class CallTime:
 
 @dataclass(frozen=True)
 class _Products:
-    """Makes code of products in one of the forms that are linked."""
+    """A code generator of products in one of the linked forms."""
 
     name: str
     form: str
@@ -134,7 +134,7 @@ class _Products:
 
 
 def source(name: str, rows: int, size: int) -> str:
-    """Return C source of a product."""
+    """Return the C source of a product."""
     return SOURCE.replace("NAME", name).replace("ROWS", str(rows)).replace("SIZE", str(size))
 
 
@@ -148,7 +148,7 @@ LINKED: Mapping[str, tuple[str, bool]] = {
 
 @dataclass(frozen=True)
 class _Memory:
-    """Arrays of a product; those with the number 1 are where every second launch has them."""
+    """Arrays of a product; every second launch uses those with the number 1."""
 
     x0: Any
     x1: Any
@@ -164,25 +164,25 @@ class _Memory:
 
     @property
     def steps(self) -> int:
-        """Launches that are timed together, whose mean is a sample: fewer of a large product.
+        """Number of launches whose mean is a sample; fewer for large products.
 
-        What Python does around them takes tens of microseconds, of which each gets a share.
+        Python's overhead of tens of microseconds around a sample is divided among its launches.
         """
         return max(500, min(5000, (1 << 18) // (len(self.x0) * self.w.size)))
 
     @property
     def buffers(self) -> ctypes.Array[ctypes.c_void_p]:
-        """Addresses, as a function with a state gets them."""
+        """Return the addresses of x, w and y as an array, as a function with a state gets them."""
         return (ctypes.c_void_p * 3)(*map(address_of, (self.x0, self.w, self.y0)))
 
 
 def measure_calls(rows: int = ROWS, size: int = SIZE, budget: float = 20.0) -> list[CallTime]:
-    """Time all forms side by side.
+    """Time all forms in turns.
 
     Args:
-        rows: of the product.
-        size: columns of the product, and how many numbers are summed up.
-        budget: seconds for all of them together.
+        rows: rows of the product.
+        size: columns and reduction dimension of the product.
+        budget: seconds for all forms together.
     """
     memory = _Memory.of(rows, size)
     with ExitStack() as stack:
@@ -209,7 +209,7 @@ def measure_calls(rows: int = ROWS, size: int = SIZE, budget: float = 20.0) -> l
 
 @contextmanager
 def _registered(form: str, rows: int, size: int) -> Generator[str]:
-    """Give the name of the code generator of a form, which is registered for a while."""
+    """Register the code generator of a form while the context is open, and return its name."""
     if form not in LINKED:
         yield form
         return
@@ -252,7 +252,7 @@ def _turns(executable: Executable, memory: _Memory) -> dict[str, Callable[[], li
 
 
 def _turn(launch: Callable[[], object], steps: int) -> list[float]:
-    """Return the seconds of one of so many launches, after as many that are not timed."""
+    """Return the mean seconds of ``steps`` launches, after as many untimed launches."""
     launch()
     begin = time.thread_time()
     launch()
@@ -260,7 +260,7 @@ def _turn(launch: Callable[[], object], steps: int) -> list[float]:
 
 
 def _own(form: str, memory: _Memory) -> Callable[[], object] | None:
-    """Return what makes a sample's calls of the library alone; None where there is none."""
+    """Return a function that makes a sample's direct library calls; None if the form has none."""
     if form in LINKED:
         return _loop_in_c(memory)
     if form in ENGINES_MEASURED:
@@ -277,7 +277,7 @@ def _loop_in_c(memory: _Memory) -> Callable[[], object]:
 
 
 def _loop_of_calls(engine: str, memory: _Memory) -> Callable[[], object] | None:
-    """Return what makes an engine's calls without what is around them; None if it has no list."""
+    """Return a function that runs an engine's calls alone; None if its entry has no call list."""
     named = (("x", memory.x0), ("w", memory.w), ("y", memory.y0))
     x, w, y = (GraphTensor(name, array.shape) for name, array in named)
     graph = Graph("product", (x, w), (y,), (), (GraphNode("MatMul", ("x", "w"), ("y",)),))
@@ -294,19 +294,21 @@ def _loop_of_calls(engine: str, memory: _Memory) -> Callable[[], object] | None:
         return None
     kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
     run, buffers = kind(address), memory.buffers
+    # The first call also binds the buffers, so that the repeated calls need not.
     assert not run(entry.state, 0, ctypes.addressof(buffers)), "bound"
+    # A single list for the whole sample, so that Python is entered once per sample.
     repeated = CallList(entry.owner.calls * memory.steps, {})
     return lambda: (run(repeated.address, 0, ctypes.addressof(buffers)), entry, library)
 
 
 def _call_lists() -> Library:
-    """Return the function ``RUN_CALLS``, compiled alone."""
+    """Compile the function ``RUN_CALLS`` alone."""
     with ir.Context(), ir.Location.unknown():
         return load_object(emit_object(to_llvm_ir(call_list_module()), host_machine()))
 
 
 def call_table(times: Sequence[CallTime]) -> str:
-    """One row for each form, in microseconds."""
+    """Return a table with a row for each form, in microseconds."""
     rows = [["form", "launch us", "moving", "library's own", "added", "added, moving", "run"]]
     for each in times:
         added = ["-", "-"]

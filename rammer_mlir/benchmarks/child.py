@@ -1,4 +1,4 @@
-"""Work in a process of its own: its memory is its own, and a crash ends nothing else."""
+"""Run work in a child process: its end frees its memory, and its crash ends nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no result, in one line."""
+    """The reason why there is no result, in one line."""
 
     message: str
 
@@ -31,7 +31,7 @@ def in_child(
 ) -> _Result | Failure:
     """Return ``work(argument)``, computed in a new process within ``timeout`` seconds.
 
-    A crash, an error of ours or a time-out becomes a ``Failure``.
+    A crash, a RammerError or a time-out becomes a ``Failure``.
     """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)

@@ -1,4 +1,4 @@
-"""What the benchmarks' commands share."""
+"""The error handling that the benchmarks' commands share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Arguments = ParamSpec("_Arguments")
 
 
 def one_line_errors(main: Callable[_Arguments, int]) -> Callable[_Arguments, int]:
-    """Wrap a command: an error that the user can cause becomes one line, and exit code 1."""
+    """Wrap a command: print an error that the user can cause as a line, and return exit code 1."""
 
     @functools.wraps(main)
     def command(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> int:

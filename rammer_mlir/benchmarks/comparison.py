@@ -18,7 +18,7 @@ ABSOLUTE = 1e-4
 
 @dataclass(frozen=True)
 class Worst:
-    """The element of an output that is furthest out, measured in its own tolerance."""
+    """The element of an output with the largest error relative to its tolerance."""
 
     output: str
     index: tuple[int, ...]
@@ -33,17 +33,17 @@ class Comparison:
     """The result of comparing every output."""
 
     worst: Worst | None
-    """None where there is nothing to compare element by element."""
+    """None if there is nothing to compare element by element."""
     mismatches: tuple[str, ...] = ()
     """Outputs that are missing, unknown, or of another shape or element type."""
 
     @property
     def ok(self) -> bool:
-        """Whether every element of every output is within tolerance."""
+        """Whether every element of every output is within its tolerance."""
         return not self.mismatches and (self.worst is None or self.worst.excess <= 1)
 
     def __str__(self) -> str:
-        """Say in one line what is wrong, or how close the worst element comes."""
+        """Describe in one line the mismatches, or the largest error."""
         if self.mismatches:
             return "; ".join(self.mismatches)
         if self.worst is None:

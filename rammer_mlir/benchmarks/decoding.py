@@ -1,4 +1,4 @@
-"""From JSON back to dataclasses, by their annotations."""
+"""Decode JSON into dataclasses by their annotations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Kind = TypeVar("_Kind")
 
 
 def decode(kind: type[_Kind], value: object) -> _Kind:
-    """Return a value of a dataclass from what ``dataclasses.asdict`` and JSON made of it.
+    """Rebuild a dataclass value from its ``dataclasses.asdict`` after a round trip through JSON.
 
     Raises:
         TypeError: if the value does not fit the annotations.
@@ -55,7 +55,7 @@ def _entries(value: object) -> Mapping[str, object]:
 
 
 def _first_fitting(kinds: tuple[object, ...], value: object) -> object:
-    """Choose a plain type that the value has, or else the only one that is not None."""
+    """Return the union's plain type that the value has, or else its first type except None."""
     others = [kind for kind in kinds if kind is not type(None)]
     return next((k for k in others if isinstance(k, type) and isinstance(value, k)), others[0])
 

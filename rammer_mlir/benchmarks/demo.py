@@ -1,4 +1,4 @@
-"""The whole way in one command: compile a real network, run it, check it, time it, look at it."""
+"""Compile, run, check, time and display a real network in one command."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _say(step: int, text: str) -> None:
 
 
 def demonstrate(options: argparse.Namespace) -> bool:
-    """Go through the five steps; return whether the outputs match ONNX Runtime's."""
+    """Run the five steps; return whether the outputs match ONNX Runtime's."""
     folder: Path = options.output
     folder.mkdir(parents=True, exist_ok=True)
     model = _model(options.model, options.scale, folder / f"{options.model}.onnx")
@@ -81,7 +81,7 @@ def _model(name: str, scale: Scale, path: Path) -> onnx.ModelProto:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demonstration; return 1 if something failed."""
+    """Run the demonstration; return 1 if a step failed."""
     options = _parser().parse_args(arguments)
     return 0 if demonstrate(options) else 1
 

@@ -1,7 +1,7 @@
 """Time and memory of importing large models: ``python -m rammer_mlir.benchmarks.imports``.
 
-Each model is imported in a process of its own, from a file. Memory is what that process needs at
-most beyond what it has before, beside the bytes of the weights.
+Each model is imported from a file in a separate process. Memory is the growth of that process's
+peak, listed beside the bytes of the weights.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from rammer_mlir.benchmarks.memory import peak_bytes
 
 _SHAPE = (4, 8)
 _WIDE = 8192
-"""Columns of a weight in ``weights``: 256 KiB."""
+"""Columns of a weight in ``weights``; such a row has 256 KiB."""
 
 Nodes = list[onnx.NodeProto]
 Weights = dict[str, np.ndarray]
 
 
 def chain(count: int, rng: np.random.Generator) -> tuple[Nodes, Weights]:
-    """Return nodes one after the other: products, sums, and two activations."""
+    """Return a chain of nodes: products, sums, and two activations."""
     nodes: Nodes = []
     weights: Weights = {}
     for n in range(count):
@@ -45,7 +45,7 @@ def chain(count: int, rng: np.random.Generator) -> tuple[Nodes, Weights]:
 
 
 def tree(count: int, _: np.random.Generator) -> tuple[Nodes, Weights]:
-    """Return half of the nodes as functions of the input, and the others as their sum by pairs."""
+    """Return a tree: half of the nodes are functions of the input, the others add them in pairs."""
     leaves = (count + 1) // 2
     kinds = ("Relu", "Tanh", "Sigmoid")
     nodes = [helper.make_node(kinds[n % 3], ["v0"], [f"t{n}"], f"n{n}") for n in range(leaves)]
@@ -80,7 +80,7 @@ KINDS: dict[str, Callable[[int, np.random.Generator], tuple[Nodes, Weights]]] = 
 
 
 def large_model(kind: str, count: int) -> onnx.ModelProto:
-    """Return a model of about this many nodes, from ``v0`` to another tensor of the same shape."""
+    """Return a model of about ``count`` nodes, from ``v0`` to another tensor of the same shape."""
     nodes, values = KINDS[kind](count, np.random.default_rng(0))
     ends = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, _SHAPE)
@@ -92,10 +92,10 @@ def large_model(kind: str, count: int) -> onnx.ModelProto:
 
 
 def measure_here(path: str) -> dict[str, float]:
-    """Import a model; return seconds, and bytes beyond those before and of the weights."""
+    """Import a model; return seconds, the growth of the peak in bytes, and the weights' bytes."""
     from rammer_mlir.frontends.onnx import import_model
 
-    import_model(large_model("chain", 4))  # loads what is loaded once
+    import_model(large_model("chain", 4))  # loads modules and dialects, a one-time cost
     before, begin, cpu = peak_bytes(), time.perf_counter(), time.process_time()
     found = import_model(path)
     return {
@@ -107,7 +107,7 @@ def measure_here(path: str) -> dict[str, float]:
 
 
 def measure(path: Path) -> dict[str, float]:
-    """Import a model in a process of its own; return what ``measure_here`` does."""
+    """Import a model in a separate process; return the figures of ``measure_here``."""
     done = subprocess.run(
         [sys.executable, "-m", __spec__.name if __spec__ else __name__, "--file", str(path)],
         stdout=subprocess.PIPE,

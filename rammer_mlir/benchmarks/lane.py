@@ -1,8 +1,8 @@
-"""A contender in a process of its own, which stands still while another one is timed.
+"""A contender in a separate process, which is stopped while other contenders are timed.
 
-Two thread pools in one process disturb each other: idle workers of one spin on the cores that the
-other one needs, and pin threads. A stopped process (SIGSTOP) does neither, so that everyone may
-keep the settings that serve it best.
+Two thread pools in one process disturb each other: idle workers of either pool spin on cores that
+the other pool needs, and pin threads. A stopped process (SIGSTOP) does neither, so that each
+contender keeps the settings that serve it best.
 """
 
 from __future__ import annotations
@@ -29,27 +29,28 @@ Feeds = Mapping[str, Array]
 _Result = TypeVar("_Result")
 
 TURN_SECONDS = 5e-3
-"""Runs in a turn go on for so long, within the limits below, after a fifth of it untimed."""
+"""Duration of a turn's timed runs, within the limits below; untimed runs of a fifth come first."""
 MIN_RUNS, MAX_RUNS = 3, 200
 SLOW_SECONDS = 0.5
-"""A run that takes longer is the only one of its turn: there, caches and clocks matter little."""
+"""A longer run is the only run of its turn: caches and clock frequencies matter little there."""
 
 _END_WITH_PARENT = 1
 """Linux: PR_SET_PDEATHSIG."""
 
 
 class Lane:
-    """A process that holds a contender; the caller's calls wake it up."""
+    """A process that runs a contender; it is continued only for the caller's calls."""
 
     def __init__(
         self, name: str, open_contender: Open, model: Path, threads: int, feeds: Feeds
     ) -> None:
-        """Start the process; it ends with the calling thread, however that ends.
+        """Start the process; it ends with the calling thread, even if that is killed.
 
-        What opens the contender is pickled, by its name.
+        The function that opens the contender is pickled by its name.
         """
         self._name = name
         self._pipe, far = Pipe()
+        # The module is found by -m even if this process got it by a changed sys.path.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__, str(far.fileno())],
@@ -59,21 +60,22 @@ class Lane:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # so that tools that it calls end with it
         )
+        # The far end stays open only in the child, so that its death is seen as EOF here.
         far.close()
         self._job = os.getpid(), open_contender, model, threads, feeds
 
     @property
     def process(self) -> int:
-        """The process's number."""
+        """The process ID."""
         return self._process.pid
 
     def open(self, timeout: float) -> None:
-        """Open the model, and wait until it is.
+        """Open the model, and wait until it is open.
 
         Raises:
-            TargetError: if that fails, or takes longer than ``timeout`` seconds.
+            TargetError: if opening fails, or takes longer than ``timeout`` seconds.
         """
-        with contextlib.suppress(OSError):  # it has ended, as the missing answer will tell
+        with contextlib.suppress(OSError):  # it has ended: the missing answer reports that
             self._pipe.send(self._job)
         self._answer(timeout)
         self._stop()
@@ -81,10 +83,10 @@ class Lane:
     def call(
         self, function: Callable[[Contender, Feeds], _Result], timeout: float = 600
     ) -> _Result:
-        """Return ``function(contender, feeds)``, computed over there.
+        """Return ``function(contender, feeds)``, computed in the process.
 
         Raises:
-            TargetError: if that fails, or takes longer than ``timeout`` seconds.
+            TargetError: if the call fails, or takes longer than ``timeout`` seconds.
         """
         self._signal(signal.SIGCONT)
         with contextlib.suppress(OSError):  # as above
@@ -106,25 +108,27 @@ class Lane:
         return result
 
     def _stop(self) -> None:
-        """Stop all threads of the process, and wait until they stand still."""
+        """Stop all threads of the process, and wait until they are stopped."""
         self._signal(signal.SIGSTOP)
-        # Should it have ended instead, its status stays for the next answer to tell.
+        # WNOWAIT: if the process has ended instead, its status must remain for the next answer.
         os.waitid(os.P_PID, self.process, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process.returncode is not None:
-            return  # the number may be another process's by now
+            return  # another process may have this number by now
         with contextlib.suppress(ProcessLookupError):
+            # The group: tools that the contender started would otherwise keep running.
             os.killpg(self._process.pid, number)
 
     def close(self) -> None:
-        """End the process and what it started."""
+        """End the process and the processes that it started."""
+        # SIGKILL also ends a stopped process; SIGTERM would stay pending until SIGCONT.
         self._signal(signal.SIGKILL)
         self._process.wait()
         self._pipe.close()
 
     def __enter__(self) -> Self:
-        """Use as a context manager that ends the process."""
+        """Enter a context whose exit ends the process."""
         return self
 
     def __exit__(
@@ -166,7 +170,7 @@ def _seconds(run: Callable[[], object]) -> float:
 
 
 def _reason(error: Exception) -> str:
-    """Return what went wrong in a contender, in one line."""
+    """Return the error of a contender in one line."""
     if isinstance(error, RammerError):
         return str(error)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -174,13 +178,13 @@ def _reason(error: Exception) -> str:
 
 
 def _serve(pipe: Connection) -> None:
-    """Open what is asked for, then compute what is asked for, until the other end closes."""
+    """Open the model, then answer calls, until the other end of the pipe closes."""
     try:
         parent, open_contender, model, threads, feeds = pipe.recv()
         if os.getppid() != parent:
             return  # it ended before this process asked to end with it
         contender = open_contender(model, threads)
-        contender.run(feeds)  # what is only made with the first run belongs to opening
+        contender.run(feeds)  # lazy initialization in the first run counts as opening
         pipe.send((None, None))
         while True:
             function = pipe.recv()
@@ -192,6 +196,6 @@ def _serve(pipe: Connection) -> None:
 
 
 if __name__ == "__main__":
-    # A stopped process would not notice that nobody is left to wake it up.
+    # A stopped process would never notice that its parent ended, and would stay forever.
     ctypes.CDLL(None).prctl(_END_WITH_PARENT, signal.SIGKILL)
     _serve(Connection(int(sys.argv[1])))

@@ -12,9 +12,9 @@ from rammer_mlir.benchmarks.contenders.table import CONTENDERS, REFERENCE
 from rammer_mlir.benchmarks.machine import table
 
 RATIOS = (REFERENCE, "openvino")
-"""Contenders that we want to beat; the others stand in the tables of latencies and of means."""
+"""Contenders to beat; the others appear in the tables of latencies and of means only."""
 ACCEPTABLE = 0.9
-"""No ratio should be below."""
+"""Lower limit that every ratio should reach."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Ratio:
 
 
 def ratios(results: Iterable[Result]) -> list[Ratio]:
-    """Return every ratio that was measured, model by model."""
+    """Return all measured ratios, model by model."""
     return [
         Ratio(result.request.model, threads, policy, contender, theirs.median / ours.median)
         for result in results
@@ -42,7 +42,7 @@ def ratios(results: Iterable[Result]) -> list[Ratio]:
 
 
 def policies_of(results: Iterable[Result]) -> list[str]:
-    """Return the policies that were asked for, in order."""
+    """Return the requested policies, in order."""
     return list(dict.fromkeys(policy for r in results for policy in r.request.policies))
 
 
@@ -53,7 +53,7 @@ def measured_contenders(results: Sequence[Result]) -> list[str]:
 
 
 def latency_table(results: Sequence[Result]) -> str:
-    """One row per model and number of threads: median [quartiles] in ms, and our worst error."""
+    """Return a table, a row per model and number of threads: median [quartiles] in ms, error."""
     others, policies = measured_contenders(results), policies_of(results)
     rows = [["model", "threads", *(f"{name} ms" for name in (*others, *policies)), "error"]]
     for result in results:
@@ -69,7 +69,7 @@ def latency_table(results: Sequence[Result]) -> str:
 
 
 def ratio_table(results: Sequence[Result], threads: Iterable[int] = ()) -> str:
-    """One row per model and number of threads (by default all): medians in ms, and ratios."""
+    """Return a table with a row per model and number of threads (default: all): medians, ratios."""
     found = {(r.model, r.threads, r.policy, r.contender): r.value for r in ratios(results)}
     others = [name for name in RATIOS if name in measured_contenders(results)]
     policies, wanted = policies_of(results), set(threads)
@@ -90,7 +90,7 @@ def ratio_table(results: Sequence[Result], threads: Iterable[int] = ()) -> str:
 
 
 def summary_table(results: Sequence[Result]) -> str:
-    """One row per number of threads, policy and contender: the mean ratio and the smallest."""
+    """Return a table with a row per number of threads, policy and contender: mean, least ratio."""
     groups: defaultdict[tuple[int, str, str], list[Ratio]] = defaultdict(list)
     for ratio in ratios(results):
         groups[ratio.threads, ratio.policy, ratio.contender].append(ratio)
@@ -107,7 +107,7 @@ def summary_table(results: Sequence[Result]) -> str:
 
 
 def missing_lines(results: Iterable[Result]) -> list[str]:
-    """Say for each contender why it has no latency, equal reasons together."""
+    """Return lines with the reason why a contender has no latency; equal reasons share a line."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for result in results:
         for missing in result.missing:

@@ -1,4 +1,4 @@
-"""What starting a program costs: ``python -m rammer_mlir.benchmarks.launch [--veus N ...]``.
+"""The cost of starting a program: ``python -m rammer_mlir.benchmarks.launch [--veus N ...]``.
 
 A program without rTasks is launched through ctypes alone, and through ``Executable.run``, which
 checks the arrays, points the program to them, and allocates the output.
@@ -30,14 +30,14 @@ from rammer_mlir.runtime.pool import WAIT_POLLS, NativeCode, ThreadPool, native_
 
 SAMPLES = 200
 BATCH = 50
-"""Launches that are timed together; each sample is their mean."""
+"""Number of launches that are timed together; each sample is their mean."""
 
 
 @dataclass(frozen=True)
 class LaunchTime:
-    """Median time of one launch of an empty program, in microseconds.
+    """Median time of a launch of an empty program, in microseconds.
 
-    With one vEU, which is the caller's thread, it is the processor's time: it stands still while
+    With one vEU, which is the caller's thread, it is processor time, which does not advance while
     other processes have the core.
     """
 
@@ -46,7 +46,7 @@ class LaunchTime:
     run: float
 
     def __str__(self) -> str:
-        """Give both in one line."""
+        """Format both times in one line."""
         return (
             f"{self.num_veus} vEUs: native launch {self.native:.2f} us, "
             f"Executable.run {self.run:.2f} us"
@@ -54,7 +54,7 @@ class LaunchTime:
 
 
 def empty_program(num_veus: int) -> tuple[CpuImage, NativeCode, bytes]:
-    """Compile a program whose vEUs have nothing to do: its data, its code, and the object file."""
+    """Compile a program whose vEUs have no rTasks; return its data, its code, and the object."""
     buffer = "memref<1xf32>"
     veus = "".join(
         f'"rtask.veu"() ({{ ^bb0: }}) {{id = {n} : i64}} : () -> ()' for n in range(num_veus)
@@ -81,8 +81,8 @@ def measure_launch(num_veus: int, samples: int = SAMPLES) -> LaunchTime:
     """Time both ways to launch an empty program.
 
     Args:
-        num_veus: threads that have nothing to do.
-        samples: how often to time each way.
+        num_veus: threads, none of which has an rTask.
+        samples: number of samples of each way.
     """
     image, code, object_file = empty_program(num_veus)
     inputs, outputs = ([np.zeros(1, np.float32)] for _ in range(2))
@@ -99,7 +99,7 @@ def measure_launch(num_veus: int, samples: int = SAMPLES) -> LaunchTime:
 
 
 def _median(launch: Callable[[], object], samples: int, clock: Callable[[], float]) -> float:
-    """Return the median over samples of a launch's mean time within one, in microseconds."""
+    """Return the median over samples of the mean time of a launch, in microseconds."""
     for _ in range(BATCH):
         launch()
     times: list[float] = []

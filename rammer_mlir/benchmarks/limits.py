@@ -1,4 +1,4 @@
-"""What limits a program: lower bounds of its time on this processor, and how close it comes."""
+"""The limits of a program: lower bounds of its time on this processor, and how close it comes."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.roofline import Roofline
 
 WORST = 3
-"""rKernels of a model that are named."""
+"""Number of rKernels of a model that are named."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """Lower bounds in seconds, and what was measured.
+    """Lower bounds and measured times, in seconds.
 
     Attributes:
-        flops, num_bytes: the model's arithmetic; its weights, inputs and outputs once and its
-            intermediates twice.
+        flops, num_bytes: floating-point operations of the model; bytes of its weights, inputs and
+            outputs, plus twice the bytes of its intermediates.
         arithmetic: ``flops`` at the processor's peak rate. Algorithms that save multiplications
             (Winograd's) can be faster.
-        memory: ``num_bytes`` at the bandwidth of a working set of this size.
+        memory: ``num_bytes`` at the bandwidth measured for a working set of that size.
         launch: starting a program without rTasks.
         measured: median latency.
-        waiting: share of the vEUs' time that they spent at barriers.
+        waiting: fraction of the vEUs' time spent waiting at barriers.
         worst: rKernels whose rOperators lose most time against their own bounds.
     """
 
@@ -43,29 +43,29 @@ class Limit:
 
     @property
     def binding(self) -> str:
-        """Name the highest of the lower bounds."""
+        """Return the name of the highest lower bound."""
         floors = {"arithmetic": self.arithmetic, "memory": self.memory, "launch": self.launch}
         return max(floors, key=lambda name: floors[name])
 
     @property
     def reached(self) -> float:
-        """Return the highest lower bound as a share of the measured time."""
+        """Return the highest lower bound as a fraction of the measured time."""
         return max(self.arithmetic, self.memory, self.launch) / self.measured
 
 
 @dataclass(frozen=True)
 class KernelLimit:
-    """The bound of an rKernel's rOperators, in seconds of one vEU, beside what they took."""
+    """The bound of an rKernel's rOperators, in seconds of one vEU, and their measured time."""
 
     operator: str
-    """The first of them."""
+    """The rKernel's first rOperator."""
     count: int
     floor: float
     seconds: float
     is_arithmetic: bool
-    """Whether arithmetic binds it, and not memory."""
+    """Whether the bound is arithmetic rather than memory."""
     share: float
-    """Share of the time that all rTasks took."""
+    """Fraction of the time of all rTasks."""
 
 
 def limit(result: Result, work: Work, roofline: Roofline) -> Limit | None:
@@ -88,7 +88,7 @@ def limit(result: Result, work: Work, roofline: Roofline) -> Limit | None:
 
 
 def worst_kernels(work: Work, roofline: Roofline) -> tuple[KernelLimit, ...]:
-    """Return the rKernels that lose most time against their bounds, the worst one first."""
+    """Return the rKernels that lose most time against their bounds, worst first."""
     flops = roofline.flops_per_second / roofline.threads
     bandwidth = roofline.bandwidth(work.footprint_bytes) / roofline.threads
     total = sum(kernel.seconds for kernel in work.kernels) or 1.0
@@ -105,7 +105,7 @@ def worst_kernels(work: Work, roofline: Roofline) -> tuple[KernelLimit, ...]:
 
 
 def limits(results: Iterable[Result], rooflines: Iterable[Roofline]) -> list[Limit]:
-    """Return the limits of every model and number of threads that was measured."""
+    """Return the limits of every measured model and number of threads."""
     by_threads = {roofline.threads: roofline for roofline in rooflines}
     return [
         found
@@ -117,7 +117,7 @@ def limits(results: Iterable[Result], rooflines: Iterable[Roofline]) -> list[Lim
 
 
 def limit_table(found: Sequence[Limit]) -> str:
-    """One row for each model and number of threads."""
+    """Return a table with a row for each model and number of threads."""
     rows = [["model", "threads", "GFLOP", "arithmetic ms", "MB", "memory ms", "launch ms", "binds",
              "measured ms", "reached", "waiting",
              "worst rKernels: first rOperator (share of time, of floor reached)"]]  # fmt: skip

@@ -2,9 +2,9 @@
 
 - A small recurrent cell as a Scan of 100 and of 10,000 steps, against its body's program alone.
 - Selective state space models (Mamba) whose recurrence is a Loop in each layer, written by hand and
-  as PyTorch exports it. ONNX Runtime has its graph optimizations on.
+  as PyTorch exports them. ONNX Runtime has its graph optimizations on.
 
-Each contender runs in a process of its own; times are medians of runs, with their spread.
+Each contender runs in a separate process; times are medians of runs, with their spread.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from rammer_mlir.benchmarks.mamba import Feeds, exported, filled, floats, written
 
 _WIDTH = 128
-"""Numbers of the small cell's state."""
+"""Elements of the small cell's state."""
 
 
 def cell(steps: int) -> tuple[onnx.ModelProto, Feeds]:
@@ -42,7 +42,7 @@ def cell(steps: int) -> tuple[onnx.ModelProto, Feeds]:
 
 
 def body() -> tuple[onnx.ModelProto, Feeds]:
-    """Return one step of the cell."""
+    """Return a model of a single step of the cell."""
     d = _WIDTH
     text = f"""(float[1,{d}] s, float[1,{d}] x) => (float[1,{d}] t, float[1,{d}] o) {{
       {_STEP}  o = Identity(t) }}"""
@@ -93,7 +93,7 @@ _CASES: dict[str, Callable[[], tuple[onnx.ModelProto, Feeds]]] = {
 
 
 def _measure(case: str, contender: str, threads: int, seconds: float, output: Path) -> None:
-    """Time one contender; write the times and its first output."""
+    """Time a contender; write the times and its first output."""
     model, feeds = _CASES[case]()
     begin = time.perf_counter()
     run = _CONTENDERS[contender](model, threads)

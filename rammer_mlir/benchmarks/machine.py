@@ -1,4 +1,4 @@
-"""What measurements ran on, and how they are laid out."""
+"""The machine that measurements ran on, and the layout of tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PACKAGES = ("rammer-mlir", "torch-mlir", "llvmlite", "onnx", "numpy", "onnxrunti
 
 
 def machine() -> dict[str, str | int | None]:
-    """Describe what the measurements ran on."""
+    """Return the processor, the memory, and the versions of the packages of this machine."""
     return {
         "date": datetime.date.today().isoformat(),
         "processor": _processor(),
@@ -41,7 +41,7 @@ def _version(package: str) -> str | None:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Lay out rows, the first of which is the heading, as a Markdown table."""
+    """Format rows, the first of which is the heading, as a Markdown table."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     heading, *body = (
         "| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |"

@@ -1,9 +1,9 @@
 """Selective state space models (Mamba), whose recurrences are loops over frames.
 
-- ``written``: as one would write it by hand, with a Loop that stacks and reads single frames.
+- ``written``: written by hand, with a Loop that reads and stacks single frames.
 - ``exported``: a speech enhancement model, node for node as PyTorch's TorchScript exporter writes
-  it. Its scan is ``selective_scan_ref`` of state-spaces/mamba as a scripted function: slices of
-  all (``deltaA[:, :, i]``) and a sequence that the loop appends to.
+  it. Its scan is ``selective_scan_ref`` of state-spaces/mamba as a scripted function: slices of all
+  (``deltaA[:, :, i]``) and a sequence that the loop appends to.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HEADER = '<ir_version: 8, opset_import: ["": 17]> g '
 
 
 def floats(*shape: int) -> NDArray[np.float32]:
-    """Return normally distributed numbers."""
+    """Return normally distributed numbers of a shape."""
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
@@ -78,12 +78,12 @@ def exported(
     With 22 layers it has 9.7 million parameters; 0.1 s at 16 kHz are 200 frames.
 
     Args:
-        layers: of the selective state space model.
-        samples: of audio.
-        width: numbers of a frame.
-        states: of each channel.
-        has_slices: whether the steps copy whole tensors by slices of all, as the exporter writes
-            it; without them they are as an optimizer may leave them.
+        layers: number of selective state space layers.
+        samples: audio samples.
+        width: elements of a frame.
+        states: states of each channel.
+        has_slices: whether the steps copy whole tensors by full slices (``x[:]``), as the exporter
+            writes them; without, as an optimizer may leave them.
     """
     inner, rank = 2 * width, width // 16
     shapes: dict[str, tuple[int, ...]] = {}
@@ -145,7 +145,7 @@ _WRITTEN = """
 
 
 def _exported_layer(number: int, *, has_slices: bool) -> str:
-    """Return the nodes of a layer; the first one has the constants that all layers share."""
+    """Return the nodes of a layer; the first layer also has the constants that all layers share."""
     shared = {
         "ZERO": "zero = Constant<value = int64 {0}>()",
         "PARTS": "parts = Constant<value = int64[3] {RANK, STATES, STATES}>()",
@@ -161,7 +161,7 @@ def _exported_layer(number: int, *, has_slices: bool) -> str:
 
 
 def _whole(value: str, tag: str, axis: str) -> str:
-    """Return how ``value[:]`` is exported, along an axis that is a constant of the model."""
+    """Return the exported form of ``value[:]`` along an axis that is a constant of the model."""
     return f"""
       {tag}p = Constant<value = int64[1] {{0}}>()  {tag}a = Unsqueeze({axis}, {tag}p)
       {tag}b = Constant<value = int64[1] {{0}}>()
@@ -171,7 +171,7 @@ def _whole(value: str, tag: str, axis: str) -> str:
 
 
 def _frame(value: str, result: str, *, has_slices: bool) -> str:
-    """Return how ``value[:, :, i]`` is exported, or what it means."""
+    """Return the exported form of ``value[:, :, i]``, or a plain Gather of the same meaning."""
     if not has_slices:
         return f"{result} = Gather<axis = 2>({value}, i)"
     tag = f"{result}_"

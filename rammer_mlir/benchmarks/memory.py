@@ -1,4 +1,4 @@
-"""Memory that a process has used."""
+"""The peak memory of a process."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ STATUS = Path("/proc/self/status")
 
 
 def peak_bytes() -> int:
-    """Largest resident size of this process so far, in bytes.
+    """Return the largest resident size of this process so far, in bytes.
 
     Read from the kernel's high-water mark where there is one: ``ru_maxrss`` starts from the size of
-    the parent at the time of the fork, so that a child of a large parent could not measure itself.
+    the parent at the time of the fork, so that the child of a large parent would report the
+    parent's size.
     """
     if STATUS.exists():
         for line in STATUS.read_text().splitlines():

@@ -1,7 +1,7 @@
-"""ONNX's own node tests: which ones are taken, and the check of one.
+"""ONNX's own node tests: their selection, and the check of a single test.
 
-Taken are the tests of tensors of real numbers, without training, random numbers, image files and
-the 8- and 4-bit element types.
+Selected are the tests of tensors of real numbers; excluded are training, random numbers, image
+files and the 8- and 4-bit element types.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.generic]
 
 RunModel = Callable[[onnx.ModelProto, Mapping[str, Array]], Mapping[str, Array]]
-"""From a model and its inputs by name to its outputs by name."""
+"""Maps a model and its inputs by name to its outputs by name."""
 
 _LEFT_OUT_OPERATORS = {
     "Bernoulli",
@@ -73,15 +73,15 @@ _PARAMETERS: dict[str, tuple[int, ...]] = {
     "Unsqueeze": (1,),
     "Upsample": (1,),
 }
-"""Inputs by operator that say what the operator does: constants in models, inputs in the tests.
+"""Parameter inputs by operator: constants in real models, but inputs in the tests.
 
-Also the axes of reductions, and the lengths of sequences.
+Examples are the axes of reductions and the lengths of sequences.
 """
 
 
 @dataclass(frozen=True)
 class NodeTest:
-    """One test: a model, its inputs and what is expected of its outputs, by name."""
+    """A test: a model, its inputs and its expected outputs, by name."""
 
     name: str
     model: onnx.ModelProto
@@ -92,7 +92,7 @@ class NodeTest:
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """The operators of the model."""
+        """Names of the model's operators."""
         return tuple(sorted({node.op_type for node in self.model.graph.node}))
 
 
@@ -106,7 +106,7 @@ class Result:
 
 
 def node_tests(only: str = "") -> Iterator[NodeTest]:
-    """Yield the tests whose name contains ``only``; takes some seconds for the first."""
+    """Yield the tests whose name contains ``only``; the first takes some seconds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from onnx.backend.test.case.node import collect_testcases
@@ -115,7 +115,7 @@ def node_tests(only: str = "") -> Iterator[NodeTest]:
     parameters = {case.name: _parameters(_model(case).graph) for case in cases}
     for case in cases:
         if only in case.name and "training" not in case.name and _is_taken(_model(case)):
-            # What an operator's definition makes of its parameters are not its parameters.
+            # Values that a function body computes from an operator's parameters are no parameters.
             original = case.name.partition("_expanded")[0]
             yield from _tests(case, parameters.get(original) or parameters[case.name])
 
@@ -156,7 +156,7 @@ def _array(value: object) -> Array:
 
 
 def _parameters(graph: onnx.GraphProto) -> set[str]:
-    """Return the inputs that are parameters of an operator."""
+    """Return the model's inputs that are parameters of an operator."""
     found: set[str] = set()
     for node in graph.node:
         numbers = _PARAMETERS.get(node.op_type, ())
@@ -169,7 +169,7 @@ def _parameters(graph: onnx.GraphProto) -> set[str]:
 
 
 def _fix_parameters(model: onnx.ModelProto, feeds: dict[str, Array], fixed: set[str]) -> None:
-    """Make parameters constants of the model."""
+    """Replace parameter inputs by constants of the model."""
     kept = [value for value in model.graph.input if value.name not in fixed]
     for name in fixed & feeds.keys():
         model.graph.initializer.append(numpy_helper.from_array(np.asarray(feeds.pop(name)), name))
@@ -180,7 +180,7 @@ def _fix_parameters(model: onnx.ModelProto, feeds: dict[str, Array], fixed: set[
 
 
 def check(test: NodeTest, run_model: RunModel) -> Result:
-    """Run one test; errors of the compiler become reasons."""
+    """Run a test; turn errors of the compiler into reasons."""
     operators = test.operators
     try:
         found = run_model(test.model, test.inputs)
@@ -197,7 +197,7 @@ def check(test: NodeTest, run_model: RunModel) -> Result:
 
 
 def _two_units(dtype: np.dtype[np.generic]) -> float:
-    """Return the relative weight of two units in the last place: one rounding more or less."""
+    """Return two units in the last place, relative: a difference of a rounding is no error."""
     return 2.0**-6 if dtype.name == "bfloat16" else 2 * float(np.finfo(dtype.name).eps)
 
 

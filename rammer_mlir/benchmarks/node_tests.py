@@ -1,4 +1,4 @@
-"""The share of ONNX's node tests that give right numbers through the whole compiler.
+"""The share of ONNX's node tests that give right results through the whole compiler.
 
 ``python -m rammer_mlir.benchmarks.node_tests [--filter TEXT] [--json OUT] [--processes N]``
 """
@@ -26,7 +26,7 @@ def run_compiled(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> Mapping
 
 
 def run_all(only: str = "", processes: int = 2) -> list[Result]:
-    """Run every test whose name contains ``only``, spread over a few long-lived processes."""
+    """Run every test whose name contains ``only``, distributed over a few long-lived processes."""
     operators = {test.name: test.operators for test in node_tests(only)}
     reasons = check_all(_make_check, list(operators), processes)
     return [Result(name, kinds, reasons[name]) for name, kinds in operators.items()]
@@ -38,7 +38,7 @@ def _make_check() -> Check:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Return the share that passed and the reasons for the rest, by operator."""
+    """Return the fraction that passed, and the reasons for the failures by operator."""
     passed = sum(result.reason is None for result in results)
     lines = [f"node tests: {passed} of {len(results)} pass ({passed / max(len(results), 1):.1%})"]
     failing: dict[str, Counter[str]] = {}

@@ -1,4 +1,4 @@
-"""Two loops as native code that reach a processor's limits: of arithmetic, of reading memory."""
+"""Two native loops that reach a processor's limits: of arithmetic, and of reading memory."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rammer_mlir.lowering.llvm.jit import Library, load_object
 from rammer_mlir.lowering.llvm.machine import Machine
 
 _CHAINS = 12
-"""Independent multiply-adds under way: latency 4, two units, and some to spare."""
+"""Independent multiply-adds in flight: latency 4 times two units, and four more."""
 
 _TRIPS = 1 << 17
-"""Of the loop that multiplies and adds."""
+"""Trip count of the loop of multiply-adds."""
 
 
 class PeakLoops:
-    """Fused multiply-adds on registers, and a sum; calls release Python's lock."""
+    """A loop of fused multiply-adds on registers and a loop that sums; calls release the GIL."""
 
     def __init__(self, machine: Machine) -> None:
-        """Compile them for a processor."""
+        """Compile both loops for a processor."""
         lanes = machine.vector_bits // 32
         self.flops = 2 * lanes * _CHAINS * _TRIPS
         self._code: Library = load_object(emit_object(_text(lanes), machine))
@@ -36,16 +36,16 @@ class PeakLoops:
         self._step = lanes * _CHAINS
 
     def multiply_add(self) -> float:
-        """Do ``flops`` operations."""
+        """Run the loop of multiply-adds; return its number of floating-point operations."""
         return self._fma(_TRIPS, 0.5)
 
     def read(self, data: NDArray[np.float32], sweeps: int) -> float:
-        """Read an array several times; up to one step of its end is left out."""
+        """Read an array ``sweeps`` times, except for a remainder smaller than an unrolled step."""
         return self._read(data.ctypes.data, data.size // self._step * self._step, sweeps)
 
 
 def _text(lanes: int) -> str:
-    """Return both loops as LLVM IR, on registers of so many lanes."""
+    """Return both loops as LLVM IR on vector registers of ``lanes`` floats."""
     vector = f"<{lanes} x float>"
     chains = range(_CHAINS)
     fma = "\n".join(

@@ -1,4 +1,4 @@
-"""A plot of the ratios between other ways to run a model and ours."""
+"""A plot of the ratios of other contenders' latencies to ours."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def plot_ratios(results: Sequence[Result], path: Path) -> None:
     """Draw every model's ratios by the first policy, one panel for each number of threads.
 
     Args:
-        results: what was measured.
+        results: the measured models.
         path: an SVG or PNG file.
 
     Raises:
@@ -31,7 +31,7 @@ def plot_ratios(results: Sequence[Result], path: Path) -> None:
     models = [result.request.model for result in results][::-1]
     columns = sorted({ratio.threads for ratio in found})
     others = [name for name in RATIOS if name in measured_contenders(results)]
-    # Text as text, and nothing that differs between two drawings of the same numbers.
+    # Text stays text, and equal numbers give equal files (no date, no random ids).
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "rammer", "font.size": 8}):
         size = (1.5 + 3.2 * len(columns), 1.2 + _ROW_INCHES * len(models))
         figure = matplotlib.figure.Figure(figsize=size, layout="constrained", facecolor="white")
@@ -49,7 +49,7 @@ def plot_ratios(results: Sequence[Result], path: Path) -> None:
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
-# Any: matplotlib is not there when types are checked.
+# Any: matplotlib is not installed where types are checked.
 def _decorate(panel: Any, threads: int, policy: str) -> None:
     panel.set_xscale("log", base=2)
     panel.axvline(1.0, color="black", linewidth=0.8)

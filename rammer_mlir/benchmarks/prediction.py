@@ -34,12 +34,12 @@ SAMPLE_SECONDS = 1e-3
 
 Feeds = Mapping[str, NDArray[np.generic]]
 OperatorSeconds = dict[tuple[str, str], float]
-"""Seconds of all rTasks of an operator, summed over vEUs, by its name and its rKernel's."""
+"""Seconds of all rTasks of an operator, summed over vEUs, by (operator name, rKernel name)."""
 
 
 @dataclass(frozen=True)
 class PredictionRequest:
-    """What to predict and measure; ``device`` is the file that describes this machine."""
+    """A model to predict and measure; ``device`` is the file that describes this machine."""
 
     model: str
     device: str
@@ -52,13 +52,13 @@ class PredictionRequest:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Times of one program in seconds, and how far its operators are off.
+    """Times of a program in seconds, and the errors of its operators' predictions.
 
     Attributes:
-        measured: time of a run, the median of the faster half, without what Python spends on
-            checking and binding arrays.
+        measured: time of a run, the median of the faster half, without Python's time for checking
+            and binding arrays.
         profiled: predicted with measured rKernels.
-        modelled: predicted with the device's figures alone.
+        modelled: predicted from the device description alone.
         profiled_operators, modelled_operators: sum of all operators' differences between predicted
             and measured time, over the sum of the measured times.
         median_operator: median of the operators' differences over the measured time, profiled.
@@ -84,6 +84,7 @@ def predict_and_measure(request: PredictionRequest) -> list[Prediction]:
         costs = f"measured:{request.device}"
         options = check_options("cpu", policy=request.policy, num_veus=threads, costs=costs)
         compilation = Compilation.of_model(model, options)
+        # Stops after scheduling, so that the plan can be read before lowering erases it.
         compilation.emit("program")
         scheduled = read_plan(compilation.module)
         graph, device = scheduled.builder.graph(), find_device(request.device).device(threads)
@@ -116,7 +117,7 @@ def _without_profiles(graph: TaskGraph) -> TaskGraph:
 
 @contextmanager
 def _bound_run(compilation: Compilation, feeds: Feeds) -> Generator[Callable[[], None]]:
-    """Yield a call that runs a program on arrays that are checked and allocated once."""
+    """Yield a call that runs a program on arrays that were checked and allocated in advance."""
     code = compilation.code()
     assert isinstance(code.image, CpuImage)
     inputs = check_inputs(code.image.signature, feeds)
@@ -139,15 +140,16 @@ def _bound_run(compilation: Compilation, feeds: Feeds) -> Generator[Callable[[],
 def _measure(
     executable: Executable, run: Callable[[], None], feeds: Feeds, budget: float
 ) -> tuple[float, OperatorSeconds]:
-    """Return the time of a run, and of each operator in recorded runs between them.
+    """Return the median time of a run, and each operator's time in recorded runs between them.
 
-    Runs that take less than a sample are timed together: a look at the clock takes as long as some
-    programs do, and threads that slept while Python read a record are awake from the second run on.
+    Runs shorter than a sample are timed together: reading the clock takes as long as some programs
+    do, and threads that slept while Python read a record are awake from the second run on.
     """
-    # One vEU is the caller's thread: its processor time stands still while others have the core.
+    # One vEU is the caller's thread: its processor time does not advance while others run.
     clock = time.thread_time if executable.num_veus == 1 else time.perf_counter
 
     def seconds(runs: int) -> float:
+        # Untimed: wakes threads that slept while Python read the last record.
         run()
         begin = clock()
         for _ in range(runs):
@@ -166,12 +168,12 @@ def _measure(
 
 
 def low(seconds: list[float]) -> float:
-    """Return the median of the faster half: what else runs here only makes it slower."""
+    """Return the median of the faster half: other work on the machine only slows runs down."""
     return statistics.median(sorted(seconds)[: (len(seconds) + 1) // 2])
 
 
 def operator_seconds(timeline: Timeline) -> OperatorSeconds:
-    """Sum up each operator's rTasks; operators of one name and rKernel count as one."""
+    """Sum the rTasks' seconds of each operator; operators of equal name and rKernel are merged."""
     found: OperatorSeconds = {}
     for span in timeline.spans:
         if span.kind == "rtask":
@@ -181,17 +183,17 @@ def operator_seconds(timeline: Timeline) -> OperatorSeconds:
 
 
 def errors(predicted: OperatorSeconds, measured: OperatorSeconds) -> list[float]:
-    """Return each operator's difference over its measured time."""
+    """Return each operator's absolute error divided by its measured time."""
     return [abs(predicted[key] - seconds) / seconds for key, seconds in measured.items() if seconds]
 
 
 def total_error(predicted: OperatorSeconds, measured: OperatorSeconds) -> float:
-    """Return the sum of all differences over the sum of the measured times."""
+    """Return the sum of all absolute errors divided by the sum of the measured times."""
     return sum(abs(predicted[k] - s) for k, s in measured.items()) / sum(measured.values())
 
 
 def prediction_table(predictions: Iterable[Prediction]) -> str:
-    """One row per program, and the mean of the absolute errors over all programs."""
+    """Return a table with a row per program, and the mean absolute errors over all programs."""
     rows = [["model", "threads", "operators", "measured ms", "profiled ms", "error", "per operator",
              "median operator", "modelled ms", "error", "per operator"]]  # fmt: skip
     found = list(predictions)

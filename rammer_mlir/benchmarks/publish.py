@@ -1,6 +1,6 @@
-"""Keep a measurement: ``python -m rammer_mlir.benchmarks.publish NAME [--input bench.json]``.
+"""Publish a measurement: ``python -m rammer_mlir.benchmarks.publish NAME [--input bench.json]``.
 
-Writes NAME.json, NAME.md and NAME.svg among the kept results, and the README's part about them.
+Writes NAME.json, NAME.md and NAME.svg into the folder of results, and updates the README.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BEGIN, END = "<!-- results: written by make results -->", "<!-- end of results -
 
 
 def publish(source: Path, name: str, results: Path = RESULTS, readme: Path | None = None) -> None:
-    """Write the files of a measurement, and the README's part where there is a README.
+    """Write the files of a measurement, and its section of the README if ``readme`` is given.
 
     Raises:
         OptionError: if the source is missing or is not a measurement of models.
@@ -50,7 +50,7 @@ def _read(source: Path) -> Report:
 
 
 def readme_part(report: Report, name: str) -> str:
-    """Return the README's part about a measurement: the plot and the geometric means."""
+    """Return the README's section about a measurement: the plot and the geometric means."""
     folder = "rammer_mlir/benchmarks/results"
     return "\n\n".join([
         f"![latency of other runtimes divided by ours, for each model]({folder}/{name}.svg)",
@@ -62,7 +62,7 @@ def readme_part(report: Report, name: str) -> str:
 
 
 def replace_part(readme: str, part: str) -> str:
-    """Return a README with a new part between the two lines that mark it."""
+    """Return a README with a new section between its two marker lines."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -1,7 +1,7 @@
 """Programs that only wait: the cost of a launch, and of a barrier between two vEUs.
 
-An rTask adds 1 to what the one before it wrote, and the next vEU runs the next one: each step waits
-for another vEU, and the output tells how many steps there were.
+An rTask adds 1 to the value that the previous rTask wrote, and the vEUs run the rTasks in turn:
+each step waits for another vEU, and the output is the number of steps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rammer_mlir.runtime.pool import native_code
 
 _ONE = "memref<1xf32>"
 _BYTES = 64
-"""Between the values of two steps."""
+"""Bytes between the values of two steps: a cache line, against false sharing."""
 
 _KERNEL = f"""
 func.func private @step(%id: index, %x: {_ONE}, %y: {_ONE}) {{
@@ -50,14 +50,14 @@ func.func private @step(%id: index, %x: {_ONE}, %y: {_ONE}) {{
 
 @dataclass(frozen=True)
 class Relay:
-    """``steps`` rTasks, one after the other on ``num_veus`` vEUs in turn."""
+    """``steps`` dependent rTasks on ``num_veus`` vEUs in turn."""
 
     num_veus: int
     steps: int
 
     @property
     def signature(self) -> Signature:
-        """One number in, one out."""
+        """One f32 input element and one f32 output element."""
         spec = (1,), np.dtype(np.float32)
         return Signature((TensorSpec("x", *spec),), (TensorSpec("y", *spec),))
 
@@ -93,7 +93,7 @@ func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", 
         return f'"rtask.veu"() ({{ ^bb0: {" ".join(items)} }}) {{id = {veu} : i64}} : () -> ()'
 
     def code(self, options: CheckedOptions) -> Code:
-        """Compile to code, for a GPU or its emulator."""
+        """Compile to the code for a GPU or its emulator."""
         with _context(), ir.Location.unknown():
             module = ir.Module.parse(self.text())
             work = Work(module, self.signature, {}, options, reached=[*PORTABLE_STAGES])
@@ -120,7 +120,7 @@ func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", 
         return Executable(image, code, lambda: link_shared(object_file))
 
     def emulate(self, target: str) -> EmulatedExecutable:
-        """Compile for the emulator, with all checks."""
+        """Compile for the emulator, with all its checks."""
         options = check_options(target, num_veus=self.num_veus).emulated(checked=True)
         executable = self._compiled(options)
         assert isinstance(executable, EmulatedExecutable)

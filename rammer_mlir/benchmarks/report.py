@@ -46,7 +46,7 @@ LIMITS = (
 
 @dataclass
 class Report:
-    """Everything that was measured so far; empty where a part was not asked for."""
+    """All measurements so far; empty for parts that were not requested."""
 
     models: list[Result] = field(default_factory=list[Result])
     rooflines: list[Roofline] = field(default_factory=list[Roofline])
@@ -63,7 +63,7 @@ class Report:
 
 
 def compile_table(results: Iterable[Result]) -> str:
-    """One row per model: seconds by stage, memory, arena and what bounds it."""
+    """Return a table with a row per model: seconds by stage, memory, arena, binding limit."""
     measured = [(result, result.compile) for result in results if result.compile is not None]
     stages = list(dict.fromkeys(stage for _, cost in measured for stage in cost.stages))
     sizes = ["peak MB", "before MB", "arena MB", "live MB", "tensors MB"]
@@ -83,12 +83,12 @@ def _compile_row(result: Result, cost: CompileCost, stages: Sequence[str]) -> li
 
 
 def machine_line(report: Report) -> str:
-    """Say on what and with what versions it was measured."""
+    """Return a line about the machine and the versions of packages."""
     return ", ".join(f"{key} {value}" for key, value in report.machine.items() if value is not None)
 
 
 def text(report: Report) -> str:
-    """All tables, and what failed."""
+    """Return the report as Markdown: all tables, and the failures."""
     parts = [machine_line(report), *_models(report.models)]
     if report.rooflines:
         parts += ["The processor at its best", roofline_table(report.rooflines)]
@@ -140,7 +140,7 @@ def _models(results: Sequence[Result]) -> list[str]:
 
 
 def launch_table(launches: Iterable[LaunchTime]) -> str:
-    """One row for each number of vEUs."""
+    """Return a table with a row for each number of vEUs."""
     rows = [[str(one.num_veus), f"{one.native:.2f}", f"{one.run:.2f}"] for one in launches]
     return table([["vEUs", "native launch us", "Executable.run us"], *rows])
 
@@ -155,7 +155,7 @@ def write(report: Report, folder: Path) -> list[Path]:
 
 
 def encode(report: Report) -> str:
-    """Return a report as JSON, with one line for each thing that was measured."""
+    """Return a report as JSON, with a line for each measurement."""
     parts: list[str] = []
     for key, value in dataclasses.asdict(report).items():
         lines = [json.dumps(one) for one in value] if isinstance(value, list) else None
@@ -165,5 +165,5 @@ def encode(report: Report) -> str:
 
 
 def read(path: Path) -> Report:
-    """Read what ``write`` wrote as JSON."""
+    """Read a report from the JSON that ``write`` wrote."""
     return decode(Report, json.loads(path.read_text()))

@@ -1,7 +1,7 @@
-"""What this processor can do at best: ``python -m rammer_mlir.benchmarks.roofline``.
+"""The limits of this processor: ``python -m rammer_mlir.benchmarks.roofline``.
 
-Two loops that do nothing else are timed with each number of threads: fused multiply-adds on
-registers, and a sum, over working sets from a core's own cache to main memory.
+Two loops are timed with each number of threads: fused multiply-adds on registers, and a sum over
+working sets from the size of a core's own cache to main memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rammer_mlir.benchmarks.peak_loops import PeakLoops
 from rammer_mlir.lowering.llvm.machine import host_machine
 
 _WORKING_SETS = tuple(1 << bits for bits in (18, 20, 22, 24, 26, 28))
-"""Bytes that a core goes over again and again."""
+"""Working sets in bytes that each core reads repeatedly."""
 _SWEEP_BYTES = 1 << 27
 _REPEATS = 7
 
@@ -30,9 +30,9 @@ class Roofline:
     """The processor's limits with a number of threads.
 
     Attributes:
-        flops_per_second: multiplications and additions, f32, fused, from registers.
-        bytes_per_second: of reading, by working set in bytes, all threads together.
-        launch_seconds: of a program without rTasks.
+        flops_per_second: f32 operations of fused multiply-adds on registers, each counted as two.
+        bytes_per_second: read bandwidth of all threads together, by working set in bytes.
+        launch_seconds: time of starting a program without rTasks.
     """
 
     threads: int
@@ -41,13 +41,13 @@ class Roofline:
     launch_seconds: float
 
     def bandwidth(self, footprint: float) -> float:
-        """Return the bandwidth of the largest measured working set that is not above one's own."""
+        """Return the bandwidth of the largest measured working set up to ``footprint`` bytes."""
         fitting = [size for size in self.bytes_per_second if size <= footprint]
         return self.bytes_per_second[max(fitting, default=min(self.bytes_per_second))]
 
 
 def measure_roofline(threads: int) -> Roofline:
-    """Measure with a number of threads; other work on the machine makes the result smaller."""
+    """Measure with a number of threads; other work on the machine lowers the result."""
     loops = PeakLoops(host_machine())
     with ThreadPoolExecutor(threads) as pool:
 
@@ -75,7 +75,7 @@ def _bandwidth(
 
 
 def _fastest(run: Callable[[], object]) -> float:
-    """Return the shortest time: a limit is what was reached once."""
+    """Return the shortest time, since a limit counts if it was reached at all."""
     times: list[float] = []
     for _ in range(_REPEATS):
         begin = time.perf_counter()
@@ -85,7 +85,7 @@ def _fastest(run: Callable[[], object]) -> float:
 
 
 def roofline_table(rooflines: Sequence[Roofline]) -> str:
-    """One row for each number of threads."""
+    """Return a table with a row for each number of threads."""
     sizes = _WORKING_SETS
     rows = [["threads", "GFLOP/s", *(f"GB/s, {size / 2**20:g} MiB each" for size in sizes)]]
     for one in rooflines:

@@ -10,21 +10,21 @@ from multiprocessing.connection import Connection
 from queue import Empty, Queue
 
 SECONDS = 60
-"""The time limit of a test of one node."""
+"""The time limit in seconds of the test of a single node."""
 
 Check = Callable[[str], str | None]
-"""From a test's name to the reason why it fails, None if it passes."""
+"""Maps a test's name to the reason why it fails, or to None if it passes."""
 
 MakeCheck = Callable[[], Check]
-"""Makes a check in each process, after loading the tests; an importable function."""
+"""Makes a check in each process, after loading the tests; must be an importable function."""
 
 
 def check_all(
     make_check: MakeCheck, names: Sequence[str], processes: int, seconds: float = SECONDS
 ) -> dict[str, str | None]:
-    """Check every name, spread over processes; return why each fails, None for those that pass.
+    """Check every name, distributed over processes; return the reason for each failure, or None.
 
-    A test has failed after ``seconds``.
+    A test fails after ``seconds``.
     """
     pending: Queue[str] = Queue()
     for name in names:
@@ -50,7 +50,7 @@ def _feed_process(
     total: int,
     seconds: float,
 ) -> None:
-    """Give tests to a process, one at a time; start another when a test ends or hangs it."""
+    """Give tests to a process sequentially; start a new process when a test crashes or hangs it."""
     tester = None
     while True:
         try:

@@ -1,7 +1,8 @@
 """Measure this machine: ``python -m rammer_mlir.benchmarks.this_cpu -o this_cpu.toml``.
 
-The file describes the CPU as schedules see it, for ``--costs this_cpu.toml``. What an rKernel gets
-out of a core is measured with our own rKernels: a matrix product, and an addition of long vectors.
+The file describes the CPU for the cost model, for ``--costs this_cpu.toml``. The efficiency of
+rKernels on a core is measured with our own rKernels: a matrix product, and an addition of long
+vectors.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from rammer_mlir.support.atomic_file import open_atomically
 _SIZE = 256
 """Rows and columns of the matrix product."""
 _ELEMENTS = 1 << 24
-"""Elements of the vectors that are added: beyond the caches."""
+"""Elements of the vectors that are added: larger than the caches."""
 _UNKNOWN_CACHE = 1 << 20
-"""Bytes of a core's own cache where the system does not say."""
+"""Assumed bytes of a core's own cache if the system does not report them."""
 _STEPS = 512
-"""rTasks of the programs that barriers and calls are timed with."""
+"""Number of rTasks in the programs that time barriers and calls."""
 
 
 def measure(repeats: int = 15) -> dict[str, float]:
-    """Return what was measured, in the units of a device file."""
+    """Return the measured figures, in the units of a device file."""
     cores = len(os.sched_getaffinity(0))
     relay = {veus: _relay_seconds(veus, repeats) for veus in (1, 2)}
     launches = {veus: measure_launch(veus).native * 1e-6 for veus in (1, 2)}
@@ -60,9 +61,9 @@ def measure(repeats: int = 15) -> dict[str, float]:
 
 
 def _low(run: Callable[[], object], repeats: int, num_veus: int = 1) -> float:
-    """Return the median of the faster half: what else runs here only makes it slower.
+    """Return the median of the faster half: other work on the machine only slows runs down.
 
-    One vEU is this thread, whose processor time stands still while others have the core.
+    With one vEU, this thread's processor time is used, which does not advance while others run.
     """
     clock = time.thread_time if num_veus == 1 else time.perf_counter
     run()
@@ -91,7 +92,7 @@ def _flops(repeats: int) -> float:
 
 
 def _bandwidth(num_veus: int, repeats: int) -> float:
-    """Return bytes per second of several cores that read and write long vectors."""
+    """Return bytes per second of ``num_veus`` cores that read and write long vectors."""
     a = np.random.default_rng(2).standard_normal(_ELEMENTS).astype(np.float32)
     model = _model("Relu", [_ELEMENTS], {})
     with rammer_mlir.compile(model, num_veus=num_veus) as executable:
@@ -114,7 +115,7 @@ def _model(
 
 
 def _cache_bytes(level: int, otherwise: int) -> int:
-    """Return the size of a core's cache as Linux tells it; some virtual machines do not."""
+    """Return the size of a core's cache as Linux reports it; some virtual machines do not."""
     for entry in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
         try:
             if (entry / "level").read_text().strip() == str(level):
@@ -125,7 +126,7 @@ def _cache_bytes(level: int, otherwise: int) -> int:
 
 
 def description(found: dict[str, float]) -> str:
-    """Return a device file."""
+    """Return the text of a device file."""
     place = machine()
     source = f"measured by rammer_mlir.benchmarks.this_cpu on {place['date']}"
     guess = "as in the description of a round CPU"

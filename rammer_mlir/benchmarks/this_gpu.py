@@ -1,8 +1,8 @@
 """Measure this machine's GPU: ``python -m rammer_mlir.benchmarks.this_gpu -o this_gpu.toml``.
 
-The file describes the GPU as schedules see it, for ``--costs this_gpu.toml``. Its figures are those
-of a kit's results: of one that ran elsewhere, with ``--results``, or of a few cases that are packed
-and run here. What an rKernel gets out of the GPU is measured with our own rKernels.
+The file describes the GPU for the cost model, for ``--costs this_gpu.toml``. Its figures come from
+a kit's results: of a kit that ran elsewhere (``--results``), or of a few cases that are packed and
+run here. The efficiency of rKernels is measured with our own rKernels.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _PRODUCTS = {
     precision: f"product-{_SIZE}x{_SIZE}x{_SIZE}-{precision}.wavefront"
     for precision in ("f32", "tf32", "f16")
 }
-"""Cases of a kit that the figures come from, by element type for products."""
+"""Cases of a kit that give the rates of products, by element type."""
 
 CASES = ("machine", _EMPTY, _ALONE, _TOGETHER, "probe", *_PRODUCTS.values())
 
 
 def description(results: Mapping[str, Result]) -> DeviceDescription:
-    """Return the device that a kit's results were measured on.
+    """Return the description of the device that a kit's results were measured on.
 
-    Figures that nothing measures are those of the usual board of the chip.
+    Figures that no case measures are taken from the usual board of the chip.
 
     Raises:
-        OptionError: if a case that is needed is not among the results, or is not fine.
+        OptionError: if a case that is needed is not among the results, or did not succeed.
     """
     for case in CASES:
         status = results.get(case, {}).get("status", "none")
@@ -96,7 +96,7 @@ def _measured(results: Mapping[str, Result], probe: Mapping[str, Any]) -> dict[s
 
 
 def _rates(results: Mapping[str, Result]) -> dict[str, float]:
-    """Return operations per second of products, by element type."""
+    """Return operations per second of matrix products, by element type."""
     return {kind: 2 * _SIZE**3 / _seconds(results, case) for kind, case in _PRODUCTS.items()}
 
 
@@ -107,7 +107,7 @@ def _seconds(results: Mapping[str, Result], case: str) -> float:
 
 
 def text_of(device: DeviceDescription) -> str:
-    """Return a device file."""
+    """Return the text of a device file."""
     names = [f.name for f in fields(device) if f.type in ("int", "float", "bool")]
     known = [name for name in names if name in device.sources]
     lines = [f'title = "{device.title}"', "targets = []"]
@@ -126,7 +126,7 @@ def _value(value: float) -> str:
 
 
 def measure(output: Path) -> dict[str, Result]:
-    """Pack the cases that are needed, run them on this machine's GPU, and return their results.
+    """Pack the required cases, run them on this machine's GPU, and return their results.
 
     Raises:
         RammerError: if there is no GPU, or no compiler.

@@ -13,7 +13,7 @@ from rammer_mlir.support.interleaved_timing import timed_burst
 
 @dataclass(frozen=True)
 class Latency:
-    """Wall-clock time of one run, in seconds: median and quartiles over all timed runs."""
+    """Wall-clock time of a run, in seconds: median and quartiles over all timed runs."""
 
     median: float
     low: float
@@ -27,16 +27,16 @@ class Latency:
         return cls(median, low, high, len(samples))
 
     def __str__(self) -> str:
-        """Give the median and the quartiles around it, in milliseconds."""
+        """Format the median and the quartiles in milliseconds."""
         return f"{1e3 * self.median:.3f} [{1e3 * self.low:.3f}, {1e3 * self.high:.3f}]"
 
 
 def interleave(
     contenders: Mapping[str, Callable[[], object]], budget: float, seed: int = 0
 ) -> dict[str, Latency]:
-    """Time every contender in the same stretch of time, in turns of changing order.
+    """Time all contenders in the same stretch of time, in turns of random order.
 
-    Each turn begins with a run that is not timed, since the others have emptied the caches.
+    Each turn begins with an untimed run, since the other contenders have evicted its data.
     """
     return take_turns({n: partial(timed_burst, run) for n, run in contenders.items()}, budget, seed)
 
@@ -44,6 +44,6 @@ def interleave(
 def take_turns(
     turns: Mapping[str, Callable[[], list[float]]], budget: float, seed: int = 0
 ) -> dict[str, Latency]:
-    """Take turns as ``support.turns`` does, and summarise the times of each."""
+    """Time turns by ``support.turns``, and summarise the times of each contender."""
     found = turns_of(turns, budget, seed)
     return {name: Latency.of(values) for name, values in found.items()}

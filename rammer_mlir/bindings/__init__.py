@@ -1,9 +1,9 @@
-"""The one place that decides which MLIR Python bindings are used.
+"""Selection of the MLIR Python bindings.
 
-``mlir`` (the wheels of the LLVM project) is taken when it can be imported and can define dialects
-and verifiers in Python; else ``torch_mlir``, which carries the same API under another name. The
-environment variable ``RAMMER_MLIR_BINDINGS`` names the package to use instead. Nothing else in the
-project imports either package.
+``mlir`` (the wheels of the LLVM project) is used if it can be imported and can define dialects and
+verifiers in Python; otherwise ``torch_mlir``, which provides the same API under another name. The
+environment variable ``RAMMER_MLIR_BINDINGS`` overrides the choice with a package name. No other
+module of the project imports either package.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from rammer_mlir.errors import MissingPackageError
 _VARIABLE = "RAMMER_MLIR_BINDINGS"
 _CANDIDATES = ("mlir", "torch_mlir")
 _NEEDED = ("DynamicOpTrait", "NoTerminatorTrait")
-"""Names in the bindings' module ``ir`` that came with verifiers and traits written in Python."""
+"""Names in the bindings' module ``ir`` that were introduced with verifiers and traits in Python."""
 
 
 def _why_unusable(package: str) -> str | None:
-    """Return what is wrong with a package, or None if it provides what we need."""
+    """Return why a package cannot be used, or None if it provides all required features."""
     try:
         if importlib.util.find_spec(f"{package}.dialects.ext") is None:
             return "is too old: it has no module 'dialects.ext'"
@@ -65,17 +65,17 @@ def submodule(name: str) -> ModuleType:
 
 
 ir = submodule("ir")
-# Makes `from rammer_mlir.bindings.ir import Module` mean the bindings' own module.
+# Lets `from rammer_mlir.bindings.ir import Module` resolve to the bindings' own module.
 sys.modules[f"{__name__}.ir"] = ir
 passmanager = submodule("passmanager")
 
-# On every access to an operation the bindings look for its dialect's Python module until they have
-# found it once. Without this they never find ours, and a failing import costs more than all else.
+# On each access to an operation the bindings look for its dialect's Python module until found
+# once. Without this prefix they never find ours, and failing imports dominate the run time.
 submodule("_mlir_libs._mlir").globals.append_dialect_search_prefix("rammer_mlir.dialects")
 
 
 def _load_stablehlo() -> ModuleType | None:
-    """Register the passes of StableHLO, and return its extension, where the package has it."""
+    """Register StableHLO's passes and return its extension, or None if the package lacks it."""
     if importlib.util.find_spec(f"{PACKAGE}._mlir_libs._stablehlo") is None:
         return None
     extension = submodule("_mlir_libs._stablehlo")
@@ -84,7 +84,7 @@ def _load_stablehlo() -> ModuleType | None:
 
 
 stablehlo = _load_stablehlo()
-"""The extension of StableHLO: torch-mlir has it, MLIR's own wheels do not."""
+"""The StableHLO extension: torch-mlir includes it, MLIR's own wheels do not."""
 
 
 def load_chlo(context: object) -> None:
@@ -110,7 +110,7 @@ _DIALECTS = (
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Import the bindings of a dialect when they are first asked for."""
+    """Import the bindings of a dialect on first use."""
     if name in _DIALECTS:
         return submodule(f"dialects.{name}")
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -1,4 +1,4 @@
-"""Types of the bindings. The modules of dialects are generated and untyped: they count as Any."""
+"""Types of the bindings. The dialects' modules are generated and untyped, so they are Any."""
 
 from types import ModuleType
 from typing import Any

@@ -11,7 +11,7 @@ Region = ir.Region
 class DialectAlreadyLoadedError(RuntimeError): ...
 
 class Dialect(ir.Dialect):
-    """Base of a dialect; each dialect has an ``Operation`` of its own as the base of its ops."""
+    """Base of a dialect; each dialect has a separate ``Operation`` as the base of its ops."""
 
     DIALECT_NAMESPACE: ClassVar[str]
     operations: ClassVar[list[type[ir.OpView]]]

@@ -1,4 +1,4 @@
-"""Proof of an artifact's schedule from the file alone, of which nothing runs (docs/program.md)."""
+"""Prove an artifact's schedule from the file alone, without executing it (docs/program.md)."""
 
 import os
 import time
@@ -27,9 +27,9 @@ class Proven:
 
 
 def verify(path: str | os.PathLike[str]) -> Proven:
-    """Prove that an artifact's schedules compute what their rOperators would in order.
+    """Prove that an artifact's schedules compute the same as their rOperators in order.
 
-    Raises ScheduleError naming the rule that is broken, ArtifactError if it is not an artifact.
+    Raises ScheduleError naming the violated rule, ArtifactError if it is not an artifact.
     """
     begin, found = time.perf_counter(), list[tuple[int, ...]]()
     try:
@@ -45,7 +45,7 @@ def verify(path: str | os.PathLike[str]) -> Proven:
         raise type(error)(f"'{path}': {where}{error}; compile the model again") from None
     except FileNotFoundError as error:
         raise ArtifactError(f"cannot read '{path}': {error.strerror}") from error
-    except Exception as error:  # whatever reading a file that is no artifact can raise
+    except Exception as error:  # reading a malformed file can raise any exception
         text = f"{type(error).__name__}: {str(error)[:200]}"
         raise ArtifactError(f"'{path}' is not a compiled model or is damaged ({text})") from error
     veus = max((n for n, *_ in found), default=0)

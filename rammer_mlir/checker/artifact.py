@@ -1,4 +1,4 @@
-"""An artifact as flat arrays; every number of the file is taken as hostile."""
+"""An artifact as flat arrays; every number of the file is untrusted."""
 
 import json
 import zipfile
@@ -16,14 +16,14 @@ Array = NDArray[np.int64]
 
 BASES = ("input", "output", "constant", "arena")
 BASE = dict(zip(BASES, BASES, strict=True)) | {"intermediate": "arena", "inout": "input"}
-"""Kinds of buffers, and which of them holds a kind of values."""
+"""Kinds of values, and the kind of buffer that holds them."""
 
 LARGEST, MOST = 1 << 48, 1 << 23
-"""Limits of a number and of a list's entries. Sums of some large numbers are far below 2**63."""
+"""Limits of a number and of the entries of a list, so that sums stay far below 2**63."""
 
 
 def refuse(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
-    """Refuse an artifact for the first entry that is wrong."""
+    """Refuse an artifact, reporting the first wrong entry."""
     for at in np.flatnonzero(wrong)[:1].tolist():
         raise ScheduleError(message(at))
 
@@ -35,7 +35,7 @@ def limit(found: float, what: str, most: int = MOST) -> None:
 
 
 def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0) -> Array:
-    """Return whole numbers from ``low`` to ``end - 1``."""
+    """Return integers from ``low`` to ``end - 1``, refusing others."""
     found = list(values)
     if set(map(type, found)) - {int} or (found and not low <= min(found) <= max(found) < end):
         raise ArtifactError(f"{what}: expected whole numbers from {low} to {end - 1}")
@@ -43,12 +43,12 @@ def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0)
 
 
 def starts(counts: Array | list[int]) -> Array:
-    """Return where each of some consecutive lists begins, and the end of the last."""
+    """Return the offset of each of some consecutive lists, and the end of the last."""
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
 
 
 def entries(counts: Array) -> tuple[Array, Array]:
-    """Return each entry of lists of these lengths: number of its list, place in the list."""
+    """Return, for each entry of lists of these lengths, the list's number and its index there."""
     limit(float(counts.sum(dtype=float)), "entries of a list")
     owner = np.repeat(np.arange(len(counts)), counts)
     return owner, np.arange(len(owner)) - starts(counts)[owner]
@@ -68,7 +68,7 @@ def _num_bytes(tensor: dict[str, Any]) -> int:
 
 
 class Boxes:
-    """The bytes that each rTask of an access touches; empty boxes are left out."""
+    """The bytes that each rTask of an access touches; empty boxes are dropped."""
 
     def __init__(self, tasks: int, row: Sequence[int], strides: Sequence[int], words: Array):
         self._width, first, second = row
@@ -76,9 +76,11 @@ class Boxes:
         sizes = words[second : second + tasks * len(steps)].reshape(tasks, len(steps))
         self._task = np.flatnonzero((sizes > 0).all(axis=1))
         self._sizes = sizes[self._task]
+        # In floats, as the product of untrusted sizes and strides may exceed 64 bits.
         span = float(self._sizes.max(axis=0, initial=0).astype(float) @ self._strides)
         limit(span + self._width, "bytes of a box", LARGEST)
         self._begin = words[first : first + tasks][self._task]
+        # With a negative stride, the lowest address is that of the last element.
         self._begin = self._begin + (self._sizes - 1) @ np.minimum(steps, 0)
         ends = self._begin + (self._sizes - 1) @ self._strides + self._width
         self.bounds = self._begin.min(initial=LARGEST), ends.max(initial=-LARGEST)
@@ -86,9 +88,10 @@ class Boxes:
     def runs(self) -> Array:  # rTask, begin, end of consecutive bytes
         box, begin = np.arange(len(self._task)), self._begin
         length = np.full(len(box), self._width)
+        # By ascending stride, so that inner dimensions form the runs that outer dimensions repeat.
         for dim in np.argsort(self._strides).tolist():
             stride, size = self._strides[dim], self._sizes[box, dim]
-            dense = stride <= length  # the dimension lengthens a run, else it repeats it
+            dense = stride <= length  # a dense dimension extends a run, any other repeats it
             length = np.where(dense, length + stride * (size - 1), length)
             run, number = entries(np.where(dense, 1, size))
             box, begin, length = box[run], begin[run] + number * stride, length[run]
@@ -96,12 +99,12 @@ class Boxes:
 
 
 class Artifact:
-    """What members say; they have to name the same rKernels, buffers and pointers."""
+    """The contents of an artifact's members, which must agree on rKernels, buffers and pointers."""
 
     def __init__(self, file: zipfile.ZipFile, manifest: dict[str, Any]):
         self._read = partial(_read, file, manifest["folder"])
         program, proof = (json.loads(bytes(self._read(f"{n}.json"))) for n in ("program", "proof"))
-        self.is_cpu = manifest["code"] == "so"  # what the loader, too, decides by
+        self.is_cpu = manifest["code"] == "so"  # the loader decides by the same field
         arena = manifest["arena_bytes"] if self.is_cpu else dict(manifest["arguments"])["arena"]
         size = file.getinfo("constants.bin").file_size
         pieces = integers(chain(*manifest["constants"]), "pieces of constants")
@@ -127,7 +130,7 @@ class Artifact:
         return np.stack((starts(self._buffers)[found[:, 0]] + found[:, 1], found[:, 2]), axis=1)
 
     def _read_values(self, values: Sequence[Any]) -> None:
-        """Read values; check that they lie in buffers of their kind, and fill the caller's."""
+        """Read values; check that they are within buffers of their kind, and fill the caller's."""
         self.values, kind = [str(v[0])[:80] for v in values], np.array([str(v[1]) for v in values])
         misplaced = np.array([BASE[name] != base for _, name, (base, _, _), _ in values])
         self.places = self._places(place for _, _, place, _ in values)
@@ -149,7 +152,7 @@ class Artifact:
         refuse(wrong, lambda at: f"rule 4 (defined): expected a value for output {missing[at]}")
 
     def _read_operators(self, program: dict[str, Any], proof: dict[str, Any]) -> None:
-        """Read rOperators; those between ``first[o]`` and ``first[o + 1]`` are its arguments."""
+        """Read rOperators; arguments ``first[o]`` to ``first[o + 1]`` belong to rOperator ``o``."""
         operators, slots = program["operators"], self._places(program["slots"])
         self._arity = integers((buffers for _, buffers in program["kernels"]), "buffers")
         self.names = [str(name)[:80] for name, _, _ in operators]
@@ -186,7 +189,7 @@ class Artifact:
                     limit(len(self.boxes), "accesses of rKernels", 1 << 16)
 
     def _read_tables(self, launches: list[list[Any]]) -> None:
-        """Read launches, and of each its words, arguments, starts and totals of vEUs."""
+        """Read launches: for each, the words, arguments, starts and totals of its vEUs."""
         self.launches, veus = launches, len(launches[0])
         limit(veus, "vEUs", 1 << 12)
         if self.is_cpu:
@@ -197,7 +200,7 @@ class Artifact:
             self.tables = [[row, row, row[:veus], row[veus : 2 * veus]] for row in words]
 
     def words(self) -> list[list[int]]:
-        """Return the words that the arguments of each rOperator have in the table."""
+        """Return the words that stand for the arguments of each rOperator in the table."""
         words = self.pointers
         if self.is_cpu:  # numbers of distinct pointers, in the order in which they appear
             known = dict[tuple[int, ...], int]()
@@ -206,7 +209,7 @@ class Artifact:
 
 
 def artifacts(file: zipfile.ZipFile) -> Iterator[Artifact]:
-    """Read all programs of a file: in its manifest, each names the folder of its members."""
+    """Yield all programs of a file; its manifest names the folder of each program's members."""
     manifest = json.loads(bytes(_read(file, "", "manifest.json")))
     if manifest["format"] != "rammer-mlir" or manifest["version"] not in (5, 6, 7, 8):
         raise ArtifactError("manifest.json: expected an artifact of version 5, 6, 7 or 8")

@@ -1,4 +1,4 @@
-"""The rules of ``docs/program.md``: records are executed, then bytes are compared."""
+"""The rules of ``docs/program.md``: execute the records symbolically, then compare bytes."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -18,16 +18,18 @@ def _expect(words: list[int], at: int, wanted: list[int]) -> None:
 
 
 class Schedule:
-    """Rules 1, 2 and 6, and when rTasks run: rTask ``t`` of rOperator ``o`` is ``base[o] + t``.
+    """Rules 1, 2 and 6, and the order of rTasks: rTask ``t`` of rOperator ``o`` is ``base[o] + t``.
 
     An rTask has ``veu``, ``step`` (from 1, over all launches) and ``clock``, a row of ``clocks``:
-    steps of each vEU that are complete when it starts, of its own maybe fewer. For rOperators,
-    ``known`` are the steps complete when any rTask starts, ``reached`` those at the end of all.
+    for each vEU, the steps known to be complete when it starts (for its own vEU possibly fewer).
+    For rOperators, ``known`` are the steps complete when any rTask starts, ``reached`` those at the
+    end of all.
     """
 
     def __init__(self, artifact: Artifact):
         self._artifact, self._words = artifact, artifact.words()
         tasks = artifact.num_rtasks[artifact.kernels]
+        # A sum of floats cannot overflow, unlike a sum of untrusted integers.
         limit(float(tasks.sum(dtype=float)), "rTasks", MOST >> 1)
         self._tasks, self._kernels = tasks.tolist(), artifact.kernels.tolist()
         self.base, self.waits, self._work = starts(tasks), 0, 0
@@ -44,19 +46,20 @@ class Schedule:
         self._awaited = {(veu, steps) for veu, steps in chain(*barriers)}
         if self._awaited:
             limit(len(self._artifact.launches), "rule 6 (encoded): launches with barriers", 1)
-            self._awaited |= set(enumerate(self._totals))  # the next run counts runs by them
+            self._awaited |= set(enumerate(self._totals))  # the next run counts by them
         self._begin, self._steps = self._steps, list(self._steps)
         self._row, self._clocks = [len(self._rows)] * len(veus), [np.array(self._begin)] * len(veus)
         self._rows.append(self._clocks[0])
         self._ends: list[list[tuple[int, int]]] = [[] for _ in veus]
         asleep: list[list[int]] = [[] for _ in veus]
+        # Each generator advances a vEU until a barrier has to wait.
         going = [self._advance(v, *of) for v, of in enumerate(zip(begins, veus, strict=True))]
         ready, seen, work = [*range(len(veus))], list(self._begin), 0
         while ready:
             veu = ready.pop()
             if (awaited := next(going[veu], None)) is not None:
                 asleep[awaited].append(veu)
-            if self._steps[veu] > seen[veu]:  # those that await it look again
+            if self._steps[veu] > seen[veu]:  # wake the vEUs that wait for it
                 seen[veu], woken, asleep[veu] = self._steps[veu], asleep[veu], []
                 limit(work := work + len(woken), "waits that are not met")
                 ready += woken
@@ -72,6 +75,7 @@ class Schedule:
                 continue
             _expect(self._table, at, [-1, len(record), *chain.from_iterable(record)])
             at += 2 + 2 * len(record)
+            # -1: the clock has changed, so the next run stores a new row.
             clock, self._row[veu] = self._clocks[veu].copy(), -1
             for other, steps in record:
                 known = 0 <= other < len(self._steps) and other != veu
@@ -79,7 +83,8 @@ class Schedule:
                     found = f"found vEU {veu} to wait for step {steps} of vEU {other}"
                     raise ScheduleError(f"rule 2 (ends): expected a step of another vEU, {found}")
                 while self._steps[other] < steps:
-                    yield other  # the vEU that has to go on first
+                    yield other  # the vEU that must advance first
+                # The clock at the awaited step: whatever that vEU knew then happened before, too.
                 row = self._ends[other][bisect_left(self._ends[other], (steps, -1))][1]
                 np.maximum(clock, self._rows[row], out=clock)
                 clock[other] = max(clock[other], steps)
@@ -97,9 +102,11 @@ class Schedule:
         _expect(self._arguments, self._table[at + 3], self._words[operator])
         before = self._steps[veu] - self._begin[veu]
         if not self._artifact.is_cpu:
+            # A GPU's run publishes its last step only if some barrier or the next launch awaits it.
             done = range(before + 1, before + count + 1)
             if self._table[at + 4] or any((veu, step) in self._awaited for step in done):
                 _expect(self._table, at + 4, [before + count])
+        # Runs between the same two barriers share a row of clocks.
         if self._row[veu] < 0:
             self._row[veu] = len(self._rows)
             self._rows.append(self._clocks[veu])
@@ -123,6 +130,7 @@ class Schedule:
         self.clocks = np.array(self._rows).reshape(-1, shape[1])
         self.known, self.reached = np.full(shape, MOST), np.zeros(shape, int)
         rows = self.clocks[clock]
+        # The earlier steps of a run's own vEU are complete without a barrier.
         rows[np.arange(len(runs)), veu] = step
         np.minimum.at(self.known, operator, rows)
         np.maximum.at(self.reached, (operator, veu), step + count)
@@ -134,7 +142,7 @@ class Schedule:
 
 
 class Memory:
-    """Rules 3 to 5. Each access, ``shift`` after its value's begin, by each rOperator."""
+    """Rules 3 to 5 for each access of each rOperator, at the offset ``shift`` in its value."""
 
     def __init__(self, artifact: Artifact, schedule: Schedule):
         self._artifact, self._schedule, kernels = artifact, schedule, artifact.kernels.tolist()
@@ -161,7 +169,7 @@ class Memory:
         self._check_sharing()
 
     def _check_bytes(self) -> None:
-        """Check rules 3 and 4 by runs of consecutive bytes, those of all values in one space."""
+        """Check rules 3 and 4 on runs of consecutive bytes of all values in one address space."""
         artifact, schedule = self._artifact, self._schedule
         use, task, begin, end = self._runs()
         reads, value, operator = self._reads[use], self._value[use], self._operator[use]
@@ -169,6 +177,7 @@ class Memory:
         # Pairs of a run i that is written, in ascending order, and another run j.
         writes = np.flatnonzero(~reads)
         writes = writes[np.argsort(begin[writes], kind="stable")]
+        # The running maximum of the ends is sorted, although the ends are not.
         first = np.searchsorted(np.maximum.accumulate(end[writes]), begin, side="right")
         j, place = entries(np.maximum(np.searchsorted(begin[writes], end) - first, 0))
         i = writes[first[j] + place]
@@ -199,7 +208,7 @@ class Memory:
             f"{artifact.num_bytes[at]} bytes, found {found[at]:.0f}"
         ))  # fmt: skip
 
-    def _runs(self) -> tuple[Array, ...]:  # use, rTask, begin, end of what may conflict
+    def _runs(self) -> tuple[Array, ...]:  # use, rTask, begin, end of runs that may conflict
         use = np.flatnonzero(~self._given[self._value])
         distinct, number = np.unique(self._boxes[use], return_inverse=True)
         lists, total = [np.zeros((3, 0), np.int64)], 0
@@ -214,7 +223,7 @@ class Memory:
         return use, task, begin + space, end + space
 
     def _check_sharing(self) -> None:
-        """Check that values that share bytes are in the arena and used one after the other."""
+        """Check that values that share bytes are in the arena, with disjoint live ranges."""
         schedule, artifact = self._schedule, self._artifact
         in_arena, veus = artifact.has_kind["intermediate"], schedule.known.shape[1]
         limit(len(in_arena) * veus, "values, times vEUs", 1 << 26)
@@ -235,7 +244,7 @@ class Memory:
 
 
 def check_exclusive(artifact: Artifact, schedule: Schedule) -> None:
-    """Check rule 7: of an exclusive rTask and any other, one ends before the other starts."""
+    """Check rule 7: an exclusive rTask overlaps no other rTask in time."""
     exclusive = np.flatnonzero(np.repeat(artifact.is_exclusive, np.diff(schedule.base)))
     limit(len(exclusive) * len(schedule.veu), "exclusive rTasks, times rTasks", 1 << 26)
     for task in exclusive.tolist():

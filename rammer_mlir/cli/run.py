@@ -6,11 +6,9 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,47 +22,36 @@ from rammer_mlir.cli.model_options import (
     add_model_options,
     add_timeline_options,
     given_options,
-    parse_compared,
-    parse_dims,
     parse_shapes,
-    single_sizes,
 )
 from rammer_mlir.cli.open_models import (
     chosen_entry,
     described,
-    refuse_weights,
-    static_signature,
-    with_narrow_floats,
 )
-from rammer_mlir.cli.run_requests import compile_model, is_artifact, request_of
+from rammer_mlir.cli.run_checks import (
+    check_compared,
+    check_compiled_so,
+    check_emulated,
+    check_explained,
+    check_runs_there,
+    check_timeline,
+    parse_cores,
+)
+from rammer_mlir.cli.run_programs import explained, record, runnable_program
+from rammer_mlir.cli.run_requests import compile_model, is_artifact
 from rammer_mlir.emulation.device.executable import EmulatedExecutable
 from rammer_mlir.errors import OptionError
-from rammer_mlir.hosted_models.model import HostedModel
-from rammer_mlir.open_models.model import OpenModel
-from rammer_mlir.open_models.tree import ComposedModel
-from rammer_mlir.options import (
-    declared_options,
-    with_defaults,
-)
 from rammer_mlir.runtime.compiled import CompiledModel, RunnableModel
 from rammer_mlir.runtime.executable import Executable
-from rammer_mlir.runtime.feeds import check_inputs, random_feeds
-from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.runtime.feeds import check_inputs
 from rammer_mlir.support.atomic_file import check_writable
 from rammer_mlir.support.log import logged_seconds, shown_on_stderr
 from rammer_mlir.support.plugins import load_plugins
 from rammer_mlir.timeline.files import write_timelines
-from rammer_mlir.timeline.spans import Timeline
-
-if TYPE_CHECKING:
-    pass
 
 Arrays = Mapping[str, NDArray[np.generic]]
 
 _ZIP = b"PK"
-
-RECORDED_RUNS = 5
-"""Runs of which the median one is explained."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -97,6 +84,12 @@ def run_parser() -> ArgumentParser:
         "--pin",
         metavar="CORE,...",
         help="bind each thread to a core, one for each vEU; they may share one",
+    )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        metavar="N",
+        help="threads that run the vEUs, one for each by default; any thread runs any vEU",
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of random inputs")
     parser.add_argument(
@@ -148,24 +141,24 @@ def _run_model(options: argparse.Namespace) -> int:
         raise OptionError(f"--repeat: expected at least 1, found {options.repeat}")
     if options.seed < 0:
         raise OptionError(f"--seed: expected at least 0, found {options.seed}")
-    compared = _check_compared(options)
-    _check_explained(options)
+    compared = check_compared(options)
+    check_explained(options)
     if options.emulate:
-        _check_timeline(options, "an emulated GPU")
+        check_timeline(options, "an emulated GPU")
     for name in filter(None, (options.outputs, options.timeline)):
         check_writable(Path(name))
     inputs = read_arrays(options.inputs) if options.inputs else None
     with (
         _open_model(options) as opened,
         nullcontext(chosen_entry(options, opened)) as model,
-        _program(options, model, inputs) as (executable, feeds),
+        runnable_program(options, model, inputs) as (executable, feeds),
     ):
-        _check_runs_there(options, executable)
+        check_runs_there(options, executable)
         _make_ready(options, executable, feeds)
         outputs = _time_runs(executable, feeds, options.repeat)
-        explanation = _explained(options, executable, feeds) if options.explain else ""
+        explanation = explained(options, executable, feeds) if options.explain else ""
         if options.timeline:
-            timelines = _record(options, executable, feeds, compared)
+            timelines = record(options, executable, feeds, compared)
             write_timelines(options.timeline, timelines, explanation)
         if explanation:
             print(explanation)
@@ -174,22 +167,11 @@ def _run_model(options: argparse.Namespace) -> int:
     return 0
 
 
-def _explained(options: argparse.Namespace, executable: RunnableModel, feeds: Arrays) -> str:
-    """Explain a recorded run, or a predicted one of a target whose vEUs record no times."""
-    shapes = {name: array.shape for name, array in feeds.items()}
-    compilation = replace(request_of(options), shapes=shapes, dims={}).compilation()
-    measured = None
-    if isinstance(executable, Executable) and not isinstance(executable, EmulatedExecutable):
-        name = with_defaults(given_options(options))["policy"]
-        title = f"{name}, measured with {executable.num_veus} vEUs"
-        runs = [executable.record(feeds, title) for _ in range(RECORDED_RUNS)]
-        measured = sorted(runs, key=lambda run: run.seconds)[RECORDED_RUNS // 2]
-    return compilation.explain(measured).text()
-
-
 def _make_ready(options: argparse.Namespace, executable: RunnableModel, feeds: Arrays) -> None:
+    if options.threads is not None and isinstance(executable, Executable):
+        executable.use_threads(options.threads)
     if options.pin and isinstance(executable, Executable):
-        executable.pin(_cores(options.pin))
+        executable.pin(parse_cores(options.pin))
     if isinstance(executable, CompiledModel):
         check_inputs(executable.signature, feeds)
 
@@ -211,168 +193,18 @@ def _load(options: argparse.Namespace) -> RunnableModel:
     return rammer_mlir.load(options.model, options.device, verify=options.verify_signature)
 
 
-@contextmanager
-def _program(
-    options: argparse.Namespace, model: RunnableModel, inputs: Arrays | None
-) -> Generator[tuple[RunnableModel, Arrays]]:
-    """Give what runs and its arrays: given ones, whose shapes decide, or random ones."""
-    if inputs is not None:
-        feeds: Arrays = with_narrow_floats(model.signature.inputs, inputs)
-    elif isinstance(model, ComposedModel):
-        dims = single_sizes(parse_dims(options.dim), "for random inputs")
-        feeds = random_feeds(
-            static_signature(model, dims, parse_shapes(options.shape)), options.seed
-        )
-    else:
-        assert isinstance(model, CompiledModel), "there is no other kind"
-        feeds = random_feeds(model.signature, options.seed)
-    if not isinstance(model, OpenModel):
-        yield model, feeds
-        return
-    with model.specialization(feeds) as executable:
-        yield executable, feeds
-
-
-def _check_runs_there(options: argparse.Namespace, executable: RunnableModel) -> None:
-    """Refuse options that the target has no use for, before anything runs."""
-    on_host = executable.target.startswith("cpu")
-    if options.device < 0:
-        raise OptionError(f"--device: expected at least 0, found {options.device}")
-    if options.device and on_host:
-        raise OptionError("--device: expected a GPU as target, found the CPU; leave it out")
-    if isinstance(executable, HostedModel):
-        for name in ("timeline", "explain", "pin"):
-            if getattr(options, name):
-                raise OptionError(
-                    f"--{name}: expected one program, found a model that the host runs in parts, "
-                    "because data decides what runs, or how large it is; leave it out"
-                )
-    if not on_host:
-        _check_timeline(options, executable.target)
-        if options.pin:
-            raise OptionError(f"--pin: expected the target cpu, found {executable.target}; omit it")
-
-
-def _cores(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError as error:
-        raise OptionError(
-            f"--pin: expected numbers of cores, as 0,1, found '{text}'; give one for each vEU"
-        ) from error
-
-
-def _check_timeline(options: argparse.Namespace, found: str) -> None:
-    if options.timeline:
-        raise OptionError(
-            f"--timeline: expected the target cpu, whose vEUs record times, found "
-            f"{found}; leave it out"
-        )
-
-
 def _open_model(options: argparse.Namespace) -> RunnableModel:
     shapes = parse_shapes(options.shape)
     if options.check and not options.emulate:
         raise OptionError("--check: expected --emulate with it, found none; give both")
     if options.emulate:
-        _check_emulated(options)
+        check_emulated(options)
     elif is_artifact(Path(options.model)):
         with logged_seconds(f"load of '{options.model}'"):
             executable = _load(options)
-        _check_compiled_so(executable, options, shapes)
+        check_compiled_so(executable, options, shapes)
         return executable
     return compile_model(options, given_options(options))
-
-
-def _check_compared(options: argparse.Namespace) -> list[str]:
-    compared = parse_compared(options)
-    if compared and is_artifact(Path(options.model)):
-        raise OptionError(
-            f"--compare: expected an ONNX model, but '{options.model}' holds a finished schedule; "
-            "give the model that it was compiled from"
-        )
-    for name in compared:
-        get_policy(name)
-    return compared
-
-
-def _check_explained(options: argparse.Namespace) -> None:
-    if options.explain and is_artifact(Path(options.model)):
-        raise OptionError(
-            f"--explain: expected a model, but '{options.model}' holds a finished schedule; give "
-            "the model that it was compiled from"
-        )
-
-
-def _record(
-    options: argparse.Namespace,
-    executable: RunnableModel,
-    feeds: Arrays,
-    compared: Sequence[str],
-) -> list[Timeline]:
-    """Record a run, then one of each policy to compare with, warm."""
-    assert isinstance(executable, Executable), "other targets were refused"
-    words = f"measured with {executable.num_veus} vEUs"
-    path = Path(options.model)
-    name = path.name if is_artifact(path) else with_defaults(given_options(options))["policy"]
-    timelines = [executable.record(feeds, f"{name}, {words}")]
-    for policy in compared:
-        with (
-            compile_model(options, {**given_options(options), "policy": policy}) as model,
-            _program(options, model, feeds) as (other, _),
-        ):
-            assert isinstance(other, Executable)
-            other.run(feeds)
-            timelines.append(other.record(feeds, f"{policy}, {words}"))
-    return timelines
-
-
-def _check_emulated(options: argparse.Namespace) -> None:
-    if is_artifact(Path(options.model)):
-        raise OptionError(
-            f"--emulate: expected an ONNX model, found the artifact '{options.model}'; give the "
-            "model that it was compiled from"
-        )
-
-
-def _check_compiled_so(
-    executable: RunnableModel,
-    options: argparse.Namespace,
-    shapes: Mapping[str, tuple[int, ...]],
-) -> None:
-    """Refuse options that an artifact was not compiled with."""
-    for declared in declared_options():
-        # An artifact says how many vEUs it has.
-        if declared.name == "num_veus" or getattr(options, declared.name) is None:
-            continue
-        raise OptionError(
-            f"{declared.flag}: expected an ONNX model, but '{options.model}' holds a finished "
-            "schedule; leave the option out, or compile the ONNX model again"
-        )
-    refuse_weights(options)
-    if options.dim and not isinstance(executable, OpenModel):
-        raise OptionError(
-            f"--dim: expected a model with open dimensions, but '{options.model}' is compiled for "
-            "static shapes; leave the option out, or compile the ONNX model again"
-        )
-    has: dict[str, object] = {spec.name: spec.shape for spec in executable.signature.inputs}
-    wanted: list[tuple[str, object, object]] = []
-    if options.target is not None:
-        wanted.append(("--target", options.target, executable.target))
-    if options.num_veus is not None:
-        wanted.append(("--veus", options.num_veus, executable.num_veus))
-    for name, shape in shapes.items():
-        if name not in has:
-            known = ", ".join(f"'{known}'" for known in has) or "none"
-            raise OptionError(f"--shape {name}: expected one of the inputs, {known}")
-        if not isinstance(executable, OpenModel):  # whose program the shape chooses
-            wanted.append((f"--shape {name}", shape, has[name]))
-    for option, value, found in wanted:
-        if value != found:
-            raise OptionError(
-                f"{option}: expected {value}, but '{options.model}' is compiled for {found}; leave "
-                "the option out, or compile the ONNX model again"
-            )
 
 
 def _time_runs(executable: RunnableModel, feeds: Arrays, repeat: int) -> Arrays:

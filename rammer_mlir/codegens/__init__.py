@@ -1,8 +1,9 @@
-"""Foreign code generators: what one is made of, and those of this project.
+"""External code generators: their interface, and the code generators of this project.
 
-A code generator is a class as ``Codegen`` describes it, made known by ``register_codegen`` or by an
-entry point of the group ``rammer_mlir.codegens``; see ``docs/code-generators.md``. Those of this
-project have a folder each beside this file, which is imported when their name is asked for.
+A code generator is a class that implements ``Codegen``, registered by ``register_codegen`` or by an
+entry point of the group ``rammer_mlir.codegens``; see ``docs/code-generators.md``. Each code
+generator of this project has a folder in this package, which is imported on the first use of its
+name.
 """
 
 from __future__ import annotations

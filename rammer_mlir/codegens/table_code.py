@@ -1,8 +1,8 @@
-"""C code with a state that is built from a table of numbers, one for each region.
+"""Stateful C code that is configured by a table of numbers, one table per region.
 
-The C of a code generator defines ``open_region``, ``run_region`` and ``close_region``, which
-the three functions of a region call, and ``ask_region``, which says at compile time what a table
-needs. All of them know ``struct rammer_host``.
+The C of a code generator defines ``open_region``, ``run_region`` and ``close_region``, which the
+three functions of a region call, and ``ask_region``, which returns a table's needs at compile time.
+All of them use ``struct rammer_host``.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ int32_t rammer_ask(const struct rammer_host *host, const int64_t *table, int64_t
 
 @dataclass(frozen=True)
 class Needs:
-    """What an rTask of a region needs.
+    """The memory that an rTask of a region needs, and whether it can be computed.
 
     Attributes:
         status: 0 if the region can be computed.
-        scratch_bytes: that it writes.
-        converted_bytes: of inputs and outputs that it copies into other layouts, or from them.
+        scratch_bytes: bytes of scratch memory.
+        converted_bytes: bytes of inputs and outputs that it converts from or to other layouts.
     """
 
     status: int
@@ -68,9 +68,9 @@ class TableCode:
     """The C files of a code generator.
 
     Attributes:
-        module: with the packages that they need.
-        files: in their order.
-        settings: C macros in front of them.
+        module: module with the packages that the files need.
+        files: the files, concatenated in order.
+        settings: C macros before the files.
     """
 
     module: CodeModule
@@ -78,11 +78,11 @@ class TableCode:
     settings: str = ""
 
     def source_of(self, name: str, table: Sequence[int]) -> str:
-        """Return C source of the functions of a region."""
+        """Return the C source of a region's functions."""
         return self._runtime() + _ENTRIES.format(name=name, table=", ".join(map(str, table)))
 
     def ask(self, table: Sequence[int]) -> Needs:
-        """Return what an rTask of a table needs.
+        """Return the needs of an rTask of a table.
 
         Raises:
             RammerError: if a package or a library is missing.
@@ -101,7 +101,7 @@ class TableCode:
         )
 
     def asking_source(self) -> bytes:
-        """Return C source of a function that asks about any table."""
+        """Return the C source of a function that returns the needs of any table."""
         return (self._runtime() + _ASK).encode()
 
 

@@ -1,1 +1,1 @@
-"""GPU kernels executed on this machine's processor."""
+"""Emulation of GPU kernels on the host's processor."""

@@ -1,6 +1,6 @@
-"""What emulated GPU kernels and the emulator agree on: records in memory, code and its places.
+"""The interface between emulated GPU kernels and the emulator: memory records and kernel code.
 
-Every record is an array of 64-bit words; an enumeration gives the place of each word.
+Every record is an array of 64-bit words; an enumeration gives the index of each word.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum, auto
 
 MAX_BLOCKS, MAX_THREADS = 1024, 1024
-"""Limits of a launch: a stamp has 11 bits for the block and for the lane."""
+"""Limits of a launch: a stamp has 11 bits each for the block and the lane."""
 
 
 class _Place(IntEnum):
@@ -19,7 +19,7 @@ class _Place(IntEnum):
 
 
 class World(_Place):
-    """Words of a launch."""
+    """Word indices of a launch's record."""
 
     SCHEDULER_STACK = auto()
     NUM_BLOCKS = auto()
@@ -55,7 +55,7 @@ class World(_Place):
 
 
 class Lane(_Place):
-    """Words of a lane."""
+    """Word indices of a lane's record."""
 
     STACK = auto()
     STACK_TOP = auto()
@@ -84,7 +84,7 @@ class Lane(_Place):
 
 
 class Block(_Place):
-    """Words of a block."""
+    """Word indices of a block's record."""
 
     PHASE = auto()
     ARRIVED = auto()
@@ -92,7 +92,7 @@ class Block(_Place):
 
 
 class Buffer(_Place):
-    """Words of a buffer: its addresses, and whether reading what was never written is a fault."""
+    """Words of a buffer: its addresses, and whether reading unwritten elements is a fault."""
 
     BEGIN = auto()
     END = auto()
@@ -100,7 +100,7 @@ class Buffer(_Place):
 
 
 class Cell(_Place):
-    """Shadow words of one granule: the stamps of its last write and of reads by two blocks."""
+    """Shadow words of a granule: the stamps of its last write and of reads by two blocks."""
 
     WRITE = auto()
     READ = auto()
@@ -109,13 +109,13 @@ class Cell(_Place):
 
 
 COPY_QUEUE = 256
-"""Asynchronous copies of a lane that may be under way."""
+"""Most pending asynchronous copies of a lane."""
 
 
 class PendingCopy(_Place):
-    """Words of an asynchronous copy: destination, source, bytes to write and to read, its group.
+    """Words of a pending copy: destination, source, bytes to write and to read, and its group.
 
-    ``TO_BASE`` and ``BASE`` are addresses in the buffers that they lie in.
+    ``TO_BASE`` and ``BASE`` are addresses inside the destination's and the source's buffer.
     """
 
     TO = auto()
@@ -129,7 +129,7 @@ class PendingCopy(_Place):
 
 
 class TraceRecord(_Place):
-    """Words of one traced access: its address, and its number, block and lane."""
+    """Words of a traced access: its address, and its number, block and lane."""
 
     ADDRESS = auto()
     WHO = auto()
@@ -140,7 +140,7 @@ TRACE_ACCESS_SHIFT, TRACE_BLOCK_SHIFT = 32, 16
 
 
 class Status(_Place):
-    """What a lane does."""
+    """State of a lane."""
 
     READY = auto()
     BARRIER = auto()
@@ -150,7 +150,7 @@ class Status(_Place):
 
 
 class Fault(_Place):
-    """Why a launch was stopped."""
+    """Reason why a launch was stopped."""
 
     NONE = auto()
     OUT_OF_BOUNDS = auto()
@@ -178,7 +178,7 @@ class Shuffle(_Place):
 
 
 GRANULE_BYTES = 256
-"""Buffers begin at multiples of this, with at least as much between them that belongs to none."""
+"""Buffers begin at multiples of this; gaps between them, at least as large, belong to no buffer."""
 
 SITE_BITS = 21
 BLOCK_SHIFT, LANE_SHIFT, PHASE_SHIFT = 43, 8, 19
@@ -186,16 +186,16 @@ LANE_MASK, RELEASES_MASK = 0x7FF, 0xFF
 SEVERAL_LANES = LANE_MASK
 """A stamp is ``(block + 1) << 43 | phase << 19 | lane << 8 | releases``.
 
-A lane's phase counts its block's barriers, its releases those since the last barrier.
+The phase counts the block's barriers, ``releases`` the lane's releases since the last barrier.
 """
 
 STACK_GUARD = 0x5AFE57AC4B07704D
-"""Stands at the end of a lane's stack while that did not overflow."""
+"""Canary word at the end of a lane's stack; a changed value means that the stack overflowed."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """A place of a kernel that the emulator can name: an operation and where it comes from."""
+    """A place in a kernel that faults can name: an operation and its source location."""
 
     operation: str
     location: str
@@ -212,7 +212,7 @@ class SharedBuffer:
 
 @dataclass(frozen=True)
 class KernelArgument:
-    """A kernel's argument: a buffer of ``num_bytes``, or (0) a scalar of 8 bytes at most."""
+    """A kernel's argument: a buffer of ``num_bytes``, or if 0 a scalar of at most 8 bytes."""
 
     name: str
     num_bytes: int
@@ -222,7 +222,7 @@ class KernelArgument:
 
 @dataclass(frozen=True)
 class TracedAccess:
-    """A load, store or asynchronous copy of a kernel: its function, and the bytes of a lane."""
+    """A traced load, store or asynchronous copy: its kernel function, and the bytes per lane."""
 
     function: str
     operation: str
@@ -232,15 +232,15 @@ class TracedAccess:
 
 @dataclass(frozen=True)
 class EmulatedKernel:
-    """One kernel as native code.
+    """A kernel as native code.
 
     Attributes:
         name: the kernel.
         launch: address of ``void (world)``.
-        arguments: what it takes, in order.
+        arguments: its arguments in order.
         shared: its workgroup buffers.
         sites: places that faults name; a site's number is its index.
-        granule: bytes that one shadow cell stands for, a power of two.
+        granule: bytes per shadow cell, a power of two.
         stack_bytes: stack that a lane needs.
         checked: whether accesses are checked.
         owner: keeps the code in memory.

@@ -1,1 +1,1 @@
-"""Code from elsewhere where it runs: what it needs, and its state, from opening to closing."""
+"""Foreign code at run time: its requirements, and its state from opening to closing."""

@@ -1,7 +1,7 @@
-"""Calls of C functions as data, which compiled code makes from a vEU, without the interpreter.
+"""Lists of C function calls that compiled code executes on a vEU without the interpreter.
 
-``RUN_CALLS``, a function of the compiled program, is what an engine enters in the table, with a
-list as its state.
+``RUN_CALLS``, a function of the compiled program, is the entry that an engine stores in the table,
+with a list as its state.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from rammer_mlir.programs.native_interface import BOUND, CALL, CALL_ARGUMENTS, C
 from rammer_mlir.support.aligned import address_of, aligned_bytes
 
 ANY_BIT = (1 << 64) - 1
-"""A call fails if its result is not 0, as a pointer or a number of 64 bits."""
+"""Mask of a call that fails if its 64-bit result, a pointer or number, is not 0."""
 
 LOW_HALF = (1 << 32) - 1
-"""A call fails if its result is not 0, as a number of 32 bits; above them may be anything."""
+"""Mask of a call that fails if its 32-bit result is not 0; the upper bits are undefined."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,9 @@ class Word:
     """A 64-bit word in memory, whose content is an argument.
 
     Attributes:
-        address: of the word.
-        is_taken: whether the call leaves 0 in the word.
+        address: address of the word.
+        is_taken: whether the word is set to 0 once its content is passed, as the callee takes
+            ownership.
     """
 
     address: int
@@ -41,9 +42,9 @@ class Call:
     """A call of a C function.
 
     Attributes:
-        function: its address.
+        function: address of the function.
         arguments: at most ``CALL_ARGUMENTS`` pointers and integers.
-        mask: bits of the result; the call fails if one of them is set, and never if there are none.
+        mask: bits of the result that indicate failure; 0 for a call that never fails.
     """
 
     function: int
@@ -53,13 +54,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Bound:
-    """A buffer that is bound anew when it is elsewhere than in the run before.
+    """A buffer that is bound again whenever its address changes between runs.
 
     Attributes:
-        bind: returns the calls that bind it; a word holds the address.
-        is_output: whether the calls that compute write it.
-        copied_bytes: its size, if it is to be bound to memory of the list for good when it moves
-            for the first time, and copied in each run from then on; else 0.
+        bind: returns the calls that bind it, given a word with its address.
+        is_output: whether the computing calls write it.
+        copied_bytes: nonzero if the buffer, at its first change of address, is bound permanently to
+            memory of the list and copied in each run from then on; its size in bytes.
     """
 
     bind: Callable[[Word], Sequence[Call]]
@@ -68,17 +69,17 @@ class Bound:
 
 
 class CallList:
-    """What to call for one run of a function, in memory that compiled code reads.
+    """The calls of a run of a function, in memory that compiled code reads.
 
-    ``calls`` are those that compute.
+    ``calls`` are the computing calls.
     """
 
     def __init__(self, calls: Sequence[Call], bound: Mapping[int, Bound]) -> None:
-        """Lay the list out.
+        """Write the list into memory.
 
         Args:
-            calls: what computes.
-            bound: by the numbers of the buffers.
+            calls: the computing calls.
+            bound: buffers to bind, by their numbers.
         """
         self.calls = tuple(calls)
         self._kept: list[object] = []
@@ -92,11 +93,11 @@ class CallList:
 
     @property
     def address(self) -> int:
-        """The state of ``RUN_CALLS``."""
+        """The list's address, which is the state of ``RUN_CALLS``."""
         return address_of(self._head)
 
     def take_status(self) -> int:
-        """Return the result of the last call that failed, and forget it; 0 if there is none."""
+        """Return the result of the last failed call, and clear it; 0 if there is none."""
         found = int(self._head["status"][0])
         self._head["status"] = 0
         return found

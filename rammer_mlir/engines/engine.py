@@ -1,4 +1,4 @@
-"""What runs graphs and binaries from elsewhere."""
+"""The interface of engines, which run graphs and binaries of foreign code."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from rammer_mlir.support.plugins import Registry, check_name, refuse, refuse_mis
 
 
 class Engine(Protocol):
-    """Runs what an ``rtask.module`` of the form ``graph`` or ``binary`` holds.
+    """Runs the content of an ``rtask.module`` of the form ``graph`` or ``binary``.
 
-    It may have ``options``, a sequence of ``ModuleOption``: what users decide about it; and a
-    function ``prebuilt(hosts)``, which makes a module anew for this machine while the program is
-    compiled: it gets what ``open`` gets of each function of the module, but ``run_calls``, and
-    returns a module of the form ``binary``, or None to leave it as it is.
+    It may have ``options``, a sequence of ``ModuleOption``, which are the users' settings; and a
+    function ``prebuilt(hosts)``, which rebuilds a module for this machine at compile time: its
+    arguments are the hosts that ``open`` receives for each function, without ``run_calls``, and it
+    returns a module of the form ``binary``, or None to keep the module.
     """
 
     name: ClassVar[str]
-    """Name by which modules choose it."""
+    """Name by which modules select it."""
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Make a function of the module ready to run.
+        """Prepare a function of the module for running.
 
         Raises:
-            RammerError: if that fails, in one line.
+            RammerError: if that fails, with a one-line message.
         """
         ...
 
@@ -45,16 +45,16 @@ _OWN: dict[str, str] = {
     "onnxruntime": "rammer_mlir.engines.graphs.onnxruntime_engine:OnnxRuntimeEngine",
     "openvino": "rammer_mlir.engines.graphs.openvino_engine:OpenVinoEngine",
 }
-"""Engines of this project: their modules and classes, imported when a name is asked for."""
+"""Engines of this project: module and class, imported on the first use of the name."""
 
 ENGINES: Registry[Engine] = Registry("engine", {}, _check, "engines", lazy=_OWN)
 """Engines by name."""
 
 
 def register_engine(engine: Engine) -> None:
-    """Make an engine known by its name.
+    """Register an engine under its name.
 
     Raises:
-        OptionError: if it is none, or another one has that name.
+        OptionError: if it is not an engine, or its name is registered already.
     """
     ENGINES.register(getattr(engine, "name", ""), engine)

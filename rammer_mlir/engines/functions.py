@@ -1,4 +1,4 @@
-"""C functions by their addresses, called from Python while a module is opened or closed."""
+"""Call C functions by address from Python, while a module is opened or closed."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ Argument = int | bytes | None
 
 
 def call_function(address: int, *arguments: Argument) -> int:
-    """Call a function that returns a pointer or a number of 64 bits, or nothing."""
+    """Call a function that returns a pointer, a 64-bit number, or nothing."""
     kinds = [ctypes.c_void_p] * len(arguments)
     return ctypes.CFUNCTYPE(ctypes.c_void_p, *kinds)(address)(*arguments) or 0
 
 
 def call_for_status(address: int, *arguments: Argument) -> int:
-    """Call a function that returns a number of 32 bits."""
+    """Call a function that returns a 32-bit number."""
     kinds = [ctypes.c_void_p] * len(arguments)
     return ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(address)(*arguments)
 
 
 def text_at(address: int) -> str:
-    """Return the text at an address, in one line."""
+    """Return the C string at an address as one line."""
     return " ".join(ctypes.string_at(address).decode(errors="replace").split())

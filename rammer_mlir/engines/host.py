@@ -1,4 +1,4 @@
-"""What a function with a state gets when it is opened."""
+"""The arguments and the result of opening a stateful function."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from rammer_mlir.programs.modules import CodeModule
 
 @dataclass(frozen=True)
 class EntryHost:
-    """What surrounds a function with a state.
+    """The environment in which a stateful function is opened.
 
     Attributes:
-        module: that the function is of.
-        symbol: its name there.
-        weights: of each buffer that its rKernel takes, inputs first: the address of its memory if
-            it is a weight, which keeps its place and content; else None.
-        find: returns the address of a function of the libraries that the module needs, 0 if none
-            has it.
-        run_calls: address of the compiled function that makes the calls of a ``CallList``, which
-            is its state; 0 if the module's code is linked with ours.
+        module: the function's module.
+        symbol: its name in the module.
+        weights: for each buffer of its rKernel, inputs first: the address of its memory if it is a
+            weight, whose address and content are constant; otherwise None.
+        find: returns the address of a symbol in the libraries that the module needs, or 0.
+        run_calls: address of the compiled function that executes a ``CallList``, its state; 0 if
+            the module's code is linked with ours.
         options: values of the options that the engine declares.
-        num_veus: vEUs of the program: how many threads code of the grain ``device`` may use.
-        number: of the function among those of its module.
+        num_veus: vEUs of the program, the most threads that code of the grain ``device`` may use.
+        number: index of the function in its module.
     """
 
     module: CodeModule
@@ -39,14 +38,14 @@ class EntryHost:
 
 @dataclass(frozen=True)
 class OpenEntry:
-    """A function with its state.
+    """An opened function and its state.
 
     Attributes:
         function: address of ``int32_t (void *state, int64_t rtask, void *const *buffers)``.
         state: its first argument.
-        close: ends the state.
-        owner: keeps what both addresses point to.
-        explain: returns why the last run failed, in words; empty if that is not known.
+        close: releases the state.
+        owner: keeps the memory of both addresses alive.
+        explain: returns the reason of the last failure; empty if it is not known.
     """
 
     function: int

@@ -1,6 +1,6 @@
-"""Functions with a state in code that is linked with ours: C source, LLVM IR, objects.
+"""Stateful functions in code that is linked with ours: C source, LLVM IR, objects.
 
-In C, a function ``NAME`` is three::
+In C, a function ``NAME`` consists of three::
 
     struct rammer_host {
       int32_t version;               /* 1 */
@@ -13,7 +13,8 @@ In C, a function ``NAME`` is three::
     void NAME_close(void *state);
 
 ``NAME_open`` runs once, on one thread, before the first run; ``NAME_run`` may run on several
-threads at once, with one state. 0 is success. The host's structure ends when ``NAME_open`` returns.
+threads at once, with one state. A result of 0 means success. The structure of the host is valid
+until ``NAME_open`` returns.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from rammer_mlir.errors import TargetError
 _VERSION = 1
 
 FIND = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)
-"""The type of the function that finds others."""
+"""The type of the function that returns a symbol's address."""
 
 
 class HostRecord(ctypes.Structure):
@@ -47,13 +48,13 @@ def open_native(host: EntryHost, opening: int, run: int, closing: int) -> OpenEn
     """Call ``NAME_open``.
 
     Args:
-        host: what it gets.
+        host: the environment to pass.
         opening: address of ``NAME_open``.
         run: address of ``NAME_run``.
         closing: address of ``NAME_close``.
 
     Raises:
-        TargetError: if it does not succeed.
+        TargetError: if it fails.
     """
     state = ctypes.c_void_p()
     count = len(host.weights)

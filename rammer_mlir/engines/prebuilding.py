@@ -1,4 +1,4 @@
-"""Modules that engines make anew while a program is compiled, so that loading them takes less."""
+"""Modules that engines rebuild at compile time, to shorten loading."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def prebuilt(
     weights: Sequence[Weights],
     num_veus: int,
 ) -> tuple[CodeModule, ...]:
-    """Return the modules of a program, each as its engine makes it anew.
+    """Return the modules of a program, each rebuilt by its engine if that supports it.
 
     Args:
-        modules: of the program.
-        entries: its functions with a state.
-        weights: of the buffers of each function.
+        modules: modules of the program.
+        entries: its stateful functions.
+        weights: weights among the buffers of each function.
         num_veus: vEUs of the program.
 
     Raises:
@@ -57,7 +57,7 @@ def _hosts(
 
 @dataclass(frozen=True)
 class _Libraries:
-    """The libraries of a module, which are opened when a function is looked for."""
+    """The libraries of a module, opened on the first look-up of a symbol."""
 
     module: CodeModule
 
@@ -67,5 +67,5 @@ class _Libraries:
         return open_libraries(self.module)
 
     def find(self, symbol: str) -> int:
-        """Return the address of a function, 0 if no library has it."""
+        """Return the address of a symbol, 0 if no library has it."""
         return find_function(self.opened, symbol)

@@ -1,4 +1,4 @@
-"""Packages that code from elsewhere needs where it runs, and their libraries."""
+"""Packages that foreign code requires at run time, and their libraries."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rammer_mlir.programs.modules import CodeModule, Requirement
 
 
 def check_needs(modules: Iterable[CodeModule]) -> None:
-    """Look for the packages that modules need.
+    """Check that the packages of modules are installed.
 
     Raises:
-        MissingPackageError: if one is not installed, or in another version.
+        MissingPackageError: if a package is not installed, or has another version.
     """
     for module in modules:
         for need in module.needs:
@@ -25,7 +25,7 @@ def check_needs(modules: Iterable[CodeModule]) -> None:
 
 
 def unmet(need: Requirement) -> str:
-    """Return which package is wanted, what is installed, and how to install it; empty if it is."""
+    """Return a message with the required and the installed package, and the remedy; or empty."""
     try:
         found = distribution(need.package).version
     except PackageNotFoundError:
@@ -38,7 +38,7 @@ def unmet(need: Requirement) -> str:
 
 
 def missing(needs: Sequence[Requirement]) -> str | None:
-    """Return what is expected of the first package or library that cannot be used, else None."""
+    """Return a message about the first unusable package or library; None if all are usable."""
     opened = (_open(need) for need in needs if need.library and not unmet(need))
     problems = (*map(unmet, needs), *(each for each in opened if isinstance(each, str)))
     return next(filter(None, problems), None)
@@ -54,10 +54,10 @@ def _check(module: CodeModule, need: Requirement) -> None:
 
 
 def open_libraries(module: CodeModule) -> list[ctypes.CDLL]:
-    """Open the libraries of the packages that a module needs, for this module alone.
+    """Open the libraries of the packages that a module needs, private to this module.
 
     Raises:
-        TargetError: if one cannot be opened.
+        TargetError: if a library cannot be opened.
     """
     found = [_open(need) for need in module.needs if need.library]
     for problem in found:
@@ -67,19 +67,19 @@ def open_libraries(module: CodeModule) -> list[ctypes.CDLL]:
 
 
 def library_path(need: Requirement) -> Path:
-    """Return the file of a library in its package.
+    """Return the path of a library in its package.
 
     Raises:
-        FileNotFoundError: if the package has none of this name.
+        FileNotFoundError: if the package has no such library.
     """
     return package_file(need.package, need.library)
 
 
 def package_file(package: str, ending: str) -> Path:
-    """Return a file of a package by the end of its path, in which ``*`` stands for any text.
+    """Return a file of a package whose path ends with ``ending``, where ``*`` matches any text.
 
     Raises:
-        FileNotFoundError: if the package is not installed, or has none.
+        FileNotFoundError: if the package is not installed, or has no such file.
     """
     try:
         found = distribution(package)
@@ -92,9 +92,9 @@ def package_file(package: str, ending: str) -> Path:
 
 
 def _open(need: Requirement) -> ctypes.CDLL | str:
-    """Open the library of a package; return what is expected and found where that fails."""
+    """Open the library of a package; on failure, return the expected and the found state."""
     try:
-        # Local, and bound to its own symbols: another copy may be in the process, as in PyTorch.
+        # RTLD_LOCAL and DEEPBIND: another copy may be loaded in the process, as by PyTorch.
         return ctypes.CDLL(str(library_path(need)), mode=os.RTLD_LOCAL | os.RTLD_NOW | _DEEP)
     except (OSError, PackageNotFoundError) as error:
         return (
@@ -104,7 +104,7 @@ def _open(need: Requirement) -> ctypes.CDLL | str:
 
 
 def _advice(problem: str) -> str:
-    """Return what to do about a library that does not load."""
+    """Return advice about a library that does not load."""
     for library, packages in _SYSTEM_LIBRARIES.items():
         if problem.startswith(f"{library}:"):
             return f"install the system's package of {library}: {packages}"
@@ -112,14 +112,14 @@ def _advice(problem: str) -> str:
 
 
 _SYSTEM_LIBRARIES = {"libgomp.so.1": "libgomp1 (Debian, Ubuntu) or libgomp (Fedora)"}
-"""Libraries that packages need and do not bring, and the names of the system's packages."""
+"""System libraries that packages need but do not contain, and the systems' package names."""
 
 
 _DEEP = getattr(os, "RTLD_DEEPBIND", 0)
 
 
 def find_function(libraries: Sequence[ctypes.CDLL], symbol: str) -> int:
-    """Return the address of a function, 0 if no library has it."""
+    """Return the address of a symbol, 0 if no library has it."""
     for library in libraries:
         try:
             return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0

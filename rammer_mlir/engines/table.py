@@ -1,4 +1,4 @@
-"""The table by which compiled code calls functions with a state."""
+"""The table by which compiled code calls stateful functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rammer_mlir.programs.modules import NATIVE, CodeModule, ModuleEntry
 from rammer_mlir.programs.native_interface import MODULE_WORDS, ModuleWord
 
 Weights = Sequence[int | None]
-"""Of each buffer of an rKernel: the address of its memory if it is a weight, else None."""
+"""For each buffer of an rKernel: the address of its memory if it is a weight, else None."""
 
 
 class OpenModules:
@@ -35,12 +35,12 @@ class OpenModules:
         table: int,
         num_veus: int = 1,
     ) -> None:
-        """Open all functions with a state, and enter them in the table of the compiled code.
+        """Open all stateful functions, and enter them in the table of the compiled code.
 
         Args:
-            modules: of the program.
-            entries: functions with a state, in the order of the table.
-            weights: of the buffers of each function.
+            modules: modules of the program.
+            entries: stateful functions, in the order of the table.
+            weights: weights among the buffers of each function.
             table: the address of the table.
             num_veus: vEUs of the program.
 
@@ -59,6 +59,7 @@ class OpenModules:
         try:
             for entry, row, known in zip(entries, rows, weights, strict=True):
                 self._enter(by_name[entry.module], entry, row, known)
+        # Also on KeyboardInterrupt: opened libraries may have started threads.
         except BaseException:
             self.close()
             raise
@@ -86,12 +87,12 @@ class OpenModules:
         self.seconds[module.name] = spent
 
     def explain(self, kernel: int) -> str:
-        """Return why the last run of an rKernel failed, in words; empty if that is not known."""
+        """Return the reason of an rKernel's last failure; empty if it is not known."""
         found = (e.explain() for k, e in zip(self._kernels, self._open, strict=True) if k == kernel)
         return next(filter(None, found), "")
 
     def close(self) -> None:
-        """End all states; the code must not run any more."""
+        """Release all states; the code must not run afterwards."""
         while self._open:
             self._open.pop().close()
 
@@ -100,7 +101,7 @@ def options_of(module: CodeModule, engine: Engine) -> dict[str, Value]:
     """Return the values of an engine's options for a module.
 
     Raises:
-        TargetError: if the engine, which may be another version, does not take a value.
+        TargetError: if the engine, possibly of another version, refuses a value.
     """
     try:
         return complete(getattr(engine, "options", ()), dict(module.options))
@@ -112,10 +113,10 @@ def options_of(module: CodeModule, engine: Engine) -> dict[str, Value]:
 
 
 def check_available(modules: Iterable[CodeModule]) -> None:
-    """Look for all that modules need before they are opened: packages, libraries, engines.
+    """Check the requirements of modules before opening: packages, libraries, engines.
 
     Raises:
-        RammerError: naming the first module that lacks something.
+        RammerError: naming the first module with an unmet requirement.
     """
     for module in modules:
         check_needs([module])
@@ -127,14 +128,15 @@ def check_available(modules: Iterable[CodeModule]) -> None:
 def weights_of(
     entries: Sequence[ModuleEntry], operands: Mapping[int, Sequence[Weights]]
 ) -> list[Weights]:
-    """Return the weights of each function's buffers: those that all of its rOperators agree in.
+    """Return the weights of each function's buffers that are equal for all its rOperators.
 
     Args:
-        entries: functions with a state.
-        operands: of the rOperators of each rKernel, by its number.
+        entries: stateful functions.
+        operands: weights among the buffers of each rKernel's rOperators, by the rKernel's number.
     """
     found: list[Weights] = []
     for entry in entries:
+        # All rOperators of an rKernel share the state, which may pack only their common weights.
         columns = zip(*operands[entry.kernel], strict=True)
         found.append([column[0] if len(set(column)) == 1 else None for column in columns])
     return found

@@ -1,4 +1,4 @@
-"""ONNX's operators on NumPy arrays: constants are folded by them, and host operations run them.
+"""ONNX operators evaluated on NumPy arrays, for constant folding and for host operations.
 
-They need NumPy alone, so that a compiled model runs without ONNX.
+They require NumPy alone, so that a compiled model runs without ONNX.
 """

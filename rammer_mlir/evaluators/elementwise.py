@@ -27,7 +27,7 @@ def _is_float(x: Numbers) -> bool:
 
 
 def _rounded_once(function: _Function) -> Evaluator:
-    """Compute a function of floats in double precision, so that it is rounded correctly."""
+    """Evaluate a function of floats in double precision, so that rounding is correct."""
 
     def compute(operation: Operation) -> Numbers:
         values = operation.operands()
@@ -39,7 +39,7 @@ def _rounded_once(function: _Function) -> Evaluator:
 
 
 def _in_type(function: _Function) -> Evaluator:
-    """Compute in the operands' own type; 16-bit floats in single precision, rounded once."""
+    """Evaluate in the operands' type; 16-bit floats in single precision, rounded once."""
 
     def compute(operation: Operation) -> Numbers:
         values = operation.operands()
@@ -52,17 +52,17 @@ def _in_type(function: _Function) -> Evaluator:
 
 
 def _plain(function: _Function) -> Evaluator:
-    """Return whatever NumPy's function does: comparisons, logic, selections."""
+    """Evaluate with NumPy's function unchanged: comparisons, logic, selections."""
     return single(lambda operation: function(*operation.operands()))
 
 
 def _joined(function: _Function) -> Evaluator:
-    """Combine any number of operands, from the first to the last."""
+    """Combine any number of operands from first to last."""
     return _in_type(lambda *values: reduce(function, values))
 
 
 def _quotient(x: Numbers, y: Numbers) -> Numbers:
-    """Divide; integers towards zero."""
+    """Divide; integers truncate toward zero."""
     if _is_float(x):
         return x / y
     require(bool((y != 0).all()))
@@ -116,16 +116,16 @@ def _is_infinite(operation: Operation) -> Numbers:
 
 
 def convert(x: Numbers, kind: np.dtype[np.generic]) -> Numbers:
-    """Return values in another element type; floats become integers towards zero.
+    """Return values converted to another element type; floats are truncated to integers.
 
     Raises:
-        NotFoldableError: if an integer type does not hold a float.
+        NotFoldableError: if a float is out of the integer type's range.
     """
     require(kind in FLOATS or kind in INTEGERS or kind == np.bool_)
     if _is_float(x) and kind in INTEGERS:
         low, high = integer_limits(kind)
         whole = np.trunc(x.astype(np.float64))
-        # The upper limit itself may round up to a float that the type does not hold.
+        # Comparing with `<= high` would be wrong: the limit may round up to a float out of range.
         require(bool(((whole >= low) & (whole < float(high) + 1)).all()))
         return whole.astype(kind)
     return x.astype(np.float32).astype(np.bool_) if kind == np.bool_ else x.astype(kind)

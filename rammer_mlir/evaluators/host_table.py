@@ -1,4 +1,4 @@
-"""Which operators only the host runs, and how: data decides about the size of their results."""
+"""Operators that only the host can run, because the size of their results depends on data."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ HOST_EVALUATORS: Mapping[str, HostEvaluator] = {
 ALL_EVALUATORS: Mapping[str, HostEvaluator] = {
     **EVALUATORS,
     **HOST_EVALUATORS,
-    "Identity": lambda operation: [operation.inputs[0]],  # of any value, a sequence too
+    "Identity": lambda operation: [operation.inputs[0]],  # accepts any value, including a sequence
 }
 """All operators that the host can evaluate, by name."""

@@ -15,7 +15,7 @@ from rammer_mlir.evaluators.operation import (
 )
 
 _FEW = 8
-"""TopK of less than this part of a row sorts only what may be among them."""
+"""TopK sorts only possible candidates if it selects less than 1/8 of a row."""
 
 _Places = tuple[Numbers, ...]
 
@@ -25,7 +25,7 @@ def _gather(operation: Operation) -> Numbers:
 
 
 def _element_places(operation: Operation) -> _Places:
-    """Return the place of each index along an axis, one array for each dimension."""
+    """Return the index arrays along all dimensions for indices along an axis."""
     x, indices = operation.input(0), operation.input(1)
     places = list(np.indices(indices.shape, sparse=True))
     places[operation.attribute("axis", 0) % x.ndim] = indices
@@ -46,7 +46,7 @@ def _gather_nd(operation: Operation) -> Numbers:
 
 
 def _written(operation: Operation, places: _Places) -> Numbers:
-    """Return a copy of the first input with the third one written, or combined, at places."""
+    """Return a copy of the first input with the third written, or combined, at indices."""
     result, updates = operation.input(0).copy(), operation.input(2)
     reduction = operation.attribute("reduction", b"none").decode()
     if reduction == "none":
@@ -91,9 +91,9 @@ def _non_zero(operation: Operation) -> Numbers:
 
 
 def _order(x: Numbers, axis: int, largest: bool) -> Numbers:
-    """Return indices in order; of equal elements the one of the lower index comes first.
+    """Return the sorting indices; equal elements keep the order of their indices.
 
-    NaN is greater than all numbers, as in compiled programs; ONNX Runtime has no order for it.
+    NaN sorts above all numbers, as in compiled programs; ONNX Runtime defines no order for it.
     """
     if not largest:
         return np.argsort(x, axis, kind="stable")
@@ -117,16 +117,16 @@ def _top_k(operation: Operation) -> Sequence[Numbers]:
 
 
 def _first_of_row(row: Numbers, count: int, largest: bool) -> Numbers:
-    """Return the places of the first elements in order, of which only they are sorted."""
+    """Return the indices of the first elements in sorted order, sorting only candidates."""
     last = len(row) - count if largest else count - 1
     bound = np.partition(row, last)[last]
-    # A NaN is beyond no bound: it stays a candidate, and finds its place in the order.
+    # Comparisons with NaN are false, so NaN stays a candidate, as it should.
     candidates = np.flatnonzero(~(row < bound) if largest else ~(row > bound))
     return candidates[_order(row[candidates], 0, largest)[:count]]
 
 
 def _extreme(operation: Operation) -> Numbers:
-    """Return where the extremum is: at a NaN if there is one, as in compiled programs."""
+    """Return the index of the extremum; a NaN counts as the extremum, as in compiled programs."""
     x, axis = operation.input(0), operation.attribute("axis", 0)
     find = np.argmax if operation.kind == "ArgMax" else np.argmin
     keep = bool(operation.attribute("keepdims", 1))

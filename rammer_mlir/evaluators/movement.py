@@ -1,4 +1,4 @@
-"""Operators that make, move, cut and join arrays, on NumPy arrays."""
+"""Operators that create, move, slice and concatenate NumPy arrays."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _constant(operation: Operation) -> Numbers:
 
 
 def _constant_of_shape(operation: Operation) -> Numbers:
-    """Return a view of one element, which takes no memory however large it is."""
+    """Return a broadcast view of a single element, which takes no memory at any size."""
     value = operation.attribute("value")
     filling = np.zeros(1, np.float32) if value is None else value
     return np.broadcast_to(filling.reshape(()), operation.integers(0) or [])
@@ -102,7 +102,8 @@ def _slice(operation: Operation) -> Numbers:
     steps = operation.integers(4) or [1] * len(starts)
     parts = [slice(None)] * x.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        # Going back, an end below the first element is none: Python would count it from the back.
+        # For a negative step, an end below the first element means None: Python counts from the
+        # back.
         is_open = step < 0 and end < -x.shape[axis]
         parts[axis] = slice(start, None if is_open else end, step)
     return np.ascontiguousarray(x[tuple(parts)])
@@ -161,4 +162,4 @@ EVALUATORS: dict[str, Evaluator] = {
     "Trilu": single(_triangle),
     "Unsqueeze": single(_unsqueeze),
 }
-"""Operators that make and move elements, by name."""
+"""Operators that create and move elements, by name."""

@@ -1,4 +1,4 @@
-"""What an evaluator is given: an operator and the values of its operands."""
+"""The argument of an evaluator: an operator with the values of its operands."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[Any]
-"""An array of any of the element types in ``NUMBERS``."""
+"""An array with any of the element types in ``NUMBERS``."""
 
 
 def _floats() -> frozenset[np.dtype[Any]]:
     found = {np.dtype(kind) for kind in (np.float16, np.float32, np.float64)}
     try:
         from ml_dtypes import bfloat16
-    except ModuleNotFoundError:  # an installation that runs models without such tensors
+    # an installation without bf16, which runs only models without such tensors
+    except ModuleNotFoundError:
         return frozenset(found)
     return frozenset(found | {np.dtype(bfloat16)})
 
@@ -25,7 +26,7 @@ def _floats() -> frozenset[np.dtype[Any]]:
 FLOATS = _floats()
 INTEGERS = frozenset(map(np.dtype, "bhilBHIL"))
 NUMBERS = FLOATS | INTEGERS | {np.dtype(np.bool_)}
-"""Element types that are computed with."""
+"""Element types that evaluators support."""
 
 
 def integer_limits(kind: np.dtype[np.generic]) -> tuple[int, int]:
@@ -35,7 +36,7 @@ def integer_limits(kind: np.dtype[np.generic]) -> tuple[int, int]:
 
 
 class NotFoldableError(Exception):
-    """The node stays in the graph: its result is computed at run time, or its rule refuses it."""
+    """The node cannot be folded: it stays in the graph for run time, or its rule refuses it."""
 
 
 @dataclass(frozen=True)
@@ -45,24 +46,24 @@ class Operation:
     Attributes:
         kind: the operator's name.
         attributes: values by name; strings are ``bytes``, tensors arrays, element types NumPy's.
-        inputs: values; None for those left out.
+        inputs: values; None for omitted operands.
         num_results: number of results, unused ones included.
     """
 
     kind: str
-    attributes: Mapping[str, Any]  # each of the type that the operator says
+    attributes: Mapping[str, Any]  # typed as the operator's specification says
     inputs: Sequence[Numbers | None]
     num_results: int = 1
 
     def find(self, number: int) -> Numbers | None:
-        """Return an input, None if it is left out."""
+        """Return an input, None if it is omitted."""
         return self.inputs[number] if number < len(self.inputs) else None
 
     def input(self, number: int) -> Numbers:
-        """Return an input that has to be given.
+        """Return a required input.
 
         Raises:
-            NotFoldableError: if it is left out.
+            NotFoldableError: if it is omitted.
         """
         value = self.find(number)
         if value is None:
@@ -70,29 +71,29 @@ class Operation:
         return value
 
     def operands(self) -> list[Numbers]:
-        """Return all inputs that are given."""
+        """Return all inputs that are not omitted."""
         return [value for value in self.inputs if value is not None]
 
     def integers(self, number: int) -> list[int] | None:
-        """Return the integers of an input, None if it is left out."""
+        """Return the integers of an input, None if it is omitted."""
         value = self.find(number)
         return None if value is None else [int(x) for x in value.reshape(-1)]
 
     def attribute(self, name: str, default: object = None) -> Any:
-        """Return an attribute's value, of the type that the operator says."""
+        """Return an attribute's value, with the type of the operator's specification."""
         return self.attributes.get(name, default)
 
 
 Evaluator = Callable[[Operation], Sequence[Numbers]]
-"""Returns all results; raises `NotFoldableError` for a form that it does not compute."""
+"""Returns all results; raises `NotFoldableError` for unsupported forms of the operator."""
 
 
 def single(compute: Callable[[Operation], Numbers]) -> Evaluator:
-    """Return the evaluator of an operator with one result."""
+    """Return the evaluator of an operator with a single result."""
     return lambda operation: [np.asarray(compute(operation))]
 
 
 def require(condition: bool) -> None:
-    """Leave the operation in the graph unless a condition holds."""
+    """Raise NotFoldableError unless a condition holds, so that the operation is not folded."""
     if not condition:
         raise NotFoldableError

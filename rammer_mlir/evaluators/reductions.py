@@ -1,4 +1,4 @@
-"""Reductions, running sums, products of matrices and quantization, on NumPy arrays."""
+"""Reductions, prefix sums, matrix products and quantization on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rammer_mlir.evaluators.operation import (
 )
 
 _Reduction = Callable[[Numbers, tuple[int, ...]], Numbers]
-"""Reduces some dimensions, which stay with size one."""
+"""Reduces some dimensions, keeping them with size 1."""
 
 
 def _reduce(reduction: _Reduction) -> Evaluator:
-    """Return the evaluator of a reduction; floats are reduced in double precision."""
+    """Return the evaluator of a reduction; floats are accumulated in double precision."""
 
     def compute(operation: Operation) -> Numbers:
         x = operation.input(0)
@@ -38,7 +38,7 @@ def _reduce(reduction: _Reduction) -> Evaluator:
 
 
 def _of_floats(reduction: _Reduction) -> _Reduction:
-    """Return a reduction that leaves integers to run time."""
+    """Return a reduction that refuses integers, which are then computed at run time."""
 
     def reduce(x: Numbers, axes: tuple[int, ...]) -> Numbers:
         require(x.dtype in FLOATS)
@@ -74,7 +74,7 @@ def _log_sum_exp(x: Numbers, axes: tuple[int, ...]) -> Numbers:
 
 
 def _running(operation: Operation) -> Numbers:
-    """Return running sums or products along an axis."""
+    """Return prefix sums or products along an axis."""
     x, (axis,) = operation.input(0), operation.integers(1) or [0]
     backward = bool(operation.attribute("reverse", 0))
     is_sum = operation.kind == "CumSum"
@@ -112,7 +112,7 @@ def _gemm(operation: Operation) -> Numbers:
 
 
 def _per_element(operation: Operation, number: int) -> Numbers | None:
-    """Return a scale or zero point, shaped to broadcast to the first input."""
+    """Return a scale or zero point, reshaped to broadcast to the first input."""
     x, given = operation.input(0), operation.find(number)
     if given is None or given.size == 1:
         return None if given is None else given.reshape(())

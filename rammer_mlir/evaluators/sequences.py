@@ -1,4 +1,4 @@
-"""Operators on sequences of tensors and on optional values: Python's lists, and None."""
+"""Operators on sequences of tensors and optional values, as Python lists and None."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from rammer_mlir.evaluators.operation import Numbers, Operation
 
 HostValue = Any
-"""A tensor, a list of tensors, or None for an optional value that is not there."""
+"""A tensor, a list of tensors, or None for an empty optional value."""
 
 HostEvaluator = Callable[[Operation], Sequence[HostValue]]
 

@@ -1,4 +1,4 @@
-"""Non-maximum suppression: of boxes that overlap, the one with the highest score stays."""
+"""Non-maximum suppression: among overlapping boxes, keep the box with the highest score."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rammer_mlir.evaluators.operation import Numbers, Operation
 
 
 def non_max_suppression(operation: Operation) -> Sequence[Numbers]:
-    """Return the selected boxes: batch, class and box of each, in int64.
+    """Return the selected boxes as rows of batch, class and box index, int64 [selected, 3].
 
-    The result has shape (selected, 3). Boxes of equal scores are taken in order.
+    Boxes of equal scores are selected in order.
     """
     boxes, scores = operation.input(0), operation.input(1)
     most = _scalar(operation, 2, 0.0)
@@ -35,7 +35,7 @@ def _scalar(operation: Operation, number: int, default: float) -> float:
 
 
 def _corners(boxes: Numbers, is_centred: bool) -> Numbers:
-    """Return the lower and the upper corner of each box: four numbers in the last dimension."""
+    """Return the lower and upper corner of each box: four numbers in the last dimension."""
     first, second = boxes[..., :2], boxes[..., 2:]
     if is_centred:
         return np.concatenate([first - second / 2, first + second / 2], -1)
@@ -43,7 +43,7 @@ def _corners(boxes: Numbers, is_centred: bool) -> Numbers:
 
 
 def _select(corners: Numbers, order: Numbers, overlap: float, most: int) -> list[int]:
-    """Return the boxes that overlap with no better one by more than a share of their union."""
+    """Return the boxes whose overlap with every better box is at most a share of their union."""
     low, high = corners[:, :2], corners[:, 2:]
     areas = np.prod(high - low, -1)
     chosen: list[int] = []

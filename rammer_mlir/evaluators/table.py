@@ -1,6 +1,6 @@
-"""Which operators have an evaluator.
+"""Table of the operators that have an evaluator.
 
-Each is compared with ONNX Runtime over its attributes in the tests.
+The tests compare each with ONNX Runtime over its attributes.
 """
 
 from __future__ import annotations

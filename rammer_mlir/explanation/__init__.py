@@ -1,1 +1,1 @@
-"""Explanations for people: limits of a run, operators that lose time, gains of other schedules."""
+"""Readable explanations of a run: its limits, its losses, and the gains of other schedules."""

@@ -1,4 +1,4 @@
-"""An explanation of a run, as text."""
+"""The explanation of a run as text."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from rammer_mlir.explanation.limits import Limits
 from rammer_mlir.explanation.losses import Loss
 
 SHOWN = 8
-"""rOperators that the text names."""
+"""Number of rOperators that the text names."""
 
 LEAST_LOSS = 1e-3
-"""Smaller shares of the time are not shown: in a predicted run, rTasks take hardly more."""
+"""Smallest share of the time that is shown: in a predicted run, rTasks hardly exceed the bound."""
 
 EXPLAINED_POLICIES = ("sequential", "wavefront", "ios", "list")
-"""Policies whose plans are simulated beside a run's own; `optimal` may take minutes."""
+"""Policies whose plans are simulated and compared; `optimal` is excluded as it may take minutes."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What people should know about a run.
+    """The facts that explain the time of a run.
 
     Attributes:
-        title: which run: policy, device, vEUs.
-        limits: of the run.
+        title: the policy, device and number of vEUs.
+        limits: limits of the run.
         losses: rOperators, the largest loss first.
-        policy: of the run.
-        predicted: seconds by policy, on the device's description; the run's own policy among them.
+        policy: the run's policy.
+        predicted: seconds by policy, on the device's description, including the run's own policy.
     """
 
     title: str
@@ -38,14 +38,17 @@ class Explanation:
 
     @property
     def better(self) -> tuple[str, float] | None:
-        """The fastest policy, and the share of time that it is predicted to save, if any."""
+        """The fastest policy and its predicted saving as a share of the time.
+
+        None if none is faster.
+        """
         own = self.predicted[self.policy]
         name = min(self.predicted, key=self.predicted.__getitem__)
         gain = 1 - self.predicted[name] / own if own else 0.0
         return (name, gain) if gain > 1e-3 else None
 
     def text(self) -> str:
-        """Return the explanation in lines."""
+        """Return the explanation as text of several lines."""
         return "\n".join([
             f"{self.title}: {_ms(self.limits.total)}",
             f"limit            {self.limits.verdict}",

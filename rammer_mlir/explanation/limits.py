@@ -1,4 +1,4 @@
-"""What limits the time of a run: bounds from its own rTasks, and its critical path."""
+"""The limits of a run's time: bounds from its own rTasks, and its critical path."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from rammer_mlir.timeline.critical_path import critical_path
 from rammer_mlir.timeline.spans import Kind, Timeline
 
 NEAR = 0.85
-"""A bound that is at least this share of the time is said to limit it."""
+"""Share of the time from which a bound is reported as limiting the run."""
 
 LONG = 0.5
-"""So is a single rTask of at least this share."""
+"""Share of the time from which a single rTask is reported as limiting the run."""
 
 MANY_WAITS = 0.2
-"""So are barriers and launches of at least this share of the critical path."""
+"""Share of the critical path from which barriers and launches are reported as limits."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Times of a run in seconds.
+    """Bounds and times of a run in seconds.
 
     Attributes:
-        total: of the run.
-        num_veus: of the plan.
+        total: duration of the run.
+        num_veus: vEUs of the plan.
         on_path: rTasks, barriers and launches on the run's critical path.
-        work: of all rTasks, spread evenly over all vEUs: no schedule of them takes less.
-        chain: of the longest chain of dependent rTasks: no number of vEUs takes less.
-        chain_length: rTasks of that chain.
-        longest: of the longest rTask.
+        work: time of all rTasks divided by the number of vEUs, a lower bound of any schedule.
+        chain: time of the longest chain of dependent rTasks, a bound for any number of vEUs.
+        chain_length: number of rTasks in that chain.
+        longest: time of the longest rTask.
         longest_name: its rOperator.
-        arithmetic: of all arithmetic at the device's peak.
-        memory: of all bytes that rTasks touch at the device's bandwidth, as if none were in caches.
+        arithmetic: time of all arithmetic at the device's peak.
+        memory: time of all bytes that rTasks touch at the device's bandwidth, without caches.
     """
 
     total: float
@@ -52,12 +52,12 @@ class Limits:
 
     @property
     def bound(self) -> float:
-        """The seconds that no schedule of these rTasks on as many vEUs is below."""
+        """The lower bound in seconds of any schedule of these rTasks on as many vEUs."""
         return max(self.work, self.chain)
 
     @property
     def verdict(self) -> str:
-        """What limits the run, in a sentence."""
+        """A sentence that names the limit of the run."""
         if not self.total:
             return "nothing: no rTask runs"
         waits = self.on_path["barrier"] + self.on_path["launch"]
@@ -93,12 +93,12 @@ class Limits:
 
 
 def limits_of(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) -> Limits:
-    """Compare a run with the bounds that its rTasks' times set.
+    """Compare a run with the bounds that follow from its rTasks' times.
 
     Args:
         graph: the rOperators.
         plan: their schedule.
-        device: the description of what it runs on.
+        device: the description of the device that it runs on.
         timeline: a predicted or measured run of the plan.
     """
     table = task_table(graph, device, plan.kernels)
@@ -123,6 +123,7 @@ def limits_of(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) 
         longest=0.0 if longest is None else seconds[longest],
         longest_name="" if longest is None else graph.operators[table.operators[longest]].name,
         arithmetic=flops / (num_veus * device.flops_per_second),
+        # Few vEUs cannot use the whole bandwidth of the device.
         memory=touched / min(num_veus * device.bytes_per_second, device.total_bytes_per_second),
     )
 
@@ -130,7 +131,8 @@ def limits_of(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) 
 def operator_times(graph: TaskGraph, plan: Plan, timeline: Timeline) -> list[float]:
     """Return the seconds of each rOperator's rTasks, summed over vEUs.
 
-    A timeline knows names; rOperators of one name and rKernel share their time by their rTasks.
+    A timeline identifies rOperators by name; the time of rOperators with equal name and rKernel is
+    divided in proportion to their rTasks.
     """
     keys = [
         (operator.name, operator.kernels[number].name)
@@ -157,7 +159,7 @@ def operator_times(graph: TaskGraph, plan: Plan, timeline: Timeline) -> list[flo
 def rtask_seconds_of(
     graph: TaskGraph, plan: Plan, table: TaskTable, timeline: Timeline
 ) -> list[float]:
-    """Return the mean seconds of an rTask of its rOperator, for each rTask."""
+    """Return for each rTask the mean seconds of its rOperator's rTasks."""
     times = operator_times(graph, plan, timeline)
     counts = [0] * len(times)
     for operator in table.operators:
@@ -168,7 +170,7 @@ def rtask_seconds_of(
 def _longest_chain(table: TaskTable, seconds: list[float]) -> tuple[float, int]:
     """Return the seconds and the length of the longest chain of dependent rTasks.
 
-    rTasks of an rOperator follow those that it reads from.
+    The table's order is topological: rTasks follow those that they depend on.
     """
     ends: list[tuple[float, int]] = []
     for task, sources in enumerate(table.sources):

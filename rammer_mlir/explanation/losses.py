@@ -1,4 +1,4 @@
-"""How far rOperators are above the least time that the device could take for them."""
+"""The losses of rOperators: their time above the least time that the device would need."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rammer_mlir.timeline.spans import Timeline
 
 @dataclass(frozen=True)
 class Loss:
-    """An rOperator's time beside its floor.
+    """An rOperator's time and its lower bound.
 
     Attributes:
-        name: of the rOperator, as the model names it.
-        rtasks: their number.
-        seconds: of its rTasks, summed over vEUs.
-        floor: the greater one of its arithmetic at the peak of a vEU, and its memory traffic at
-            the bandwidth of a vEU that shares it with all others; summed over rTasks.
-        limit: which of both is greater.
+        name: name of the rOperator in the model.
+        rtasks: number of its rTasks.
+        seconds: time of its rTasks, summed over vEUs.
+        floor: lower bound, summed over rTasks: the maximum of the arithmetic at the peak of a vEU
+            and the memory traffic at the bandwidth of a vEU that shares it with all others.
+        limit: which of the two is the maximum.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Loss:
 
     @property
     def lost(self) -> float:
-        """Seconds above the floor, summed over vEUs."""
+        """Seconds above the lower bound, summed over vEUs."""
         return max(0.0, self.seconds - self.floor)
 
 
@@ -42,7 +42,7 @@ def losses(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) -> 
     Args:
         graph: the rOperators.
         plan: their schedule.
-        device: the description of what it runs on.
+        device: the description of the device that it runs on.
         timeline: a predicted or measured run of the plan.
     """
     num_veus = max((program.num_veus for program in plan.programs), default=1)

@@ -1,10 +1,11 @@
-"""Placement by cache affinity: rTasks go where, and when, the constants they read are in a cache.
+"""Placement by cache affinity: rTasks run on the vEU whose cache holds the constants they read.
 
-Greedy by earliest start (the ETF heuristic of Hwang et al., 1989), where loading what a vEU's cache
-lacks counts as a delay. While a vEU finds rTasks that read what it read last, these start first and
-so are taken first; it turns to other constants when nothing else is left. Of an unrolled recurrent
-network, one vEU thus runs along a layer's steps while others prepare, or follow with, the next one;
-or several share a layer's steps, and fill the gaps between them with work for the next layer.
+A greedy algorithm by earliest start (the ETF heuristic of Hwang et al., 1989), where loading the
+constants that a vEU's cache lacks counts as a delay. As long as rTasks are ready that read the same
+constants as the vEU's last rTask, they start earliest and are chosen; the vEU changes to other
+constants only when none is left. In an unrolled recurrent network, one vEU thus processes all time
+steps of a layer while others process the layer before or after; or several vEUs share the steps of
+a layer and fill the gaps between them with rTasks of the next layer.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_table
 
 _TURN = 2
-"""Barriers that a vEU waits for before it turns to other constants."""
+"""Barriers that a vEU waits for before it changes to other constants."""
 
 _GAP = 16
-"""Barriers that a gap is as long as which short rTasks fill."""
+"""Length, in barriers, of the gaps that short rTasks fill."""
 
 _Head = tuple[float, int]
-"""An rTask that may be placed, with the time at which the last of its sources ends."""
+"""An rTask that may be placed, preceded by the time at which the last of its sources ends."""
 
 
 def plans_by_affinity(
     graph: TaskGraph, device: Device, kernels: tuple[int, ...], shared: SharedConstants
 ) -> Iterator[Plan]:
-    """Yield plans of one rProgram, with given rKernels and others.
+    """Yield plans of one rProgram for several choices of rKernels.
 
-    These are the fastest, such as stay in a vEU's cache, and short ones. Short rTasks fill the gaps
-    in which a vEU would wait, and are kept for such gaps.
+    The choices are the given rKernels, the fastest, those that stay in a vEU's cache, and short
+    rKernels, whose rTasks fill the gaps in which a vEU would otherwise wait.
     """
     fast = tuple(fastest(operator, device) for operator in graph.operators)
     cached = tuple(shared.best_kept(number) for number in range(len(graph.operators)))
@@ -49,7 +50,7 @@ def plans_by_affinity(
 
 
 def _short(operator: ROperator, device: Device) -> int:
-    """Return the largest rTasks that fit into the gap of a few barriers, or else the smallest."""
+    """Return the longest rKernel that fits into a gap of ``_GAP`` barriers, else the shortest."""
     seconds = {k: rtask_seconds(operator.kernels[k], device) for k in candidates(operator, device)}
     short = [k for k in seconds if seconds[k] <= _GAP * device.barrier_seconds]
     return max(short, key=lambda k: seconds[k]) if short else min(seconds, key=lambda k: seconds[k])
@@ -58,16 +59,16 @@ def _short(operator: ROperator, device: Device) -> int:
 def place_by_affinity(
     table: TaskTable, device: Device, shared: SharedConstants, turn: float = 0.0
 ) -> Placement:
-    """Place one rTask after the other, always the one that can start first and where it does.
+    """Place rTasks in turn, always the rTask that can start earliest, on the vEU where it does.
 
-    A vEU waits up to ``turn`` seconds for what reads the constants that it has in its cache.
+    A vEU waits up to ``turn`` seconds for rTasks that read the constants in its cache.
     """
     return _Placing(table, device, shared, turn).placement()
 
 
 @dataclass
 class _Veu:
-    """A vEU's rTasks so far, how many of each vEU's it knows to be done, its work and its end."""
+    """A vEU's cache and rTasks, per vEU the rTasks known complete, its busy time and its end."""
 
     cache: Cache
     known: list[int]
@@ -111,20 +112,21 @@ class _Placing:
         return [veu.tasks for veu in self._veus]
 
     def _offer(self, task: int) -> None:
-        """Let an rTask be placed: of those that cost the same everywhere, the first to be ready."""
+        """Add an rTask to the ready rTasks of equal cost, ordered by the end of their sources."""
         latest = max((self._ends[source] for source in self._table.sources[task]), default=0.0)
         heapq.heappush(self._ready.setdefault(self._costs[task], []), (latest, task))
 
     def _place_next(self) -> int:
-        """Place the rTask of the earliest start; of several, what was used last, then in order.
+        """Place the rTask of earliest start; break ties by the last use of its constants.
 
-        Where an rTask could start at once on several vEUs, it goes to the one with the least work.
+        If an rTask could start at once on several vEUs, place it on the vEU with the least work.
         """
         best: tuple[float, int, int, float, int] | None = None
         for cost, heads in self._ready.items():
             latest, task = heads[0]
             for number, veu in enumerate(self._veus):
                 delay = veu.cache.missing(cost) + (0.0 if veu.cache.is_near(cost) else self._turn)
+                # A cheap lower bound on the start spares the search through the sources.
                 if best and max(latest, veu.free) + delay > best[0]:
                     continue
                 start = self._start(task, number) + delay
@@ -136,7 +138,7 @@ class _Placing:
         return task
 
     def _start(self, task: int, number: int) -> float:
-        """Return when a vEU could start an rTask, after a barrier for what it does not know."""
+        """Return the earliest start of an rTask, with a barrier if the vEU lacks a source."""
         veu, awaited = self._veus[number], -1.0
         for source in self._table.sources[task]:
             other, order = self._where[source]

@@ -1,4 +1,4 @@
-"""SelectvEU: which vEU each rTask of an operator goes to (RAMMER Algorithm 1, line 16)."""
+"""SelectvEU: the vEU of each rTask of an operator (RAMMER Algorithm 1, line 16)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rammer_mlir.scheduling.graph import Int64Array
 
 
 def spread_evenly(num_rtasks: int, num_veus: int) -> Int64Array:
-    """Cut the rTasks into one block of consecutive ids per vEU, sizes differing by at most one."""
+    """Divide the rTasks into a block of consecutive ids per vEU; sizes differ by at most one."""
     return np.arange(num_rtasks, dtype=np.int64) * num_veus // max(num_rtasks, num_veus)
 
 
 def earliest(
     needs: Needs, available: FloatArray, seconds: float, barrier_seconds: float
 ) -> Int64Array:
-    """Give each rTask the vEU that can execute it at the earliest.
+    """Assign each rTask to the vEU that can execute it earliest.
 
-    Every vEU gets as many rTasks as it can start before the others; within an operator they go to
-    the vEUs in blocks of consecutive ids, so that rTasks which read each other's neighbours in the
-    next operator tend to stay on one vEU and need no barrier.
+    Every vEU gets as many rTasks as it can start before the other vEUs. Within an operator each vEU
+    gets a block of consecutive ids, so that readers of neighbouring rTasks in the next operator
+    tend to stay on the same vEU and need no barrier.
     """
     num_rtasks, num_veus = needs.steps.shape
     if num_rtasks == 0:
@@ -39,9 +39,10 @@ def earliest(
 
 
 def _ready(latest: FloatArray, barrier_seconds: float) -> FloatArray:
-    """When the operator's inputs are complete, seen from each vEU: others' results cost a barrier.
+    """Return when the operator's inputs are complete, seen from each vEU.
 
-    ``latest`` is when each vEU ends the last rTask that is needed, 0 if none is.
+    Results of other vEUs cost an additional barrier. ``latest`` is the end of the last needed rTask
+    of each vEU, in seconds; 0 if no rTask of the vEU is needed.
     """
     owner = int(latest.argmax())
     others = latest.copy()

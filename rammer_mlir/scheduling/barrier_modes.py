@@ -1,7 +1,7 @@
-"""A plan's rTasks with other barriers, to compare with: between waves, operators or tiles.
+"""A plan's rTasks with coarser barriers, for comparison: between waves, operators or tiles.
 
-Global barriers between waves are what a GPU program has that synchronises its whole grid; waits
-between operators are what RAMMER's released code has; waits between tiles are what the paper has.
+Global barriers between waves correspond to a GPU program that synchronises its whole grid, waits
+between operators to RAMMER's released code, and waits between tiles to the paper.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ def with_barriers(graph: TaskGraph, plan: Plan, device: Device, mode: BarrierMod
 
     Args:
         graph: the graph.
-        plan: where rTasks run, and with which rKernels; several rPrograms become one.
-        device: what the result is predicted for.
-        mode: ``wave``: every rTask waits for all of earlier waves, which all vEUs go through in
-            order; ``operator``: for all of the operators that it reads from; ``tile``: for the
-            rTasks that write what it reads. Waits that others imply are dropped in each mode.
+        plan: gives the vEU, order and rKernel of each rTask; several rPrograms are joined into one.
+        device: the device for which the time is predicted.
+        mode: ``wave``: every rTask waits for all rTasks of earlier waves, which all vEUs execute in
+            order; ``operator``: for all rTasks of the operators that it reads from; ``tile``: for
+            the rTasks that write the elements that it reads. Redundant waits are dropped in each
+            mode.
 
     Raises:
         OptionError: if there is no such mode.

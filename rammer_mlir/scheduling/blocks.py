@@ -1,7 +1,8 @@
-"""Units and blocks of a graph of operators: what a search over orders works on (IOS section 5).
+"""Units and blocks of a graph of operators, over which schedules are searched (IOS section 5).
 
-A unit is what a schedule places as a whole. A block is a run of units of the sequential order; what
-searches blocks one after the other loses little where few values go on from one to the next.
+A unit is a set of operators that a schedule places as a whole. A block is a contiguous range of
+units in sequential order. Searching blocks separately loses little where few values are live
+between them.
 """
 
 from __future__ import annotations
@@ -12,21 +13,21 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 Sources = Sequence[Sequence[int]]
-"""For each operator, in a valid sequential order, those whose results it reads."""
+"""For each operator, in a topological order, the operators whose results it reads."""
 
 Block = tuple[int, int]
-"""The first unit, and the last plus one."""
+"""The first unit of a block, and the last plus one."""
 
 
 def fill_units(sources: Sources, fills: Collection[int]) -> list[list[int]]:
-    """Return each operator as a unit, with those that only prepare memory for it.
+    """Return each operator as a unit, joined with the operators that only fill its padding.
 
-    An operator that fills a border joins one whose readers are its own too, or else its only
-    reader: neither gets more to wait for.
+    A padding fill joins an operator that has the same readers, or else its only reader: in neither
+    case does the unit depend on more operators than its host.
 
     Args:
         sources: of the operators.
-        fills: those that read nothing, such as ones that fill the border of a padded image.
+        fills: operators that read nothing, such as fills of the padding of an image.
     """
     readers = _readers(sources)
     units = {number: [number] for number in range(len(sources))}
@@ -43,7 +44,7 @@ def fill_units(sources: Sources, fills: Collection[int]) -> list[list[int]]:
 
 
 def chain_units(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return units joined where one's result goes to a single other that reads nothing else."""
+    """Return units joined into chains where a unit is the only reader and reads no other result."""
     between = unit_sources(sources, units)
     readers = _readers(between)
     chains: dict[int, list[int]] = {}
@@ -55,7 +56,7 @@ def chain_units(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[i
 
 
 def unit_sources(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return for each unit those of the units whose results it reads."""
+    """Return for each unit the other units whose results it reads."""
     unit_of = {number: index for index, unit in enumerate(units) for number in unit}
     return [
         sorted({unit_of[s] for n in unit for s in sources[n] if s in unit_of} - {index})
@@ -64,12 +65,14 @@ def unit_sources(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[
 
 
 def crossing_values(sources: Sources) -> list[int]:
-    """Return for each place between two operators how many values go on across it.
+    """Return for each boundary between consecutive operators the number of values live across it.
 
-    Results with the same readers after the place, such as parts of a concatenation, are one value.
+    Results with the same readers after the boundary, such as parts of a concatenation, are one
+    value.
     """
+    # Random 64-bit names: xors of different sets of readers are different, almost surely.
     names = [random.Random(number).getrandbits(64) for number in range(len(sources))]
-    remaining = [0] * len(sources)  # The names of a result's readers to come, joined by xor.
+    remaining = [0] * len(sources)  # The xor of the names of a result's readers to come.
     for number, found in enumerate(sources):
         for source in found:
             remaining[source] ^= names[number]
@@ -90,9 +93,9 @@ def crossing_values(sources: Sources) -> list[int]:
 
 
 def cut_at_single_values(sources: Sources) -> list[Block]:
-    """Cut units wherever the only value that goes on is the result of the unit before.
+    """Cut units wherever the only live value is the result of the unit just before.
 
-    A value that is older has readers on both sides of the place, which may run concurrently.
+    An older value has readers on both sides of the boundary; these may run concurrently.
     """
     crossing = crossing_values(sources)
     read = {source for found in sources for source in found}
@@ -101,7 +104,7 @@ def cut_at_single_values(sources: Sources) -> list[Block]:
 
 
 def cut_long(sources: Sources, longest: int) -> list[Block]:
-    """Cut units where the fewest values go on, until no block has more than ``longest``."""
+    """Cut units where the fewest values are live, into blocks of at most ``longest`` units."""
     crossing = crossing_values(sources)
 
     def cut(first: int, end: int) -> list[Block]:
@@ -114,7 +117,7 @@ def cut_long(sources: Sources, longest: int) -> list[Block]:
 
 
 def _narrow(crossing: Sequence[int], first: int, end: int, longest: int) -> list[int]:
-    """Return the places with the fewest values, without those that leave only a few units."""
+    """Return the boundaries with the fewest live values, at least a quarter of a block apart."""
     least = max(1, longest // 4)
     inside = range(first + least, end - least + 1)
     fewest = min(crossing[place - 1] for place in inside)
@@ -126,8 +129,8 @@ def _narrow(crossing: Sequence[int], first: int, end: int, longest: int) -> list
 
 
 def width(sources: Sources) -> int:
-    """Return how many units at most can be such that none depends on another (Dilworth, 1950)."""
-    before: list[int] = []  # The mask of all that a unit depends on.
+    """Return the size of the largest set of mutually independent units (Dilworth, 1950)."""
+    before: list[int] = []  # The mask of all units that a unit depends on, transitively.
     for found in sources:
         before.append(0)
         for source in found:

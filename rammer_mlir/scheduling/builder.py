@@ -1,8 +1,8 @@
 """An rProgram under construction: the paper's ``Append`` and ``Wait`` (RAMMER section 3.3).
 
-Both work on many rTasks of one operator at once. Waits that vector clocks show to be implied are
-not recorded, so a finished program holds the fewest. ``mark`` and ``reset`` let a policy try a wave
-and take it back in time proportional to the wave.
+Both operate on many rTasks of an operator at once. Waits that vector clocks show to be implied are
+not recorded, so a finished program has the fewest waits. ``mark`` and ``reset`` let a policy try a
+wave and undo it in time proportional to the wave.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Placed:
-    """Where an operator's rTasks were put; a vEU of -1 marks one that is not put anywhere yet."""
+    """vEU and order of each rTask of an operator; the vEU is -1 while an rTask is not placed."""
 
     veus: Int64Array
     orders: Int64Array
@@ -35,18 +35,18 @@ class Placed:
 
 @dataclass(frozen=True)
 class Needs:
-    """What rTasks of an operator wait for, by rTask and vEU."""
+    """The rTasks that each rTask of an operator waits for, as counts per vEU."""
 
     steps: Int64Array
     """[num_rtasks, num_veus]: rTasks of each vEU that must be complete."""
 
     ready: FloatArray
-    """[num_rtasks, num_veus]: when the last of them ends; 0 where there is none."""
+    """[num_rtasks, num_veus]: end of the last of them, in seconds; 0 where there is none."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A state of a builder."""
+    """A saved state of a builder."""
 
     items: list[int]
     available: FloatArray
@@ -57,14 +57,14 @@ class Mark:
 
 @dataclass
 class Context:
-    """What all rPrograms of one plan share: the graph, the device and the rKernels chosen."""
+    """State shared by all rPrograms of a plan: the graph, the device and the chosen rKernels."""
 
     graph: TaskGraph
     device: Device
     kernels: list[int] = field(default_factory=list[int])
 
     def __post_init__(self) -> None:
-        """Choose every operator's first rKernel until a policy decides."""
+        """Choose every operator's first rKernel until a policy chooses another."""
         self.kernels = self.kernels or [0] * len(self.graph.operators)
         self.dependencies = Dependencies(self.graph)
 
@@ -74,7 +74,7 @@ class Context:
 
 
 class _Ends:
-    """When the rTasks of each vEU end by the cost model, in seconds, by order."""
+    """Ends of each vEU's rTasks by the cost model, in seconds from the launch, by order."""
 
     def __init__(self, num_veus: int) -> None:
         self._table: FloatArray = np.zeros((num_veus, 64))
@@ -89,13 +89,13 @@ class _Ends:
         self._table[veu, order:stop] = ends
 
     def after(self, steps: Int64Array) -> FloatArray:
-        """Return when ``steps[t, v]`` rTasks of vEU v are complete; 0 where that is none."""
+        """Return when ``steps[t, v]`` rTasks of vEU v are complete, in seconds; 0 for none."""
         return np.where(steps > 0, self._table[self._veus, steps - 1], 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """rTasks of an operator for one vEU: ids, what each waits for and until when, time of one."""
+    """rTasks of an operator for a vEU: ids, counts and times to wait for, and seconds of each."""
 
     operator: int
     ids: Int64Array
@@ -105,10 +105,10 @@ class _Work:
 
 
 class ProgramBuilder:
-    """One rProgram being written for a device."""
+    """An rProgram under construction for a device."""
 
     def __init__(self, context: Context) -> None:
-        """Begin with empty vEUs; operators placed by other builders count as complete."""
+        """Begin with empty vEUs; operators placed by earlier builders count as complete."""
         num_veus = context.device.num_veus
         self._context = context
         self._items: list[list[Item]] = [[] for _ in range(num_veus)]
@@ -121,12 +121,12 @@ class ProgramBuilder:
 
     @property
     def available(self) -> FloatArray:
-        """When each vEU is free again by the cost model, in seconds from the launch."""
+        """When each vEU is next free by the cost model, in seconds from the launch."""
         return self._available
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was appended."""
+        """Whether no rTask was appended yet."""
         return not self._appended
 
     def seconds(self) -> float:
@@ -136,14 +136,14 @@ class ProgramBuilder:
         return float(self._available.max()) + self._context.device.launch_seconds
 
     def steps(self) -> Int64Array:
-        """Return how many rTasks each vEU holds."""
+        """Return the number of rTasks of each vEU so far."""
         return np.array(self._clocks.done, dtype=np.int64)
 
     def needs(self, operator: int) -> Needs:
-        """Return what each rTask of an operator depends on inside this program (``Wait``).
+        """Return the rTasks that each rTask of an operator depends on in this program (``Wait``).
 
         Raises:
-            ScheduleError: if only some of a producer's rTasks that are needed were appended.
+            ScheduleError: if a producer was appended only in part and needed rTasks are missing.
         """
         num_veus = self._context.device.num_veus
         shape = (self._context.kernel(operator).num_rtasks, num_veus)
@@ -172,12 +172,12 @@ class ProgramBuilder:
     def append(
         self, operator: int, veus: Int64Array, needs: Needs, rtasks: Int64Array | None = None
     ) -> None:
-        """Put rTasks of an operator on vEUs, each after the barrier that it needs (``Append``).
+        """Append rTasks of an operator to vEUs, each after its barrier if needed (``Append``).
 
         Args:
             operator: the operator's number.
-            veus: vEU of each rTask; those of one vEU run in ascending order of their ids.
-            needs: what each rTask waits for.
+            veus: vEU of each rTask; rTasks of the same vEU run in ascending order of their ids.
+            needs: the rTasks that each rTask waits for.
             rtasks: ids in ascending order if not all; ``veus`` and ``needs`` have a row for each.
         """
         ids = np.arange(len(veus)) if rtasks is None else rtasks
@@ -200,7 +200,7 @@ class ProgramBuilder:
                 self._append_to(int(veus[rows[0]]), work, goals)
 
     def _append_to(self, veu: int, work: _Work, goals: dict[bytes, Goal]) -> None:
-        """Append rTasks to one vEU, cutting their runs where a barrier is needed."""
+        """Append rTasks to a vEU, split into runs where a barrier is needed."""
         steps, ready = work.steps, work.ready
         start = 0
         rows = [0] if len(steps) == 1 else _growing(steps, self._clocks.now(veu), veu)
@@ -210,7 +210,7 @@ class ProgramBuilder:
             self._run(veu, work, start, row)
             start = row
             begin = max(float(self._available[veu]), float(ready[row]))
-            # What later rTasks need and is complete by then anyway costs no barrier of its own.
+            # Also wait for later rTasks' needs that are complete by then: that costs nothing.
             required = steps[row:][ready[row:] <= begin].max(axis=0)
             key = required.tobytes()
             if key not in goals:
@@ -249,7 +249,7 @@ class ProgramBuilder:
             self._items[veu].append(Run(work.operator, int(ids[begin]), end - begin))
 
     def mark(self) -> Mark:
-        """Return the state, for ``reset``."""
+        """Return a saved state for ``reset``."""
         return Mark(
             [len(items) for items in self._items],
             self._available.copy(),
@@ -259,7 +259,7 @@ class ProgramBuilder:
         )
 
     def reset(self, mark: Mark) -> None:
-        """Take back everything since ``mark``."""
+        """Undo all changes since ``mark``."""
         for items, length in zip(self._items, mark.items, strict=True):
             del items[length:]
         self._available = mark.available.copy()
@@ -279,7 +279,7 @@ class ProgramBuilder:
 
 
 def _growing(steps: Int64Array, known: Clock, veu: int) -> list[int]:
-    """Return the rows that ask for more than is known and than the rows before ask for."""
+    """Return the rows that require more rTasks than are known and than earlier rows require."""
     asked = np.maximum(np.maximum.accumulate(steps, axis=0), known)
     more = np.empty(asked.shape, dtype=bool)
     more[0] = asked[0] > known
@@ -289,7 +289,7 @@ def _growing(steps: Int64Array, known: Clock, veu: int) -> list[int]:
 
 
 def finish_plan(builders: Sequence[ProgramBuilder]) -> tuple[tuple[RProgram, ...], float, int]:
-    """Return the finished programs, the predicted seconds of all, and the waits asked for."""
+    """Return the finished programs, their total predicted seconds, and the waits requested."""
     return (
         tuple(builder.finish() for builder in builders),
         sum(builder.seconds() for builder in builders),

@@ -1,8 +1,9 @@
-"""What the vEUs' own caches hold of constants that several operators read.
+"""A model of the vEUs' caches for constants that several operators read.
 
-The cells of an unrolled recurrent layer read the same weights, step after step. Whether a cell
-finds them in its vEU's cache depends on what that vEU ran before, and so on the schedule;
-everything else costs the same wherever it is put. ``reuse`` models this for the order of the graph.
+The cells of an unrolled recurrent layer read the same weights in each time step. Whether a cell
+finds them in its vEU's cache depends on the rTasks that ran there before, and so on the schedule;
+the cost of all other rTasks is independent of their place. ``reuse`` is the static model, for the
+order of the graph.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import RKernel, TaskGraph
 
 NOTHING = -1
-"""The working set of an rTask that reads no constant which others read too."""
+"""The working set of an rTask that reads no constant shared with other operators."""
 
 Part = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 """A box of a buffer: buffer, first element, sizes and strides."""
@@ -24,7 +25,7 @@ Part = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class TaskCost:
-    """What an rTask keeps in its vEU's cache, and its time in seconds with and without that."""
+    """An rTask's working set of shared constants, and its seconds with it cached and not cached."""
 
     working_set: int
     hot: float
@@ -32,10 +33,10 @@ class TaskCost:
 
 
 class SharedConstants:
-    """Parts of the constants that more than one operator reads, as working sets of rTasks."""
+    """Parts of the constants that several operators read, as working sets of rTasks."""
 
     def __init__(self, graph: TaskGraph, device: Device) -> None:
-        """Find the constants; their parts are numbered as rTasks ask for them."""
+        """Find the constants; their parts get numbers when an rTask first uses them."""
         self._graph = graph
         self._device = device
         users = Counter(
@@ -52,12 +53,12 @@ class SharedConstants:
 
     @property
     def matter(self) -> bool:
-        """Whether an order can keep more of them in a vEU's cache than another one."""
+        """Whether the order of rTasks can affect how many shared constants stay cached."""
         total = sum(self._graph.buffers[buffer].num_bytes for buffer in self._shared)
         return 0 < self._device.cache_bytes < total
 
     def costs(self, number: int, choice: int) -> Sequence[TaskCost]:
-        """Return what each rTask of an operator costs with one of its rKernels."""
+        """Return the cost of each rTask of an operator with rKernel ``choice``."""
         operator = self._graph.operators[number]
         kernel = operator.kernels[choice]
         reads = [r for r in kernel.reads if operator.operands[r.argument].buffer in self._shared]
@@ -68,9 +69,9 @@ class SharedConstants:
         return self._found[key]
 
     def best_kept(self, number: int) -> int:
-        """Return the rKernel of least work when rTasks that read the same follow each other.
+        """Return the rKernel of least work if rTasks with the same working set run consecutively.
 
-        What is too large for a vEU's cache is loaded even then.
+        A working set that is larger than a vEU's cache is loaded even then.
         """
         operator, cache = self._graph.operators[number], Cache(self, self._device.cache_bytes)
 
@@ -119,13 +120,14 @@ def _reads(graph: TaskGraph, number: int) -> set[int]:
 
 
 _SURE = 0.5
-"""Part of its cache that a vEU can count on: the rest also holds what is not modelled here."""
+"""Share of the cache counted as available; the rest holds data that is not modelled here."""
 
 
 class Cache:
-    """How long ago one vEU used each working set, as far as its cache may still hold it.
+    """Distances of the working sets in the cache of a vEU.
 
-    The distance of a working set is the bytes of all that were used since, its own included.
+    The distance of a working set is the bytes of all working sets used since its last use, its own
+    included.
     """
 
     def __init__(self, shared: SharedConstants, capacity: int) -> None:
@@ -135,7 +137,7 @@ class Cache:
         self._distances: dict[int, int] = {}
 
     def missing(self, cost: TaskCost) -> float:
-        """Return by how many seconds what the cache lacks would delay an rTask now."""
+        """Return the seconds that loading the missing constants would delay an rTask now."""
         if cost.working_set == NOTHING:
             return 0.0
         distance = self._distances.get(cost.working_set, self._capacity)
@@ -143,17 +145,17 @@ class Cache:
         return min(max(part, 0.0), 1.0) * (cost.cold - cost.hot)
 
     def distance(self, cost: TaskCost) -> int:
-        """Return the distance of what an rTask reads; the capacity if it was lost."""
+        """Return the distance of an rTask's working set; the capacity if it was evicted."""
         return 0 if cost.working_set < 0 else self._distances.get(cost.working_set, self._capacity)
 
     def is_near(self, cost: TaskCost) -> bool:
-        """Whether the cache surely holds what an rTask reads of shared constants."""
+        """Return whether the cache certainly holds an rTask's shared constants."""
         return self.distance(cost) <= _SURE * self._capacity
 
     def use(self, cost: TaskCost) -> None:
-        """Keep what an rTask reads, and lose what was not used for longest.
+        """Use an rTask's working set, and evict the least recently used working sets.
 
-        A working set larger than the cache drives everything out, itself included.
+        A working set larger than the cache evicts everything, itself included.
         """
         number = cost.working_set
         if number == NOTHING:

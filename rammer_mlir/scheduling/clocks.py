@@ -1,7 +1,7 @@
-"""Vector clocks: what each vEU knows to be complete on every other.
+"""Vector clocks: the rTasks that each vEU knows to be complete on every other vEU.
 
-A vEU's clock holds, for each vEU, the number of its rTasks that are known to be complete. It
-changes only at barriers, so it is kept once per barrier and looked up by order.
+A vEU's clock has, for each vEU, the number of its rTasks that are known to be complete. It changes
+only at barriers, so a copy is stored per barrier and looked up by order.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from rammer_mlir.scheduling.graph import Int64Array
 
 Clock = NDArray[np.int32]
-"""[num_veus]: how many rTasks of each vEU are complete."""
+"""[num_veus]: number of complete rTasks of each vEU."""
 
 
 @dataclass(frozen=True, eq=False)
 class Goal:
-    """A state to wait for, and the fewest waits that bring it about.
+    """A state to wait for, and the smallest set of waits that reaches it.
 
     Attributes:
-        required: [num_veus]: how many rTasks of each vEU must be complete.
-        direct: [num_veus]: where the requirement does not follow from another vEU's.
-        clock: all that is complete when the requirement is met.
+        required: [num_veus]: number of rTasks of each vEU that must be complete.
+        direct: [num_veus]: whether the requirement does not follow from that on another vEU.
+        clock: all rTasks that are complete when the requirement is met.
     """
 
     required: Int64Array
@@ -34,21 +34,21 @@ class Goal:
 
 
 class Clocks:
-    """The clocks of all vEUs of one rProgram while it is written down."""
+    """The clocks of all vEUs of an rProgram under construction."""
 
     def __init__(self, num_veus: int) -> None:
-        """Start with nothing done and nothing known."""
+        """Start with no rTask complete and none known."""
         zero = np.zeros(num_veus, dtype=np.int32)
         self.done = [0] * num_veus
         self._since = [[0] for _ in range(num_veus)]
         self._known = [[zero] for _ in range(num_veus)]
 
     def now(self, veu: int) -> Clock:
-        """Return what the vEU knows, except about itself."""
+        """Return the vEU's clock; its own entry is not maintained."""
         return self._known[veu][-1]
 
     def after(self, veu: int, order: int) -> Clock:
-        """Return what is known to whoever waited for the vEU's rTask ``order``."""
+        """Return the clock of a vEU that has just waited for rTask ``order`` of ``veu``."""
         index = bisect_right(self._since[veu], order) - 1
         clock = self._known[veu][index].copy()
         clock[veu] = order + 1
@@ -57,7 +57,7 @@ class Clocks:
     def goal(self, required: Int64Array) -> Goal:
         """Return how to wait until ``required[w]`` rTasks of each vEU w are complete.
 
-        What one of them implies about another is the same for every vEU that waits.
+        Which requirements imply others does not depend on the waiting vEU.
         """
         veus = required.nonzero()[0]
         direct = np.zeros(len(required), dtype=bool)
@@ -65,18 +65,19 @@ class Clocks:
             return Goal(required, direct, np.zeros(len(required), dtype=np.int32))
         clocks = np.array([self.after(w, int(required[w]) - 1) for w in veus.tolist()])
         implied = clocks[:, veus] >= required[veus]
+        # A requirement does not imply itself.
         np.fill_diagonal(implied, False)
         direct[veus] = ~implied.any(axis=0)
         return Goal(required, direct, clocks.max(axis=0))
 
     def misses(self, veu: int, required: Int64Array) -> bool:
-        """Return whether the vEU does not know yet that ``required[w]`` rTasks are complete."""
+        """Return whether the vEU does not yet know that ``required[w]`` rTasks are complete."""
         missing = required > self._known[veu][-1]
         missing[veu] = False
         return bool(missing.any())
 
     def wait(self, veu: int, goal: Goal) -> tuple[tuple[int, int], ...]:
-        """Make the vEU wait for a goal; return the (vEU, order) pairs that it does not know yet."""
+        """Let the vEU wait for a goal; return the (vEU, order) pairs that were not yet known."""
         known = self.now(veu)
         missing = goal.direct & (goal.required > known)
         missing[veu] = False
@@ -92,15 +93,16 @@ class Clocks:
         return tuple((w, int(goal.required[w]) - 1) for w in others)
 
     def mark(self) -> tuple[list[int], list[int], list[Clock]]:
-        """Return a state that ``reset`` goes back to."""
+        """Return a saved state for ``reset``."""
         lengths = [len(since) for since in self._since]
         return list(self.done), lengths, [known[-1] for known in self._known]
 
     def reset(self, mark: tuple[list[int], list[int], list[Clock]]) -> None:
-        """Forget everything since ``mark``."""
+        """Undo all changes since ``mark``."""
         done, lengths, last = mark
         self.done = list(done)
         for veu, length in enumerate(lengths):
             del self._since[veu][length:]
             del self._known[veu][length:]
+            # ``wait`` may have replaced the last clock in place instead of appending one.
             self._known[veu][-1] = last[veu]

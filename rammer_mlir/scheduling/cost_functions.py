@@ -1,9 +1,9 @@
-"""Cost functions: the seconds of one rTask, as somebody else's model predicts them.
+"""Cost functions: user-supplied models that predict the seconds of an rTask.
 
-A cost function takes an rKernel and a device and returns the seconds that one rTask computes alone,
-or None where the device's own model is to say. What it returns counts like a measurement
-(``costs.rtask_seconds``): the device's cost of starting an rTask comes on top, and vEUs still share
-the device's bandwidth.
+A cost function takes an rKernel and a device and returns the seconds that an rTask computes alone,
+or None to use the device's own model. The result counts like a measurement
+(``costs.rtask_seconds``): the device's cost of starting an rTask is added, and vEUs still share the
+device's bandwidth.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CostFunction = Callable[[RKernel, Device], float | None]
 """Seconds of one rTask of an rKernel on a vEU of a device; None for the device's own model."""
 
 RESERVED = ("measured",)
-"""Names that ``--costs`` gives another meaning."""
+"""Names that ``--costs`` interprets differently."""
 
 
 def _check(name: str, value: object) -> CostFunction:
@@ -33,11 +33,11 @@ def _check(name: str, value: object) -> CostFunction:
 
 
 COST_FUNCTIONS: Registry[CostFunction] = Registry("cost function", {}, _check, "costs")
-"""Cost functions by name; the project has none of its own."""
+"""Cost functions by name; none is built in."""
 
 
 def register_costs(name: str, function: CostFunction) -> None:
-    """Make a cost function known by a name.
+    """Register a cost function under a name.
 
     Example::
 
@@ -48,17 +48,17 @@ def register_costs(name: str, function: CostFunction) -> None:
         register_costs("by-bytes", by_bytes)
 
     Raises:
-        OptionError: if it is no function, or the name is taken or reserved.
+        OptionError: if it is not a function, or the name is registered already or reserved.
     """
     COST_FUNCTIONS.register(name, function)
 
 
 def seconds_by(name: str, kernel: RKernel, device: Device) -> float | None:
-    """Return what a cost function says of one rTask.
+    """Return the seconds that a cost function predicts for an rTask, or None.
 
     Raises:
         OptionError: if there is no cost function of this name.
-        ScheduleError: if it fails, or returns what is no time.
+        ScheduleError: if it fails, or its result is neither None nor a time.
     """
     function = COST_FUNCTIONS.get(name)
     try:

@@ -1,7 +1,8 @@
-"""The profiler's three questions, answered by measurement or a model (RAMMER section 3.3).
+"""The profiler's three queries, answered by measurements or a model (RAMMER section 3.3).
 
-The time of an rTask is ``rtask_seconds`` and what it occupies is ``resources``. The time of an
-rProgram is ``simulator.simulate`` once finished, ``ProgramBuilder.seconds`` while being written.
+The time of an rTask is ``rtask_seconds``, its resource use is ``resources``. The time of an
+rProgram is ``simulator.simulate`` when finished, ``ProgramBuilder.seconds`` while under
+construction.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from rammer_mlir.scheduling.graph import (
 
 @dataclass(frozen=True)
 class Resources:
-    """What one rTask occupies of a vEU: threads, and bytes of block-local memory."""
+    """Resources of an rTask on a vEU: threads, and bytes of block-local memory."""
 
     threads: int
     shared_memory: int
 
 
 def rtask_seconds(kernel: RKernel, device: Device) -> float:
-    """Return the time of one rTask on a vEU: as measured, or else by a model.
+    """Return the seconds of one rTask on a vEU, as measured or else by a model.
 
-    The model takes its arithmetic or its traffic, whichever is longer. An operator's rTasks run
-    side by side, so as many vEUs as it fills share the memory, also for those that were measured
-    alone. Memory that the vEU's cache still holds costs no traffic. An exclusive rTask computes as
-    all vEUs together do.
+    The model is the larger of arithmetic time and memory traffic time. An operator's rTasks run
+    concurrently, so the vEUs that they fill share the memory bandwidth; this also applies to rTasks
+    that were measured alone. Data that the vEU's cache still holds causes no traffic. An exclusive
+    rTask computes at the rate of all vEUs together.
     """
     active = max(1, min(kernel.num_rtasks, device.num_veus))
     shared = device.total_bytes_per_second / active
@@ -51,9 +52,9 @@ def rtask_seconds(kernel: RKernel, device: Device) -> float:
 
 
 def seconds_with_traffic(kernel: RKernel, device: Device, traffic: float) -> float:
-    """Return the time of one rTask on a vEU whose cache lacks ``traffic`` bytes of what it reads.
+    """Return the seconds of one rTask on a vEU whose cache lacks ``traffic`` bytes of its operands.
 
-    The other vEUs are taken to share the memory, with whatever they run then.
+    Assumes that all other vEUs use their share of the memory bandwidth meanwhile.
     """
     width = device.num_veus if kernel.is_exclusive else 1
     if kernel.measured is None:
@@ -68,9 +69,9 @@ def seconds_with_traffic(kernel: RKernel, device: Device, traffic: float) -> flo
 
 
 def _traffic(kernel: RKernel, device: Device) -> float:
-    """Return the bytes that an rTask moves between its vEU's cache and what lies beyond it.
+    """Return the bytes that an rTask moves between its vEU's cache and the memory beyond it.
 
-    What several rTasks touch is brought in once, and not at all if it is there still.
+    Data that several rTasks touch is loaded once, and not at all if it is still cached.
     """
     if not kernel.reuse or not device.cache_bytes:
         return kernel.bytes_per_rtask
@@ -79,7 +80,7 @@ def _traffic(kernel: RKernel, device: Device) -> float:
 
 
 def _measured_seconds(kernel: RKernel, measured: MeasuredSeconds, device: Device) -> float:
-    """Weigh what was measured by where the rKernel's memory is; nothing known counts as cold."""
+    """Average the measured times by the reuse distances of the operands; unknown counts as cold."""
     total = sum(use.num_bytes for use in kernel.reuse)
     if not total:
         return measured.cold
@@ -88,55 +89,55 @@ def _measured_seconds(kernel: RKernel, measured: MeasuredSeconds, device: Device
 
 
 def _seconds_at(distance: int, measured: MeasuredSeconds, device: Device) -> float:
-    """Return the time with memory used so long ago."""
+    """Return the measured seconds for memory at a reuse distance in bytes."""
     if distance <= min(device.cache_bytes, COLD_BYTES):
         return measured.hot
     return measured.cold + float(far_part(distance)) * (measured.far - measured.cold)
 
 
 def far_part(distance: float | NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return where memory used so many bytes ago is: 0 as measured cold, 1 as measured far.
+    """Return the interpolation weight at a reuse distance: 0 measured cold, 1 measured far.
 
-    Between the two, a cache that others use too loses more the longer ago it was, and evenly.
+    In between, a cache that other programs share loses data linearly with the distance.
     """
     return np.clip((distance - COLD_BYTES) / (FAR_BYTES - COLD_BYTES), 0.0, 1.0)
 
 
 def resources(kernel: RKernel) -> Resources:
-    """Return what one rTask occupies."""
+    """Return the resources of one rTask."""
     return Resources(kernel.threads, kernel.shared_memory)
 
 
 def fits(kernel: RKernel, device: Device) -> bool:
-    """Return whether a vEU of the device can hold an rTask of the rKernel."""
+    """Return whether an rTask of the rKernel fits on a vEU of the device."""
     used = resources(kernel)
     return used.threads <= device.max_threads and used.shared_memory <= device.max_shared_memory
 
 
 def runtime(kernel: RKernel, device: Device) -> float:
-    """Return the time of a whole rOperator that has the device to itself."""
+    """Return the seconds of a whole rOperator that has the device to itself."""
     rounds = -(-kernel.num_rtasks // device.num_veus)
     return rounds * rtask_seconds(kernel, device)
 
 
 def work(kernel: RKernel, device: Device) -> float:
-    """Return the vEU time that a whole rOperator takes: an rTask's time times their number."""
+    """Return the vEU seconds of a whole rOperator: an rTask's time times their number."""
     return kernel.num_rtasks * rtask_seconds(kernel, device)
 
 
 def fastest(operator: ROperator, device: Device) -> int:
-    """Return the candidate that fits with the smallest runtime."""
+    """Return the index of the fitting candidate with the smallest runtime."""
     kernels = operator.kernels
     return min(candidates(operator, device), key=lambda i: runtime(kernels[i], device))
 
 
 def most_efficient(operator: ROperator, device: Device) -> int:
-    """Return the candidate that fits with the smallest product of runtime and rTasks."""
+    """Return the index of the fitting candidate with the smallest product of runtime and rTasks."""
     kernels = operator.kernels
     return min(candidates(operator, device), key=lambda i: work(kernels[i], device))
 
 
 def candidates(operator: ROperator, device: Device) -> list[int]:
-    """Return the rKernels that fit; a target's own check refuses a program where none does."""
+    """Return the indices of fitting rKernels, or all if none fits: the target refuses later."""
     fitting = [i for i, kernel in enumerate(operator.kernels) if fits(kernel, device)]
     return fitting or list(range(len(operator.kernels)))

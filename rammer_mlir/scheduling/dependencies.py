@@ -1,7 +1,8 @@
-"""Which rTasks an rTask must wait for: the producers' rTasks that write what it reads.
+"""Dependencies between rTasks: an rTask waits for the rTasks that write the elements it reads.
 
-Where rKernels update a buffer in place, also the latest of earlier operators that read or write it.
-Where a buffer takes over the memory of others, also the earlier operators that touch these.
+For buffers that rKernels update in place, it also waits for the latest earlier operators that read
+or write the elements. For a buffer that takes over the memory of others, it also waits for the
+earlier operators that touch those.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from rammer_mlir.scheduling.overlap import TaskPairs, overlap, radix_basis, span
 from rammer_mlir.scheduling.updated_buffers import Interval, UpdatedBuffer, filled
 
 _KEPT_INDICES = 1 << 24
-"""Patterns are forgotten when they hold more entries than this (128 MiB)."""
+"""Most memoized pattern entries before the memo is cleared (128 MiB)."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """All rTask dependencies from one producer operator to one consumer operator's operand."""
+    """All rTask dependencies from a producer operator to an operand of a consumer operator."""
 
     producer: int
     pairs: TaskPairs
@@ -31,16 +32,16 @@ class Edge:
 
 @dataclass(frozen=True)
 class _Writers:
-    """The operands that write one buffer, by the element at which they start to write.
+    """The operands that write a buffer, sorted by the first element that they write.
 
-    ``reach[i]`` is the last element that any of the first ``i + 1`` writes, so that the writers
-    of a part of the buffer are found by bisection.
+    ``reach[i]`` is the last element that any of the first ``i + 1`` operands writes, so that the
+    writers of a range of the buffer can be found by bisection.
     """
 
     low: Sequence[int]
     reach: Sequence[int]
     operands: Sequence[tuple[int, int]]
-    """Operator and argument."""
+    """Operator and argument of each operand."""
 
     def touching(self, low: int, high: int) -> Sequence[tuple[int, int]]:
         return self.operands[bisect_left(self.reach, low) : bisect_right(self.low, high)]
@@ -50,10 +51,10 @@ _NOBODY = _Writers((), (), ())
 
 
 class Dependencies:
-    """Dependencies of a graph between rTasks of chosen rKernels; equal patterns are kept once."""
+    """Dependencies of a graph between rTasks of chosen rKernels; equal patterns are memoized."""
 
     def __init__(self, graph: TaskGraph) -> None:
-        """Index which operators write each buffer."""
+        """Index the operators that write each buffer."""
         self._graph = graph
         self._hulls: dict[Access, tuple[int, int]] = {}
         self._pairs: dict[tuple[Access, Access, int, int], TaskPairs] = {}
@@ -91,7 +92,7 @@ class Dependencies:
         return {buffer: _writers(sorted(rows)) for buffer, rows in found.items()}
 
     def _index_users(self) -> dict[int, list[int]]:
-        """Return the operators that touch each buffer whose memory another one takes over."""
+        """Return the operators that touch each buffer whose memory another buffer takes over."""
         found: dict[int, list[int]] = {
             before: [] for buffer in self._graph.buffers for before in buffer.after
         }
@@ -103,7 +104,7 @@ class Dependencies:
     def _touched(self, number: int) -> dict[int, tuple[int, int]]:
         """Return the first and last element that an operator writes of each argument.
 
-        Of buffers that are updated, also those that it reads: an update must not overtake it.
+        For updated buffers also count reads, because an update must not overtake them.
         """
         hulls: dict[int, tuple[int, int]] = {}
         operator = self._graph.operators[number]
@@ -115,21 +116,21 @@ class Dependencies:
         return hulls
 
     def _reads_updated(self, operator: ROperator, kernel: RKernel) -> list[Access]:
-        """Return the reads of buffers that are updated."""
+        """Return an rKernel's reads of updated buffers."""
         return [
             read for read in kernel.reads
             if operator.operands[read.argument].buffer in self._updated
         ]  # fmt: skip
 
     def producers(self, consumer: int) -> list[int]:
-        """Operators that the consumer depends on, without duplicates."""
+        """Return the operators that the consumer depends on, without duplicates."""
         edges = self.edges(consumer, [0] * (consumer + 1))
         return list(dict.fromkeys(edge.producer for edge in edges))
 
     def edges(self, consumer: int, kernels: Sequence[int]) -> Iterator[Edge]:
         """Yield the dependencies of an operator when ``kernels[o]`` is operator o's choice.
 
-        The graph's order is a valid one: what comes later is nothing to wait for.
+        The graph's order is topological, so only earlier operators can be producers.
         """
         operator = self._graph.operators[consumer]
         kernel = operator.kernels[kernels[consumer]]
@@ -142,7 +143,7 @@ class Dependencies:
             yield from self._edges_of_memory(consumer, kernels)
 
     def _edges_of_memory(self, consumer: int, kernels: Sequence[int]) -> Iterator[Edge]:
-        """Yield edges from all rTasks of each operator whose buffers' memory is taken over."""
+        """Yield edges from all rTasks of the operators whose memory an operand takes over."""
         operator = self._graph.operators[consumer]
         kernel = operator.kernels[kernels[consumer]]
         only_read = {read.argument for read in kernel.reads} - {
@@ -163,7 +164,7 @@ class Dependencies:
     def _edges_of(
         self, consumer: int, access: Access, kernels: Sequence[int], *, after_reads: bool
     ) -> Iterator[Edge]:
-        """Yield what one access waits for: earlier writes, and earlier reads if it writes too."""
+        """Yield an access's dependencies: earlier writes, with ``after_reads`` also reads."""
         view = self._graph.operators[consumer].operands[access.argument]
         low, high = self._hull(access)
         part = (view.offset + low, view.offset + high)
@@ -188,7 +189,7 @@ class Dependencies:
         *,
         after_reads: bool,
     ) -> Iterator[tuple[int, int]]:
-        """Yield operator and argument of the uses of a part that a consumer may have to await."""
+        """Yield operator and argument of the uses of a range that may have to be awaited."""
         if buffer in self._updated:
             yield from self._uses[buffer].latest(
                 consumer,
@@ -204,7 +205,7 @@ class Dependencies:
     def _written_whole(
         self, number: int, buffer: int, kernels: Sequence[int]
     ) -> Iterator[Interval]:
-        """Yield intervals of a buffer of which an operator may write every element."""
+        """Yield the intervals of a buffer of which an operator may write every element."""
         operator = self._graph.operators[number]
         kernel = operator.kernels[kernels[number]]
         for write in (*kernel.writes, *kernel.updates):
@@ -228,7 +229,7 @@ class Dependencies:
     def _overlap(
         self, read: Access, write: Access, read_origin: int, write_origin: int
     ) -> TaskPairs:
-        """Overlap of two accesses; moving both origins by whole leading digits changes nothing."""
+        """Return the overlap of two accesses, memoized modulo common shifts of both origins."""
         if (read, write) not in self._units:
             self._units[read, write] = radix_basis(read.boxes, write.boxes)[0]
         unit = self._units[read, write]

@@ -1,4 +1,4 @@
-"""vDevices: what a schedule is made for (RAMMER section 3.2)."""
+"""vDevices: the devices that schedules are made for (RAMMER section 3.2)."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from rammer_mlir.errors import OptionError
 
 @dataclass(frozen=True)
 class Device:
-    """A set of equal virtual execution units.
+    """A set of identical virtual execution units.
 
     Attributes:
         name: the target's name.
         num_veus: number of vEUs.
-        flops_per_second: scalar operations per second of one vEU.
-        bytes_per_second: bytes per second of one vEU that has the memory to itself.
+        flops_per_second: scalar operations per second of a vEU.
+        bytes_per_second: bytes per second of a vEU that has the memory to itself.
         total_bytes_per_second: bytes per second of all vEUs together.
-        rtask_seconds: fixed cost of starting one rTask.
-        barrier_seconds: cost of one barrier-rTask whose waits are already satisfied.
-        launch_seconds: cost of starting one rProgram.
-        queued_launch_seconds: of starting one that was queued while the one before it ran; 0 if
-            that is no cheaper.
-        cache_bytes: what a vEU's own cache holds from one rTask to the next; 0 if it has none.
-        cache_kept_bytes, cache_lost_bytes: memory is still in that cache for sure if at most the
-            first of other memory was used since, and lost for sure from the second on; 0 if
-            nobody measured: then ``cache_bytes`` is both.
-        max_threads: most threads of one rTask.
-        max_shared_memory: most bytes of block-local memory of one rTask.
-        is_bulk_synchronous: vEUs synchronise all together only, between rPrograms, each time for
-            ``barrier_seconds``; and all that an rTask touches has to be in block-local memory.
+        rtask_seconds: fixed cost of starting an rTask.
+        barrier_seconds: cost of a barrier-rTask whose waits are already satisfied.
+        launch_seconds: cost of starting an rProgram.
+        queued_launch_seconds: cost of starting an rProgram that was queued while its predecessor
+            ran; 0 if it is not lower than ``launch_seconds``.
+        cache_bytes: bytes that a vEU's own cache retains between rTasks; 0 if it has no cache.
+        cache_kept_bytes, cache_lost_bytes: data is certainly still in that cache if at most the
+            first number of bytes of other data was used since, and certainly evicted from the
+            second number on; 0 if not measured: then both equal ``cache_bytes``.
+        max_threads: most threads of an rTask.
+        max_shared_memory: most bytes of block-local memory of an rTask.
+        is_bulk_synchronous: vEUs only synchronise all together, between rPrograms, each time for
+            ``barrier_seconds``; all data of an rTask has to be in block-local memory.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Device:
     queued_launch_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse figures that no device has.
+        """Refuse impossible figures.
 
         Raises:
             OptionError: if a rate is not positive and finite, or a cost negative or not finite.
@@ -70,7 +70,7 @@ class Device:
                 raise OptionError(self._senseless(field, "a finite number of at least 0"))
 
     def start_seconds(self, number: int) -> float:
-        """Return the cost of starting a run's rProgram ``number``, counted from 0."""
+        """Return the seconds to start rProgram ``number`` of a run, counted from 0."""
         if number == 0:
             return self.launch_seconds
         if self.is_bulk_synchronous:

@@ -1,8 +1,8 @@
-"""IOS's dynamic programming over endings (IOS section 4), on any graph of up to some tens of units.
+"""IOS's dynamic programming over endings (IOS section 4), for graphs of up to some tens of units.
 
-A unit is an operator, or several that are placed as one. Sets of units are bit masks. An ending of
-a set is a part of it that no edge leaves: what a schedule of the set can run as its last stage. The
-connected parts of a stage are its groups.
+A unit is an operator, or several operators that are placed as a whole. Sets of units are bit masks.
+An ending of a set is a subset that no edge leaves: a possible last stage of a schedule of the set.
+The connected components of a stage are its groups.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from operator import itemgetter
 from typing import Protocol
 
 _EQUAL = 1 + 1e-9
-"""Times whose ratio is smaller are equal: they are sums that were rounded in different orders."""
+"""Times whose ratio is below this count as equal: sums differ by rounding in different orders."""
 
 Mask = int
 Stages = tuple[Mask, ...]
 
 
 class SearchLimitError(Exception):
-    """The search would look at more transitions than it may; never leaves the scheduler."""
+    """The search would exceed the allowed number of transitions; caught within the scheduler."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Pruning:
 
 
 class StageTimes(Protocol):
-    """The times of stages, in seconds; none is negative."""
+    """Stage times in seconds, all non-negative."""
 
     def group(self, units: Mask) -> tuple[float, float]:
-        """Return the shortest time of a group, and that of its work spread over all vEUs."""
+        """Return the length of a group's critical path, and its work divided by the vEUs."""
         ...
 
     def bound(self, units: Mask, longest: float, work: float) -> float:
@@ -45,7 +45,7 @@ class StageTimes(Protocol):
 
         Args:
             units: the stage.
-            longest: the longest time of its groups.
+            longest: the longest critical path of its groups.
             work: the sum of its groups' work.
         """
         ...
@@ -55,23 +55,23 @@ class StageTimes(Protocol):
         ...
 
     def least(self, unit: int) -> float:
-        """Return what a unit adds at least to the time of all stages, whichever it is in."""
+        """Return a lower bound on the time that a unit adds to the sum over all stages."""
         ...
 
 
 @dataclass
 class EndingSearch:
-    """Best stages of a graph of units that are numbered in a valid sequential order.
+    """Search the best stages of a graph of units, which are numbered in a topological order.
 
-    Of stages of equal time the one of fewest units is taken: inside a stage waits are per tile, and
-    can be more than the one that was counted.
+    Among stages of equal time the one with the fewest units wins: within a stage waits are per
+    tile, and may cost more than the single barrier that was counted.
 
     Attributes:
-        readers: for each unit, the mask of those that read its result.
+        readers: for each unit, the mask of the units that read its result.
         times: of stages.
-        pruning: what is left out; ``None`` searches everything.
+        pruning: limits on endings; ``None`` searches everything.
         max_transitions: most pairs of a set and an ending of it.
-        transitions: pairs that were looked at.
+        transitions: pairs that were examined.
     """
 
     readers: Sequence[Mask]
@@ -98,7 +98,7 @@ class EndingSearch:
 
     @property
     def states(self) -> int:
-        """Sets of units whose best schedule was found."""
+        """Number of sets of units whose best schedule was computed."""
         return len(self._best)
 
     def _cost(self, rest: Mask) -> float:
@@ -109,7 +109,7 @@ class EndingSearch:
             return known[0]
         best, chosen = inf, 0
         for bound, others, ending in self._endings(rest):
-            if bound > best * _EQUAL:  # they are in the order of their bounds
+            if bound > best * _EQUAL:  # the list is sorted by these bounds
                 break
             seconds = self.times.stage(ending)
             if seconds + others > best * _EQUAL:
@@ -123,9 +123,9 @@ class EndingSearch:
         return best
 
     def _endings(self, rest: Mask) -> list[tuple[float, float, Mask]]:
-        """Return all endings of a set, ordered by a bound on the time of the set's schedule.
+        """Return all endings of a set, ordered by a lower bound on the time of the set's schedule.
 
-        With each one come this bound and one on the time of all stages before.
+        Each ending comes with this bound and a bound on the time of all stages before it.
         """
         size, most = len(self.readers), len(self.readers)
         if self.pruning is not None:
@@ -142,7 +142,7 @@ class EndingSearch:
         def extend(
             begin: int, chosen: Mask, longest: float, work: float, others: float, more: int
         ) -> None:
-            # Two groups share no edge unless they share a unit: each has all readers of its units.
+            # Disjoint groups share no edge: each contains all readers of its units.
             for index in range(begin, len(parts)):
                 group, alone, spread, share = parts[index]
                 if group & chosen:
@@ -172,7 +172,7 @@ class EndingSearch:
 
 
 def closed_groups(readers: Sequence[Mask], rest: Mask, most: int) -> list[Mask]:
-    """Return the connected endings of a set that have at most so many units."""
+    """Return the connected endings of a set that have at most ``most`` units."""
     closed = {0}
     frontier = closed
     for _ in range(most):
@@ -190,7 +190,7 @@ def closed_groups(readers: Sequence[Mask], rest: Mask, most: int) -> list[Mask]:
 
 
 def groups(readers: Sequence[Mask], stage: Mask) -> list[Mask]:
-    """Return the connected parts of a stage; each runs one operator after the other."""
+    """Return the connected components of a stage; each runs its operators in order."""
     found: list[Mask] = []
     for number in members(stage):
         joined = 1 << number | readers[number] & stage
@@ -215,9 +215,9 @@ def _members(mask: Mask) -> Iterator[int]:
 
 
 def rooted_endings(readers: Sequence[Mask], rest: Mask) -> list[Mask]:
-    """Return the endings of which every group has one first operator, which leads to all others.
+    """Return the endings whose groups each have a single first operator that reaches all others.
 
-    These are the stages that IOS's authors search: disjoint sets of an operator and all after it.
+    These are the stages that IOS's authors search: disjoint sets of an operator and its successors.
     """
     behind: dict[int, Mask] = {}
     for number in reversed(members(rest)):
@@ -242,7 +242,7 @@ def count(readers: Sequence[Mask]) -> tuple[int, int]:
     """Return the numbers of transitions and of schedules without pruning (IOS Table 1).
 
     A transition is a pair of a set that can remain and a rooted ending of it; a schedule is a path
-    of transitions from all operators to none.
+    of transitions from all operators to the empty set.
     """
     transitions = 0
     schedules: dict[Mask, int] = {0: 1}

@@ -1,8 +1,8 @@
 """Plans of graphs in which some rTasks have the whole device to themselves.
 
-A policy places rTasks side by side, so an exclusive rTask is none of its business: the graph is cut
-there. Each set of operators between two cuts is planned by the policy, and each exclusive rTask is
-an rProgram of its own, which begins when everything before it has ended.
+A policy places rTasks concurrently, so it never sees an exclusive rTask: the graph is cut there.
+The policy plans each set of operators between two cuts, and each exclusive rTask gets a separate
+rProgram, which begins when all earlier rPrograms have ended.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
 from rammer_mlir.scheduling.simulator import simulate
 
 Schedule = Callable[[TaskGraph], Plan]
-"""Asks a policy for the plan of a part of a graph."""
+"""Returns a policy's plan of a part of a graph."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Operators that a policy plans together, and the exclusive ones that follow them in turn."""
+    """Operators that a policy plans together, and the exclusive operators that run after them."""
 
     together: tuple[int, ...]
     exclusive: tuple[int, ...]
 
 
 def has_exclusive(graph: TaskGraph) -> bool:
-    """Whether some operator has an exclusive candidate."""
+    """Return whether some operator has an exclusive candidate."""
     return any(kernel.is_exclusive for o in graph.operators for kernel in o.kernels)
 
 
@@ -39,13 +39,13 @@ def schedule_around(graph: TaskGraph, device: Device, schedule: Schedule) -> Pla
     """Return a plan in which each exclusive rTask is alone in an rProgram.
 
     Args:
-        graph: the graph; of an operator with both kinds of candidates, those of the faster kind
+        graph: the graph; if an operator has candidates of both kinds, only those of the faster kind
             are considered.
-        device: what the plan is for.
-        schedule: plans the operators between two exclusive ones.
+        device: the device that the plan is for.
+        schedule: plans the operators between two exclusive operators.
 
     Raises:
-        ScheduleError: as the policy does.
+        ScheduleError: if the policy raises it.
     """
     decided = replace(graph, operators=tuple(_decided(o, device) for o in graph.operators))
     programs: list[RProgram] = []
@@ -67,7 +67,7 @@ def schedule_around(graph: TaskGraph, device: Device, schedule: Schedule) -> Pla
 def segments(graph: TaskGraph) -> list[Segment]:
     """Cut a graph of decided operators into the fewest segments, in the order of execution.
 
-    An operator is in the segment of the number of exclusive operators on the longest path to it.
+    An operator's segment is the number of exclusive operators on the longest path to it.
     """
     exclusive = [operator.kernels[0].is_exclusive for operator in graph.operators]
     dependencies = Dependencies(graph)
@@ -86,14 +86,14 @@ def segments(graph: TaskGraph) -> list[Segment]:
 
 
 def _decided(operator: ROperator, device: Device) -> ROperator:
-    """Leave an operator its fastest exclusive candidate alone, or all others."""
+    """Return the operator with its fastest exclusive candidate only, or with all others only."""
     exclusive = [kernel for kernel in operator.kernels if kernel.is_exclusive]
     others = tuple(kernel for kernel in operator.kernels if not kernel.is_exclusive)
     if not exclusive:
         return operator
 
     def seconds(kernel: RKernel) -> float:
-        # An rProgram of its own is two launches more: its own, and that of what follows.
+        # A separate rProgram costs two more launches: its own, and that of the rProgram after it.
         return runtime(kernel, device) + 2 * device.launch_seconds * kernel.is_exclusive
 
     best = min((*exclusive, *others), key=seconds)
@@ -102,7 +102,7 @@ def _decided(operator: ROperator, device: Device) -> ROperator:
 
 
 def _alone(operator: int, num_veus: int) -> RProgram:
-    """Return an rProgram of one rTask, which the first vEU runs: the thread of the caller."""
+    """Return an rProgram of a single rTask on the first vEU, which is the caller's thread."""
     idle: tuple[Item, ...] = ()
     return RProgram(num_veus, ((Run(operator, 0, 1),), *[idle] * (num_veus - 1)))
 
@@ -116,7 +116,7 @@ def _renumbered(program: RProgram, numbers: Sequence[int]) -> RProgram:
 
 
 def _original(graph: TaskGraph, decided: TaskGraph, kernels: Sequence[int]) -> tuple[int, ...]:
-    """Return the places of chosen candidates among all."""
+    """Return the indices of the chosen candidates in the original graph."""
     chosen = (o.kernels[k] for o, k in zip(decided.operators, kernels, strict=True))
     return tuple(
         operator.kernels.index(kernel)

@@ -1,4 +1,4 @@
-"""An order in which a program's items can be executed, if there is one."""
+"""A possible execution order of a program's items."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rammer_mlir.scheduling.program import Barrier, Item, RProgram
 
 
 def execution_order(program: RProgram) -> Iterator[tuple[int, Item]]:
-    """Yield (vEU, item) so that every barrier comes after all that it waits for.
+    """Yield (vEU, item) in an order in which every barrier follows all rTasks that it waits for.
 
-    Runs are yielded whole. Step counters only grow, so executing whatever can go on finds an order
-    exactly if no wait can block forever.
+    Runs are yielded whole. Step counters only grow, so greedily executing any unblocked item finds
+    an order exactly if no wait can block forever.
 
     Raises:
         ScheduleError: if some waits block each other, naming them.

@@ -1,4 +1,4 @@
-"""The task graph: rOperators, their rKernels, and the parts of buffers that each rTask touches."""
+"""The task graph: rOperators, their rKernels, and the elements that each rTask touches."""
 
 from __future__ import annotations
 
@@ -11,21 +11,12 @@ from numpy.typing import NDArray
 Int64Array = NDArray[np.int64]
 
 BufferKind = Literal["input", "output", "constant", "intermediate", "inout"]
-"""An ``inout`` has values before the run, and others after it."""
+"""An ``inout`` buffer has values both before and after the run."""
 
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """What each rTask of an rKernel touches of one argument, as strided boxes of flat memory.
-
-    rTask ``t`` touches the elements ``offsets[t] + sum(k[i] * strides[i])`` for all
-    ``0 <= k[i] < sizes[t, i]``, counted from the start of the argument.
-
-    Attributes:
-        offsets: int64 array of shape [num_rtasks].
-        sizes: int64 array of shape [num_rtasks, rank].
-        strides: one stride in elements per dimension.
-    """
+    """The elements of an argument that each rTask of an rKernel touches, as strided boxes."""
 
     offsets: Int64Array
     sizes: Int64Array
@@ -34,25 +25,26 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """An argument of an rKernel (0 is the first buffer) and what its rTasks touch of it."""
+    """An argument of an rKernel (0 is the first buffer), and the boxes that rTasks touch of it."""
 
     argument: int
     boxes: Boxes
 
 
 COLD_BYTES, FAR_BYTES = 16 << 20, 128 << 20
-"""Other memory that is read before an rOperator is measured: beyond a core's own cache, and beyond
-the part of a shared cache that one program can count on."""
+"""Bytes of other data read before an rOperator is measured: more than a core's own cache, and more
+than the part of a shared cache that a single program can count on.
+"""
 
 
 @dataclass(frozen=True)
 class MeasuredSeconds:
-    """Measured time of one rTask in seconds, averaged over all of an rOperator's.
+    """Measured seconds of an rTask, averaged over all rTasks of an rOperator.
 
     Attributes:
-        hot: when what it touches is in a core's own cache, though not in the first, smallest one.
-        cold: when ``COLD_BYTES`` of other memory were touched since.
-        far: when ``FAR_BYTES`` were.
+        hot: its data is in a core's own second-level cache, though not in the first level.
+        cold: after ``COLD_BYTES`` of other data were touched.
+        far: after ``FAR_BYTES`` of other data were touched.
     """
 
     hot: float
@@ -62,7 +54,7 @@ class MeasuredSeconds:
 
 @dataclass(frozen=True)
 class Reuse:
-    """A part of the memory that an rOperator touches, and for how long nobody has touched it.
+    """A part of the memory that an rOperator touches, with its reuse distance.
 
     Attributes:
         distance: bytes that the program touches between two uses of this memory, itself included.
@@ -75,24 +67,27 @@ class Reuse:
 
 @dataclass(frozen=True, eq=False)
 class RKernel:
-    """One implementation of an rOperator: its rTasks and what each costs (RAMMER section 3.1).
+    """One implementation of an rOperator: its rTasks and their costs (RAMMER section 3.1).
 
-    Equal rKernels are one object: work that depends on the rKernel alone is kept per object.
+    Equal rKernels are the same object, so that results that depend on the rKernel alone can be
+    memoized by identity.
 
     Attributes:
         num_rtasks: the paper's ``get_total_rtask_num``.
-        writes: what each rTask writes; no other rTask writes these elements.
-        updates: what each rTask may read and write, at most; rTasks of one rKernel may share
-            elements (atomics), and operators that update one buffer do so in the graph's order.
-        flops_per_rtask: scalar operations of one full rTask.
-        bytes_per_rtask: bytes that one full rTask reads and writes.
+        reads: the elements that each rTask reads.
+        writes: the elements that each rTask writes; no other rTask writes these.
+        updates: the elements that each rTask may read and write, at most; rTasks of an rKernel may
+            share elements (atomics), and operators that update the same buffer do so in graph
+            order.
+        flops_per_rtask: scalar operations of a full rTask.
+        bytes_per_rtask: bytes that a full rTask reads and writes.
         threads, shared_memory, barriers: threads, bytes of block-local memory, and block-level
-            synchronisations of one rTask.
-        measured: time of one rTask where it was measured.
-        reuse: where in a program that runs again and again its memory was used last; empty if
-            unknown.
-        module: name of the code from elsewhere that it is; empty for the compiler's own.
-        is_exclusive: whether its only rTask uses the whole device: no other rTask runs beside it.
+            synchronisations of an rTask.
+        measured: time of an rTask if measured.
+        reuse: reuse distances of its memory in a program that runs repeatedly; empty if unknown.
+        module: name of the external code that implements it; empty for code of the compiler.
+        is_exclusive: whether its only rTask uses the whole device: no other rTask may run at the
+            same time.
     """
 
     name: str
@@ -118,11 +113,11 @@ class Buffer:
     Every element is written by exactly one rTask, unless an rKernel updates the buffer.
 
     Attributes:
-        name: for people.
+        name: for messages.
         num_elements, element_bytes: its size.
-        kind: who gives it.
-        after: numbers of buffers whose memory it takes over: it is written when all operators that
-            come before the writer and touch one of these have ended.
+        kind: whether it is an input, output, constant, intermediate or ``inout``.
+        after: numbers of buffers whose memory it takes over: it is written only when all operators
+            that precede the writer and touch one of these buffers have ended.
     """
 
     name: str
@@ -147,7 +142,7 @@ class View:
 
 @dataclass(frozen=True)
 class ROperator:
-    """A set of independent, equal rTasks, with candidate rKernels and the views they work on."""
+    """A set of independent, equal rTasks, with candidate rKernels and the views of its operands."""
 
     name: str
     kernels: tuple[RKernel, ...]
@@ -156,16 +151,16 @@ class ROperator:
 
 @dataclass(frozen=True)
 class TaskGraph:
-    """rOperators in a valid sequential order, and the buffers between them."""
+    """rOperators in a topological order, and the buffers between them."""
 
     buffers: tuple[Buffer, ...]
     operators: tuple[ROperator, ...]
 
     @property
     def inouts(self) -> frozenset[int]:
-        """Return the buffers that have values before the run, and others after it."""
+        """The numbers of the ``inout`` buffers."""
         return frozenset(n for n, buffer in enumerate(self.buffers) if buffer.kind == "inout")
 
     def task_name(self, operator: int, rtask: int) -> str:
-        """Return how messages name an rTask."""
+        """Return the name of an rTask in messages."""
         return f"{self.operators[operator].name}[{rtask}]"

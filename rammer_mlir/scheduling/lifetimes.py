@@ -1,4 +1,4 @@
-"""When buffers are in use, in the happens-before order of a plan."""
+"""Lifetimes of buffers in the happens-before order of a plan."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """For each buffer, what is complete before its first use, and what is when it is free again.
+    """For each buffer, the rTasks complete before its first use and required to free it again.
 
-    Steps count the rTasks of a vEU over all programs of the plan. ``horizon`` and ``last`` say the
-    same roughly, in places of one possible order of execution: if ``last[a] < horizon[b]``, every
-    use of a ends before any use of b.
+    Steps count the rTasks of a vEU over all programs of the plan. ``horizon`` and ``last`` are a
+    conservative approximation, as positions in one possible order of execution: if ``last[a] <
+    horizon[b]``, every use of a ends before any use of b.
 
     Attributes:
         start: [num_buffers, num_veus]: rTasks of each vEU that are complete, in any execution, when
             the first rTask that touches the buffer starts.
         end: [num_buffers, num_veus]: rTasks of each vEU that must be complete when the buffer is no
             longer needed; 0 where the vEU does not touch it.
-        horizon: [num_buffers]: place of the first run that may still execute when a use starts.
-        last: [num_buffers]: place of the last run that touches the buffer.
+        horizon: [num_buffers]: position of the first run that may still execute when a use starts.
+        last: [num_buffers]: position of the last run that touches the buffer.
     """
 
     start: Int64Array
@@ -38,7 +38,7 @@ class Lifetimes:
     last: Int64Array
 
     def disjoint(self, a: int, others: Int64Array) -> NDArray[np.bool_]:
-        """For each buffer b, whether every use of ``a`` ends before any use of b, or after all."""
+        """Return for each buffer b whether uses of ``a`` all precede or all follow those of b."""
         before = (self.end[a] <= self.start[others]).all(axis=1)
         after = (self.end[others] <= self.start[a]).all(axis=1)
         return before | after
@@ -57,7 +57,7 @@ def lifetimes(graph: TaskGraph, plan: Plan) -> Lifetimes:
 
 
 class _Uses:
-    """Collects, by operator, what is complete when it starts and what must be when it ends."""
+    """Collects for each operator the rTasks complete at its start and required for its end."""
 
     def __init__(self, graph: TaskGraph, plan: Plan) -> None:
         self._graph = graph

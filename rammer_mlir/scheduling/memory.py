@@ -16,13 +16,12 @@ from rammer_mlir.support.aligned import ALIGNMENT
 
 @dataclass(frozen=True)
 class MemorySizes:
-    """How much memory intermediates take.
+    """Sizes of the memory of intermediates.
 
     Attributes:
         arena_bytes: size of the arena.
-        sum_bytes: what the intermediates would take without sharing.
-        live_bytes: the largest set alive at once if operators ran one after the other in the
-            graph's order.
+        sum_bytes: total size of the intermediates without sharing.
+        live_bytes: the largest set alive at once if operators ran sequentially in graph order.
     """
 
     arena_bytes: int
@@ -32,7 +31,7 @@ class MemorySizes:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Where each intermediate lies: byte offsets in the arena by buffer number."""
+    """Byte offset of each intermediate in the arena, by buffer number."""
 
     offsets: dict[int, int]
     sizes: MemorySizes
@@ -44,12 +43,12 @@ def plan_memory(
     """Place the intermediates of a graph in one arena.
 
     Two buffers may share memory if, in the plan's happens-before order, every rTask that touches
-    one ends before any rTask that touches the other starts.
+    the first ends before any rTask that touches the second starts.
 
     Args:
         graph: the graph.
         plan: a schedule of it.
-        proposed: byte offsets by buffer number, taken where the arena is smaller with them.
+        proposed: byte offsets by buffer number, used if the arena is smaller with them.
 
     Raises:
         ScheduleError: if the plan's waits block each other.
@@ -80,7 +79,7 @@ def _top(offsets: Mapping[int, int], sizes: Mapping[int, int]) -> int:
 def _fit(
     offsets: Mapping[int, int], sizes: Mapping[int, int], conflicts: Mapping[int, Sequence[int]]
 ) -> bool:
-    """Whether all buffers have a place, and those that conflict none in common."""
+    """Return whether all buffers have offsets, and conflicting buffers do not overlap."""
     return offsets.keys() >= sizes.keys() and all(
         offsets[a] + sizes[a] <= offsets[b] or offsets[b] + sizes[b] <= offsets[a]
         for a, others in conflicts.items()
@@ -89,16 +88,17 @@ def _fit(
 
 
 def aligned(num_bytes: int) -> int:
-    """Round a size up to the alignment; an empty buffer still gets an address of its own."""
+    """Round a size up to the alignment; an empty buffer still gets a distinct address."""
     return max(-(-num_bytes // ALIGNMENT), 1) * ALIGNMENT
 
 
 def _conflicts(lives: Lifetimes, sizes: Mapping[int, int]) -> dict[int, list[int]]:
-    """Return, for each buffer, those that may be in use at the same time.
+    """Return, for each buffer, the buffers that may be in use at the same time.
 
-    Only buffers with a stretch of the execution in common are compared in full: work grows with the
-    number of buffers in use at the same time, not with the number of all buffers.
+    Only buffers that share an interval of the execution order are compared in full: the work grows
+    with the number of simultaneously live buffers, not with the number of all buffers.
     """
+    # Intervals of square root length balance their number against the comparisons in each.
     width = max(1, int(np.sqrt(lives.last.max(initial=0))))
     stretches: dict[int, list[int]] = {}
     found: dict[int, list[int]] = {number: [] for number in sizes}

@@ -1,8 +1,9 @@
-"""Graphs whose schedules keep to a limit of memory: buffers take over the memory of earlier ones.
+"""Graphs whose schedules respect a memory limit: buffers take over the memory of earlier buffers.
 
-A policy runs whatever is ready, and so keeps more values alive than the graph's order does. Here
-intermediates get places in the graph's order; whoever writes a buffer then waits for all uses of
-those that lay there before (anti-dependencies), so that these places hold in any schedule.
+A policy runs any ready operator, and so keeps more values alive than the graph's order does. Here
+intermediates get offsets in graph order; the writer of a buffer then waits for all uses of the
+buffers that occupied its memory before (anti-dependencies), so that the offsets hold in any
+schedule.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from rammer_mlir.scheduling.packing import pack
 
 
 class MemoryLimitError(ScheduleError):
-    """Intermediates do not fit into a limit; ``needed`` bytes are enough."""
+    """Intermediates exceed the memory limit; ``needed`` bytes are enough."""
 
     def __init__(self, limit: int, needed: int) -> None:
-        """Name both."""
+        """Name the limit and the bytes needed."""
         self.needed = needed
         super().__init__(
             f"memory: expected intermediates that fit into {limit} bytes, found {needed} in the "
@@ -29,12 +30,12 @@ class MemoryLimitError(ScheduleError):
 
 
 Span = tuple[int, int]
-"""First and last operator that touches a buffer."""
+"""First and last operator that touch a buffer."""
 
 
 @dataclass(frozen=True)
 class _Block:
-    """A place in memory: its buffer, first byte, and the byte after its last one."""
+    """An interval of memory: its buffer, first byte, and the byte after its last."""
 
     buffer: int
     begin: int
@@ -43,7 +44,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class Limited:
-    """A graph with anti-dependencies, and the byte offsets of buffers that they make possible."""
+    """A graph with anti-dependencies, and the byte offsets of buffers that they permit."""
 
     graph: TaskGraph
     offsets: Mapping[int, int]
@@ -52,14 +53,15 @@ class Limited:
 def limited(graph: TaskGraph, limit: int) -> Limited:
     """Return the graph with anti-dependencies, so that intermediates fit into a limit.
 
-    Buffers go round in the memory there is (next fit), so that operators wait for old ones.
+    Buffers are placed cyclically in the available memory (next fit), so that an operator waits for
+    buffers that were last used long ago.
 
     Args:
         graph: the graph.
         limit: bytes.
 
     Raises:
-        MemoryLimitError: if they do not fit in the graph's order, one operator after the other.
+        MemoryLimitError: if the intermediates do not fit even in sequential graph order.
     """
     sizes = {
         number: aligned(buffer.num_bytes)
@@ -95,7 +97,7 @@ def live_spans(graph: TaskGraph, sizes: Mapping[int, int]) -> dict[int, Span]:
 def _next_fit(
     sizes: Mapping[int, int], spans: Mapping[int, Span], limit: int
 ) -> dict[int, int] | None:
-    """Return offsets below the limit, each after the one placed before; None if none are found."""
+    """Return offsets below the limit by next fit; None if a buffer does not fit."""
     offsets: dict[int, int] = {}
     position = 0
     live: list[int] = []
@@ -131,7 +133,7 @@ def _gaps(taken: list[tuple[int, int]], limit: int) -> list[tuple[int, int]]:
 
 
 def _packed(sizes: Mapping[int, int], spans: Mapping[int, Span]) -> dict[int, int]:
-    """Return offsets in as little memory as is found for the graph's order."""
+    """Return offsets for the graph's order, packed as tightly as the heuristics manage."""
     conflicts: dict[int, list[int]] = {number: [] for number in sizes}
     live: list[int] = []
     most = total = 0
@@ -148,11 +150,11 @@ def _packed(sizes: Mapping[int, int], spans: Mapping[int, Span]) -> dict[int, in
 
 
 def _predecessors(blocks: list[_Block], spans: Mapping[int, Span]) -> dict[int, tuple[int, ...]]:
-    """Return, for each buffer, those that lay in its place before, the latest ones alone.
+    """Return, for each buffer, the latest buffers that occupied its memory before.
 
     Args:
         blocks: in the order of their first use.
-        spans: when they are in use.
+        spans: first and last operator of each buffer.
     """
     resting: list[_Block] = []
     found: dict[int, tuple[int, ...]] = {}
@@ -164,7 +166,8 @@ def _predecessors(blocks: list[_Block], spans: Mapping[int, Span]) -> dict[int, 
                 kept.append(other)
                 continue
             before.add(other.buffer)
-            # Of an earlier buffer only the bytes beside the new one are still to be awaited.
+            # Keep the parts of the earlier buffer outside the new one: later buffers there must
+            # await it.
             if other.begin < block.begin:
                 kept.append(_Block(other.buffer, other.begin, block.begin))
             if block.end < other.end:

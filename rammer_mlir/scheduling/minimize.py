@@ -1,4 +1,4 @@
-"""Fewest waits: every wait that the others imply is dropped (RAMMER section 3.3, taken whole)."""
+"""Minimal waits: drop every wait that others imply (RAMMER section 3.3, for all barriers)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def minimize(plan: Plan) -> Plan:
     """Return the plan with the fewest waits that keep the same happens-before order.
 
     Happens-before is a partial order, so the fewest waits are unique: a wait stays exactly if no
-    other path through earlier or simultaneous waits leads to the same rTask. Barriers without a run
-    between them become one, and barriers with nothing after them go.
+    other path through earlier or simultaneous waits leads to the same rTask. Consecutive barriers
+    are merged, and trailing barriers are removed.
 
     Raises:
         ScheduleError: if a wait of the plan can block forever.
@@ -47,7 +47,7 @@ def _minimize(program: RProgram) -> RProgram:
 
 
 def append_run(items: list[Item], run: Run) -> None:
-    """Put a run after a vEU's items, joined to the last one if it goes on where that ends."""
+    """Append a run to a vEU's items, merged with the last run if it continues it."""
     last = items[-1] if items else None
     if (
         isinstance(last, Run)

@@ -1,9 +1,9 @@
-"""Overlap of strided boxes in flat memory, by arithmetic on their digits.
+"""Overlap of strided boxes in flat memory, computed on mixed-radix digits.
 
 Both sides are boxes of the same buffer. An element's number is written in the mixed radix that the
 strides of both sides form; a box is then an interval of digits at each place, and boxes overlap if
-all their intervals do. That is exact where the strides nest and no box wraps, as with views,
-reshapes and paddings, and otherwise a superset (a box that wraps counts as the whole digit).
+all their intervals do. The result is exact where the strides nest and no box wraps, as with views,
+reshapes and padding, and otherwise a superset (a box that wraps counts as the whole digit).
 """
 
 from __future__ import annotations
@@ -25,11 +25,7 @@ Intervals = tuple[Int64Array, Int64Array]
 
 @dataclass(frozen=True, eq=False)
 class TaskPairs:
-    """Which producer rTasks each consumer rTask reads from.
-
-    Consumer rTasks that read the same box share a row: rTask ``t`` depends on
-    ``indices[indptr[row[t]]:indptr[row[t] + 1]]``.
-    """
+    """Producer rTasks that each consumer rTask reads from."""
 
     row: Int64Array
     indptr: Int64Array
@@ -74,7 +70,7 @@ def overlap(reads: Boxes, writes: Boxes, read_origin: int = 0, write_origin: int
 
 
 def radix_basis(*sides: Boxes) -> tuple[int, ...]:
-    """Return the longest chain of strides in use, largest first, each dividing the one before."""
+    """Return the longest chain of used strides, descending, each dividing the one before it."""
     used = {1}
     for boxes in sides:
         for dim, stride in enumerate(boxes.strides):
@@ -111,7 +107,7 @@ def _digits(boxes: Boxes, origin: int, basis: Sequence[int]) -> Intervals:
     extra = np.zeros((len(boxes.offsets), len(basis)), dtype=np.int64)
     for dim, stride in enumerate(boxes.strides):
         if stride > 0:
-            # A stride outside the chain counts as all multiples of the largest one that divides it.
+            # A stride outside the chain counts as a multiple of its largest divisor in the chain.
             place = next(p for p, unit in enumerate(basis) if stride % unit == 0)
             extra[:, place] += (boxes.sizes[:, dim] - 1) * (stride // basis[place])
     low = np.empty_like(extra)
@@ -133,7 +129,7 @@ def _digits(boxes: Boxes, origin: int, basis: Sequence[int]) -> Intervals:
 
 
 def _windows(reads: Intervals, writes: Intervals) -> Iterator[tuple[Int64Array, Int64Array]]:
-    """Yield the pairs (read, write) whose hulls may meet, some at a time."""
+    """Yield the pairs (read, write) whose hulls may overlap, in batches."""
     order = np.argsort(writes[0], kind="stable")
     highest = np.maximum.accumulate(writes[1][order]) if len(order) else writes[1]
     begin = np.searchsorted(highest, reads[0], side="left")

@@ -1,8 +1,8 @@
-"""Dynamic storage allocation: blocks of memory that conflict get disjoint addresses.
+"""Dynamic storage allocation: conflicting blocks of memory get disjoint addresses.
 
-First a few greedy orders, each block into the smallest gap that holds it; then hill climbing over
-the order, as blocks at the top of memory are taken earlier. Both are heuristics of a problem that
-is NP-hard (Garey and Johnson, SR2).
+First several greedy orders, each placing blocks in the smallest gap that fits; then hill climbing
+over the order, moving blocks at the top of memory to earlier positions. The problem is NP-hard
+(Garey and Johnson, SR2), so both are heuristics.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 WORK = 300_000
-"""Comparisons of blocks that are spent on better orders, a fraction of a second."""
+"""Block comparisons to spend on better orders, a fraction of a second."""
 
 
 def pack(
@@ -24,8 +24,8 @@ def pack(
 
     Args:
         sizes: bytes of each block.
-        conflicts: the other blocks that each one conflicts with, a symmetric relation.
-        least: a size of memory that is good enough.
+        conflicts: the other blocks that each block conflicts with, a symmetric relation.
+        least: stop when the memory is no larger than this, in bytes.
         work: comparisons of blocks to spend beyond the first order.
     """
     degree = {block: len(conflicts[block]) for block in sizes}
@@ -45,7 +45,7 @@ def pack(
 
 
 class _Placement:
-    """What placing blocks in an order gives: offsets, and the size of the memory."""
+    """The placement of blocks in a given order: offsets, and the size of the memory."""
 
     def __init__(
         self,
@@ -64,12 +64,13 @@ class _Placement:
             self.top = max(self.top, self.offsets[block] + sizes[block])
 
     def at_the_top(self) -> list[int]:
-        """Return the blocks that end where the memory ends."""
+        """Return the blocks that end at the top of the memory."""
         return [b for b in self.order if self.offsets[b] + self.sizes[b] == self.top]
 
 
 def _climb(start: _Placement, attempts: int, least: int) -> _Placement:
-    """Move blocks at the top ahead of blocks that are in their way, while that does no harm."""
+    """Move blocks at the top ahead of conflicting blocks, while the memory does not grow."""
+    # A fixed seed makes offsets repeatable.
     best, chance = start, random.Random(0)
     for _ in range(attempts):
         if best.top <= least:

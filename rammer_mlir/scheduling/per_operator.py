@@ -1,4 +1,4 @@
-"""Plans that launch each operator on its own, as frameworks do: what RAMMER is compared with."""
+"""Plans that launch each operator separately, as frameworks do: the baseline of RAMMER."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rammer_mlir.scheduling.simulator import simulate
 def one_by_one(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
     """Return a plan with an rProgram for each operator, in the graph's order.
 
-    rKernels and the vEUs of rTasks stay as they are; a launch orders all that is before it.
+    rKernels and the vEUs of rTasks are unchanged; a launch waits for all earlier launches.
     """
     num_veus = max((program.num_veus for program in plan.programs), default=0)
     of_operator: list[list[list[Run]]] = [[[] for _ in range(num_veus)] for _ in graph.operators]

@@ -1,4 +1,4 @@
-"""A policy's plan of a graph as it is executed, for whoever simulates rather than compiles it."""
+"""The plan of a graph as it is executed, for simulation without compilation."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rammer_mlir.scheduling.supersteps import supersteps
 
 
 def executed_plan(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
-    """Ask a policy, drop waits that others imply, and write supersteps where the device has them.
+    """Call a policy, drop redundant waits, and form supersteps where the device requires them.
 
     Raises:
-        ScheduleError: if the policy fails, or returns what is no plan of this graph and device.
+        ScheduleError: if the policy fails, or does not return a plan of this graph and device.
     """
     plan = minimize(ask(policy, graph, device))
     return supersteps(graph, plan, device) if device.is_bulk_synchronous else plan

@@ -1,4 +1,4 @@
-"""rPrograms: ``prog[vEU][order]`` with barrier-rTasks (RAMMER section 3.2), finished form."""
+"""Finished rPrograms: ``prog[vEU][order]`` with barrier-rTasks (RAMMER section 3.2)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Run:
-    """rTasks ``first .. first + count - 1`` of an operator, one after the other on one vEU."""
+    """rTasks ``first .. first + count - 1`` of an operator, in order on the same vEU."""
 
     operator: int
     first: int
@@ -29,7 +29,7 @@ Item = Run | Barrier
 
 @dataclass(frozen=True)
 class RProgram:
-    """What each vEU executes in one launch."""
+    """The items that each vEU executes in one launch."""
 
     num_veus: int
     veus: tuple[tuple[Item, ...], ...]
@@ -49,13 +49,14 @@ class RProgram:
 
 @dataclass(frozen=True)
 class Plan:
-    """A complete schedule: rPrograms that run one after the other, and the rKernels chosen.
+    """A complete schedule: rPrograms that run in order, and the chosen rKernels.
 
     Attributes:
+        programs: the rPrograms.
         kernels: for each operator, the index of its chosen candidate.
         predicted_seconds: time of the whole plan by the cost model; 0 if unknown.
-        requested_waits: waits that the dependencies ask for, before any is found redundant.
-        notes: what the policy says of its search, a line each.
+        requested_waits: waits that the dependencies require, before redundant waits are dropped.
+        notes: remarks of the policy on its search, a line each.
     """
 
     programs: tuple[RProgram, ...]
@@ -66,5 +67,5 @@ class Plan:
 
     @property
     def num_waits(self) -> int:
-        """Waits that the plan performs."""
+        """Number of waits that the plan performs."""
         return sum(program.num_waits for program in self.programs)

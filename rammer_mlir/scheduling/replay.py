@@ -1,13 +1,13 @@
-"""What a plan's rTasks find in caches when the plan runs again and again.
+"""Cache contents seen by a plan's rTasks when the plan runs repeatedly.
 
-Where memory lies is known here, unlike while scheduling: intermediates share the arena, so that
-what an rTask writes mostly goes where something else was read or written a moment ago. A run is
-replayed on each vEU's own cache by the reuse distances of blocks of memory (Mattson et al., 1970),
-in the order of the plan, after another run that filled the caches.
+Memory addresses are known here, unlike while scheduling: intermediates share the arena, so that an
+rTask mostly writes to memory that was read or written shortly before. A run is replayed on each
+vEU's own cache by the reuse distances of blocks of memory (Mattson et al., 1970), in the order of
+the plan, after a previous run that filled the caches.
 
-A cache of several ways behind addresses that the system spreads at will does not lose everything at
-one distance: some of its sets overflow earlier and some later. Between two distances, both of the
-device's description, the part that is lost grows evenly. What another vEU wrote since is lost too.
+A set-associative cache with arbitrary physical addresses does not lose all data at the same
+distance: some of its sets overflow earlier than others. Between two distances, both from the
+device's description, the lost share grows linearly. Data that another vEU wrote since is lost too.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from rammer_mlir.scheduling.program import Plan, Run
 from rammer_mlir.scheduling.simulator import Simulation, simulate
 
 _LEAST_BLOCK = 1024
-"""Bytes of memory that are taken to be in a cache, or not, together: more in large programs."""
+"""Bytes of a block, which is cached as a whole; larger in large programs."""
 _MOST_BLOCKS = 1 << 16
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Blocks ``begin .. end - 1``, how many bytes of each are touched, and whether written."""
+    """Blocks ``begin .. end - 1``, the bytes touched of each block, and whether for writing."""
 
     begin: int
     end: int
@@ -43,17 +43,17 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Missing:
-    """Bytes that a vEU's cache lacked, and the same weighted by how far away they are, 0 to 1."""
+    """Bytes that a vEU's cache lacked, and their sum weighted by distance from 0 to 1."""
 
     num_bytes: float
     far: float
 
 
 class ReplayedCosts:
-    """Times of a plan's items in a run that follows others, for ``simulate``."""
+    """Times of a plan's items in a run that follows other runs, for ``simulate``."""
 
     def __init__(self, graph: TaskGraph, plan: Plan, device: Device) -> None:
-        """Fill the caches by one run.
+        """Fill the caches by simulating a first run.
 
         Raises:
             ScheduleError: if a wait blocks forever.
@@ -79,7 +79,7 @@ class ReplayedCosts:
                     self._touch(veu, item)
 
     def of(self, veu: int, run: Run) -> float:
-        """Return the mean time of an item's rTasks in seconds."""
+        """Return the mean seconds of an item's rTasks."""
         kernel, missing = self._kernels[run.operator], self._touch(veu, run)
         device = self._device
         active = max(1, min(kernel.num_rtasks, device.num_veus))
@@ -89,7 +89,7 @@ class ReplayedCosts:
             arithmetic = kernel.flops_per_rtask * run.count / device.flops_per_second
             return device.rtask_seconds + max(arithmetic, missing.num_bytes / bandwidth) / run.count
         hot, cold, far = kernel.measured.hot, kernel.measured.cold, kernel.measured.far
-        # All rTasks together lack all that the operator touches where they were measured cold.
+        # When measured cold, all rTasks together missed the operator's whole footprint.
         lacks = kernel.num_rtasks / max(self._footprint(run.operator), 1.0)
         delay = missing.num_bytes * (cold - hot) + missing.far * (far - cold)
         alone = hot * run.count + lacks * delay
@@ -124,19 +124,19 @@ class ReplayedCosts:
 
 
 def simulate_repeated(graph: TaskGraph, plan: Plan, device: Device) -> Simulation:
-    """Simulate a run of a plan on a device that runs it again and again.
+    """Simulate a run of a plan on a device that runs it repeatedly.
 
-    Where vEUs have caches that rTasks leave something in, these decide what the next ones cost.
+    On devices whose vEUs have caches, the cached data determines the cost of later rTasks.
 
     Raises:
-        ScheduleError: if a wait blocks for ever.
+        ScheduleError: if a wait blocks forever.
     """
     cached = device.cache_bytes and not device.is_bulk_synchronous
     return simulate(graph, plan, device, ReplayedCosts(graph, plan, device) if cached else None)
 
 
 class _Memory:
-    """Addresses of all buffers: the arena first, then everything else side by side."""
+    """Addresses of all buffers: the arena first, then all other buffers consecutively."""
 
     def __init__(self, graph: TaskGraph, plan: Plan) -> None:
         self._graph = graph
@@ -154,7 +154,7 @@ class _Memory:
         self._ranges: dict[tuple[RKernel, int, int], list[tuple[int, int, int, int, bool]]] = {}
 
     def parts(self, operator: int, kernel: RKernel, first: int, count: int) -> list[_Part]:
-        """Return what rTasks ``first .. first + count - 1`` of an operator touch."""
+        """Return the memory that rTasks ``first .. first + count - 1`` of an operator touch."""
         key = kernel, first, count
         if key not in self._ranges:
             self._ranges[key] = _ranges(kernel, first, count)
@@ -172,7 +172,7 @@ class _Memory:
 
 
 def _ranges(kernel: RKernel, first: int, count: int) -> list[tuple[int, int, int, int, bool]]:
-    """Return, for each argument, first and last element, how many of them, and if written."""
+    """Return for each argument the first and last element, number of elements, and if written."""
     found: dict[int, tuple[int, int, int, int, bool]] = {}
     for is_written, accesses in ((False, kernel.reads), (True, (*kernel.writes, *kernel.updates))):
         for access in accesses:
@@ -188,7 +188,7 @@ def _ranges(kernel: RKernel, first: int, count: int) -> list[tuple[int, int, int
 
 
 def _extent(access: Access, rtasks: slice) -> tuple[int, int, int] | None:
-    """Return first and last element of what some rTasks touch, and how many; None if nothing."""
+    """Return first, last plus one, and number of the elements touched; None if there are none."""
     sizes: Int64Array = access.boxes.sizes[rtasks]
     reach = span(access.boxes)[rtasks]
     offsets = access.boxes.offsets[rtasks]
@@ -200,9 +200,9 @@ def _extent(access: Access, rtasks: slice) -> tuple[int, int, int] | None:
 
 
 class _VeuCache:
-    """When one vEU touched each block last, and how many bytes at each moment, not since again.
+    """For each block the moment of a vEU's last touch, and the bytes last touched at each moment.
 
-    Moments count the vEU's own items; when one was in the whole run, ``_time`` tells.
+    Moments count the vEU's own items; ``_time`` gives their positions in the whole run.
     """
 
     def __init__(self, num_blocks: int, num_moments: int, device: Device) -> None:
@@ -215,11 +215,11 @@ class _VeuCache:
         self._lost = max(device.cache_lost_bytes or device.cache_bytes, self._kept + 1)
 
     def lost(self, part: _Part, written: Int64Array) -> NDArray[np.float64]:
-        """Return which part of each block is not there any more, from 0 to 1.
+        """Return the lost share of each block, from 0 to 1.
 
         Args:
             part: the blocks.
-            written: when each of them was written last, by any vEU.
+            written: time of the last write to each block, by any vEU.
         """
         last = self._last[part.begin : part.end]
         moments, where = np.unique(last, return_inverse=True)
@@ -233,7 +233,7 @@ class _VeuCache:
         return min(max((distance - self._kept) / (self._lost - self._kept), 0.0), 1.0)
 
     def touch(self, part: _Part) -> None:
-        """Keep blocks from now on."""
+        """Mark blocks as touched now."""
         last = self._last[part.begin : part.end]
         known = last >= 0
         moments, where = np.unique(last[known], return_inverse=True)
@@ -244,6 +244,6 @@ class _VeuCache:
         self._bytes_at[self._now] += part.density * (part.end - part.begin)
 
     def next(self, time: int) -> None:
-        """End a moment that was at some time of the whole run."""
+        """End a moment, which happened at ``time`` of the whole run."""
         self._time[self._now] = time
         self._now += 1

@@ -1,8 +1,8 @@
-"""Reuse distances: how much other memory a program touches before it comes back to the same.
+"""Reuse distances: bytes of other memory that a program touches between uses of the same memory.
 
-Memory that is used again before a cache's size of other memory was used is still in that cache (the
-stack distances of Mattson et al., 1970, on whole buffers). A program runs again and again, so the
-use before an operator's first may lie in the run before.
+Data that is used again before a cache's size of other data was used is still in that cache (the
+stack distances of Mattson et al., 1970, on whole buffers). A program runs repeatedly, so the use
+before an operator's first may lie in the previous run.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from rammer_mlir.scheduling.graph import Access, Reuse, RKernel, TaskGraph
 from rammer_mlir.scheduling.overlap import span
 
 _STEPS_PER_OCTAVE = 4
-"""Distances are kept as steps of a logarithmic scale, so that a thousand uses stay a short list."""
+"""Distances are rounded on a logarithmic scale, so that a thousand uses remain a short list."""
 
 
 def with_reuse(graph: TaskGraph) -> TaskGraph:
-    """Return the graph with rKernels that know how far apart the uses of their memory are.
+    """Return the graph with rKernels annotated with the reuse distances of their memory.
 
-    Operators that share an rKernel share the average: what an rKernel costs depends on it alone.
+    Operators that share an rKernel get the average: the cost of an rKernel depends on it alone.
     """
     bytes_at: dict[RKernel, Counter[int]] = {}
     users: Counter[RKernel] = Counter()
@@ -65,7 +65,7 @@ def _averages(bytes_at: Counter[int], users: int) -> tuple[Reuse, ...]:
 def _footprints(
     graph: TaskGraph, number: int, elements: Sequence[tuple[int, int]]
 ) -> dict[int, int]:
-    """Return how many bytes of each buffer an operator touches, from the elements of arguments."""
+    """Return the bytes that an operator touches of each buffer, from elements per argument."""
     operands = graph.operators[number].operands
     found: dict[int, int] = {}
     for argument, count in elements:
@@ -76,13 +76,13 @@ def _footprints(
 
 
 def _elements(kernel: RKernel) -> list[tuple[int, int]]:
-    """Return the argument of each access and how many elements it touches."""
+    """Return the argument of each access and its number of touched elements."""
     accesses = (*kernel.reads, *kernel.writes)
     return [(access.argument, _num_elements(access)) for access in accesses]
 
 
 def _num_elements(access: Access) -> int:
-    """Return about how many elements all rTasks touch: no more than they span, or than they ask."""
+    """Return an estimate of the elements touched: min(sum of box sizes, address span)."""
     boxes = access.boxes
     if not len(boxes.offsets):
         return 0
@@ -96,7 +96,7 @@ def _distances(footprints: Sequence[dict[int, int]]) -> Iterator[tuple[int, dict
     uses = _Uses(2 * sum(map(len, footprints)) + 1)
     for run in range(2):
         for number, footprint in enumerate(footprints):
-            # All that an operator touches is interleaved: it counts for each of its buffers.
+            # An operator's accesses are interleaved: its whole footprint counts for each buffer.
             found = {b: uses.since(b) for b in footprint if uses.knows(b)} if run else {}
             own = sum(footprint.values())
             for buffer, amount in footprint.items():
@@ -107,7 +107,7 @@ def _distances(footprints: Sequence[dict[int, int]]) -> Iterator[tuple[int, dict
 
 @dataclass
 class _Uses:
-    """The last use of each buffer on a line of time, with sums over stretches (a Fenwick tree)."""
+    """The last use of each buffer in time, with prefix sums of bytes (a Fenwick tree)."""
 
     length: int
 
@@ -121,7 +121,7 @@ class _Uses:
         return buffer in self._last
 
     def since(self, buffer: int) -> int:
-        """Return the bytes touched since a buffer was, its own included."""
+        """Return the bytes touched since a buffer's last use, its own included."""
         place, amount = self._last[buffer]
         return self._total - self._sum(place) + amount
 

@@ -1,4 +1,4 @@
-"""What the rTasks of one item of a schedule cost: alike everywhere, or by what a cache holds."""
+"""Costs of a schedule's items: constant per operator, or dependent on cache contents."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from rammer_mlir.scheduling.program import Plan, Run
 
 
 class RunCosts(Protocol):
-    """Times of a plan's items, asked for once each, in an order in which they may execute."""
+    """Times of a plan's items, queried once each, in a possible execution order."""
 
     def of(self, veu: int, run: Run) -> float:
-        """Return the mean time of an item's rTasks in seconds."""
+        """Return the mean seconds of an item's rTasks."""
         ...
 
 
 class ModelCosts:
-    """An rTask costs the same wherever and whenever it runs."""
+    """Costs that do not depend on the place and time of an rTask."""
 
     def __init__(self, graph: TaskGraph, plan: Plan, device: Device) -> None:
-        """Ask the cost model once for each operator."""
+        """Query the cost model once per operator."""
         self._seconds = [
             rtask_seconds(operator.kernels[kernel], device)
             for operator, kernel in zip(graph.operators, plan.kernels, strict=True)
         ]
 
     def of(self, veu: int, run: Run) -> float:
-        """Return the mean time of an item's rTasks in seconds."""
+        """Return the mean seconds of an item's rTasks."""
         return self._seconds[run.operator]
 
 
 class SharedConstantCosts:
-    """Each vEU's cache holds the shared constants that it used last."""
+    """Costs with a cache of recently used shared constants per vEU."""
 
     def __init__(self, plan: Plan, device: Device, shared: SharedConstants) -> None:
         """Begin with empty caches."""
@@ -44,7 +44,7 @@ class SharedConstantCosts:
         self._caches = [Cache(shared, device.cache_bytes) for _ in range(device.num_veus)]
 
     def of(self, veu: int, run: Run) -> float:
-        """Return the mean time of an item's rTasks in seconds."""
+        """Return the mean seconds of an item's rTasks."""
         cache, total = self._caches[veu], 0.0
         costs = self._shared.costs(run.operator, self._kernels[run.operator])
         for cost in costs[run.first : run.first + run.count]:

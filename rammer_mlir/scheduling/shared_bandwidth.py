@@ -1,8 +1,8 @@
-"""Execution of a plan on a device whose running rTasks share the memory's bandwidth.
+"""Simulation of a plan on a device whose running rTasks share the memory bandwidth.
 
-``simulator.simulate`` gives an rTask what its own rOperator's rTasks leave, whatever else runs
-meanwhile, and can so take items in any order. Here time passes evenly for all vEUs: rTasks that
-load at the same moment have equal parts of the bandwidth, and none more than a vEU gets alone.
+``simulator.simulate`` fixes an rTask's share of the bandwidth by its own rOperator, whatever runs
+at the same time, and so can process items in any order. This is an event simulation: rTasks that
+load at the same time get equal shares of the bandwidth, and at most the bandwidth of a single vEU.
 """
 
 from __future__ import annotations
@@ -21,25 +21,21 @@ from rammer_mlir.scheduling.simulator import Event, Simulation
 
 @dataclass(frozen=True)
 class Work:
-    """What an rTask needs: seconds that no other rTask changes, and bytes."""
+    """Demands of an rTask: seconds that no other rTask affects, and bytes to load."""
 
     seconds: float
     num_bytes: float
 
 
 def work_of(kernel: RKernel, device: Device) -> Work:
-    """Return the work of one rTask; measured and exclusive ones are not divided into parts."""
+    """Return the work of one rTask; measured and exclusive rTasks have no separate bytes."""
     if kernel.measured is not None or kernel.is_exclusive:
         return Work(rtask_seconds(kernel, device) - device.rtask_seconds, 0.0)
     return Work(kernel.flops_per_rtask / device.flops_per_second, kernel.bytes_per_rtask)
 
 
 def simulate_sharing(graph: TaskGraph, plan: Plan, device: Device) -> Simulation:
-    """Execute a plan; vEUs' own caches are left out.
-
-    Raises:
-        ScheduleError: if a wait blocks forever.
-    """
+    """Simulate a plan; vEUs' own caches are not modelled."""
     works = [
         work_of(operator.kernels[kernel], device)
         for operator, kernel in zip(graph.operators, plan.kernels, strict=True)
@@ -57,12 +53,12 @@ def simulate_sharing(graph: TaskGraph, plan: Plan, device: Device) -> Simulation
 
 
 Happening = Literal["load", "computed", "next"]
-"""An rTask begins to load and compute, has computed, or an item of a vEU has ended."""
+"""Event types: an rTask begins to load and compute, has computed, or its vEU continues."""
 
 
 @dataclass
 class _Veu:
-    """Where a vEU is: an item, and rTasks of this item and of all items that have ended."""
+    """State of a vEU: its item, and the rTasks ended of this item and in total."""
 
     item: int = 0
     of_item: int = 0
@@ -75,7 +71,7 @@ class _Veu:
 
 @dataclass
 class _Execution:
-    """One rProgram in execution, event by event."""
+    """Event-driven execution of an rProgram."""
 
     number: int
     program: RProgram
@@ -83,15 +79,15 @@ class _Execution:
     device: Device
     now: float
     each: float = 0.0
-    """Bytes that an rTask which has always been loading has got since the start."""
+    """Bytes loaded so far by an rTask that has been loading since the start."""
     queue: list[tuple[float, int, Happening]] = field(default_factory=list[Any])
     loading: list[tuple[float, int]] = field(default_factory=list[Any])
-    """For each rTask that loads: ``each`` when it has all of its bytes, and its vEU."""
+    """For each loading rTask the value of ``each`` when it has all its bytes, and its vEU."""
     sleepers: dict[tuple[int, int], list[int]] = field(default_factory=dict[Any, Any])
     events: list[Event] = field(default_factory=list[Event])
 
     def run(self) -> list[Event]:
-        """Return the events; ``now`` is then the end of the last one."""
+        """Return the events; ``now`` is then the end of the last event."""
         self.veus = [_Veu(begin=self.now) for _ in range(self.program.num_veus)]
         for veu in range(self.program.num_veus):
             self._begin(veu)
@@ -108,12 +104,12 @@ class _Execution:
                 self.veus[veu].is_loading = False
                 self._finish_if_complete(veu)
         if any(v.item < len(items) for v, items in zip(self.veus, self.program.veus, strict=True)):
-            # Names the waits that block each other.
+            # Raises an error that names the waits that block each other.
             tuple(execution_order(self.program))
         return self.events
 
     def _rate(self) -> float:
-        """Return the bytes per second of each rTask that loads."""
+        """Return the bytes per second of each loading rTask."""
         shared = self.device.total_bytes_per_second / max(1, len(self.loading))
         return min(self.device.bytes_per_second, shared)
 
@@ -157,7 +153,7 @@ class _Execution:
             heappush(self.queue, (self.now + self.device.barrier_seconds, veu, "next"))
 
     def _finish_if_complete(self, veu: int) -> None:
-        """End an rTask that has loaded and computed."""
+        """End a vEU's rTask if it has loaded and computed."""
         state = self.veus[veu]
         if state.is_loading or state.computed > self.now:
             return

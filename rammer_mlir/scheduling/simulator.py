@@ -1,6 +1,6 @@
-"""Deterministic execution of a plan against a device: when each item starts and ends.
+"""Deterministic simulation of a plan on a device: the start and end of each item.
 
-The third of the profiler's questions: the time of an rProgram.
+Answers the third of the profiler's queries: the time of an rProgram.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rammer_mlir.scheduling.run_costs import ModelCosts, RunCosts, SharedConstan
 
 @dataclass(frozen=True)
 class Event:
-    """One item of a vEU's list: start and end in seconds from the first launch."""
+    """An item of a vEU's list: start and end in seconds from the first launch."""
 
     program: int
     veu: int
@@ -29,20 +29,20 @@ class Event:
 
 @dataclass(frozen=True)
 class Simulation:
-    """A simulated run: events of each vEU in order, and the end of the last one in seconds."""
+    """A simulated run: events of each vEU in order, and the end of the last event in seconds."""
 
     events: tuple[Event, ...]
     seconds: float
 
     @property
     def waiting_seconds(self) -> float:
-        """Time that vEUs spend in barriers, summed over them."""
+        """Seconds that vEUs spend in barriers, summed over vEUs."""
         return sum(e.end - e.start for e in self.events if isinstance(e.item, Barrier))
 
 
 @dataclass
 class _Timeline:
-    """When a vEU is free, and when its rTasks end: those of a run end at even intervals."""
+    """When a vEU is free, and when its rTasks end: those of a run end at equal intervals."""
 
     now: float
     done: int = 0
@@ -65,13 +65,13 @@ class _Timeline:
 def simulate(
     graph: TaskGraph, plan: Plan, device: Device, costs: RunCosts | None = None
 ) -> Simulation:
-    """Execute a plan.
+    """Simulate a plan.
 
     Args:
         graph: the graph.
         plan: a plan for it.
-        device: what it runs on.
-        costs: what rTasks cost where they run; by default the same wherever and whenever.
+        device: the device that it runs on.
+        costs: times of the plan's items; by default those of ``ModelCosts``.
 
     Raises:
         ScheduleError: if a wait blocks forever.
@@ -81,6 +81,7 @@ def simulate(
     events: list[Event] = []
     started = 0
     for number, program in enumerate(plan.programs):
+        # An empty rProgram is not launched.
         if not program.num_rtasks:
             continue
         now += device.start_seconds(started)
@@ -92,7 +93,7 @@ def simulate(
 
 
 def with_prediction(graph: TaskGraph, plan: Plan, device: Device, shared: SharedConstants) -> Plan:
-    """Return a plan with the time that it takes where caches hold shared constants."""
+    """Return a plan with the predicted seconds when caches hold shared constants."""
     if not shared.matter:
         return plan
     costs = SharedConstantCosts(plan, device, shared)

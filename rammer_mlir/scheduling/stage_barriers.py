@@ -13,15 +13,15 @@ from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_tab
 def with_stage_barriers(
     graph: TaskGraph, plan: Plan, device: Device, stages: Sequence[Sequence[int]]
 ) -> Plan:
-    """Return one rProgram whose rTasks wait for all of earlier stages.
+    """Return one rProgram whose rTasks wait for all rTasks of earlier stages.
 
-    Inside a stage they wait for what they read from.
+    Within a stage they wait for the rTasks that they read from.
 
     Args:
         graph: the graph.
-        plan: on which vEU rTasks run, and with which rKernels; several rPrograms become one.
-        device: what the result is predicted for.
-        stages: the operators of each stage; all vEUs go through the stages in order.
+        plan: gives the vEU and rKernel of each rTask; several rPrograms are joined into one.
+        device: the device for which the time is predicted.
+        stages: the operators of each stage; all vEUs execute the stages in order.
     """
     table = task_table(graph, device, plan.kernels)
     stage_of = [0] * len(graph.operators)
@@ -50,7 +50,7 @@ def placement_of(plan: Plan, table: TaskTable) -> Placement:
 def _awaited(
     placement: Placement, table: TaskTable, stage_of: Sequence[int]
 ) -> list[Collection[int]]:
-    """Return the last rTasks of earlier stages, and what an rTask reads from in its own stage."""
+    """Return for each rTask the last rTasks of earlier stages, and its sources in its own stage."""
     needed: list[Collection[int]] = [()] * len(table.operators)
     num_stages = max(stage_of) + 1
     before: list[list[int]] = [[] for _ in range(num_stages)]

@@ -1,4 +1,4 @@
-"""Best stages of a whole graph: block after block by dynamic programming (IOS sections 4 and 5)."""
+"""Best stages of a whole graph: block by block with dynamic programming (IOS sections 4 and 5)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rammer_mlir.scheduling.endings import (
 )
 
 Unit = tuple[int, ...]
-"""Operators that are placed as one, in their order."""
+"""Operators that are placed as a whole, in order."""
 
 TimesOf = Callable[[Sequence[Unit]], StageTimes]
 """Returns the times of stages of units."""
@@ -31,21 +31,21 @@ LONGEST = 40
 """Most units of a block."""
 
 Stage = list[int]
-"""Operators."""
+"""Operators of a stage."""
 
 Solved = list[tuple[int, ...]]
-"""The numbers in their block of the units of each stage."""
+"""For each stage the numbers of its units within the block."""
 
 
 @dataclass
 class SearchCounts:
-    """What a search looked at.
+    """Counts of a search.
 
     Attributes:
         units: of all blocks.
-        blocks: as they were searched.
-        distinct: blocks of which no other one is a copy.
-        cut: blocks that were cut, because the search of the whole needs too many transitions.
+        blocks: blocks as searched.
+        distinct: blocks that are not copies of other blocks.
+        cut: blocks that were cut, because searching them whole needs too many transitions.
         states, transitions: of all distinct blocks (IOS section 4.2).
     """
 
@@ -57,7 +57,7 @@ class SearchCounts:
     transitions: int = 0
 
     def words(self) -> str:
-        """Return the counts in words."""
+        """Return the counts as text."""
         cut = f", {self.cut} cut to keep the search short" if self.cut else ""
         return (
             f"{self.units} units in {self.blocks} blocks, {self.distinct} of them distinct{cut}; "
@@ -70,16 +70,16 @@ class StageSearch:
     """Find the stages of smallest predicted time.
 
     Attributes:
-        sources: for each operator, in a valid sequential order, those that it reads from.
-        alike: for each operator a value that is equal for operators which take equal times.
+        sources: for each operator, in a topological order, the operators that it reads from.
+        alike: for each operator a value that is equal for operators of equal times.
         times: of stages.
         pruning: of the search.
-        max_transitions: most of a block. Where the bound is higher, or there are more than LONGEST
-            units between single values, chains of operators become units, if ``joins_chains``; a
-            block that needs more all the same is cut in parts.
-        joins_chains: whether an operator may be joined with the only one that reads its result.
-        is_worth: whether a block of units is searched; in others, each unit is a stage.
-        counts: of what was looked at so far.
+        max_transitions: most transitions of a block. If the bound is higher, or a segment has more
+            than LONGEST units, chains of operators become units if ``joins_chains``; a block that
+            still needs more is cut into parts.
+        joins_chains: whether an operator may be joined with the only reader of its result.
+        is_worth: whether a block of units is searched; otherwise each unit is a stage.
+        counts: of the search so far.
     """
 
     sources: Sources
@@ -96,7 +96,7 @@ class StageSearch:
         """Return the operators of each stage, in the order of execution.
 
         Args:
-            units: operators that are placed as one, in a valid sequential order.
+            units: operators that are placed as a whole, in a topological order.
         """
         between = unit_sources(self.sources, units)
         found: list[Stage] = []
@@ -105,7 +105,7 @@ class StageSearch:
         return found
 
     def _of_segment(self, units: Sequence[Sequence[int]]) -> Iterator[Stage]:
-        """Yield the best stages of units between single values."""
+        """Yield the best stages of the units between two single live values."""
         between = unit_sources(self.sources, units)
         is_long = len(units) > LONGEST or most_transitions(between) > self.max_transitions
         if is_long and self.joins_chains:
@@ -116,7 +116,7 @@ class StageSearch:
             yield from self._searched(part, unit_sources(self.sources, part))
 
     def _searched(self, units: Sequence[Sequence[int]], between: Sources) -> Iterator[Stage]:
-        """Yield the best stages of units, or of parts of them if the search takes too long."""
+        """Yield the best stages of units, or of parts of them if the search exceeds its limit."""
         if not self.is_worth(units):
             yield from map(sorted, units)
             return
@@ -137,7 +137,7 @@ class StageSearch:
             yield from self._searched(part, unit_sources(self.sources, part))
 
     def _solve(self, units: Sequence[Sequence[int]], between: Sources) -> Solved | None:
-        """Return the numbers of the units of each stage; None if the search takes too long."""
+        """Return the units of each stage by number; None if the search exceeds its limit."""
         readers = [0] * len(units)
         for number, found in enumerate(between):
             for source in found:

@@ -1,4 +1,4 @@
-"""How long a stage of operators takes, as IOS's search asks it (IOS section 4.2, stage latency)."""
+"""Time of a stage of operators, as IOS's search queries it (IOS section 4.2, stage latency)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from rammer_mlir.scheduling.endings import Mask, members
 from rammer_mlir.scheduling.graph import RKernel
 
 Free = list[tuple[float, int]]
-"""When vEUs are free, in ascending order, and how many at once."""
+"""Pairs of a time and the number of vEUs that are free from then on, ascending."""
 
 
 @dataclass(frozen=True)
 class OperatorTimes:
-    """What a stage's time follows from, for every operator of a graph.
+    """The quantities that determine a stage's time, for every operator of a graph.
 
     Attributes:
-        sources: for each operator, in a valid sequential order, those that it reads from.
+        sources: for each operator, in a topological order, the operators that it reads from.
         kernels: each operator's rKernel.
         device: whose vEUs execute the stage.
     """
@@ -31,9 +31,9 @@ class OperatorTimes:
     _rtask_seconds: dict[int, float] = field(default_factory=dict[int, float])
 
     def critical_path(self, operators: Sequence[int]) -> float:
-        """Return the seconds of operators that run as early as what they read from allows.
+        """Return the seconds of operators that each start as early as their sources allow.
 
-        Each one has all vEUs to itself. Dependent operators are a wait apart.
+        Each operator has all vEUs to itself. A barrier separates dependent operators.
         """
         ends: dict[int, float] = {}
         for number in sorted(operators):
@@ -42,15 +42,15 @@ class OperatorTimes:
         return max(ends.values())
 
     def work(self, operators: Sequence[int]) -> float:
-        """Return the seconds of all rTasks of operators, spread over all vEUs."""
+        """Return the seconds of all rTasks of operators, divided by the number of vEUs."""
         seconds = sum(work(self.kernels[number], self.device) for number in operators)
         return seconds / self.device.num_veus
 
     def simulated(self, operators: Sequence[int]) -> float:
         """Return the seconds of a stage whose operators share the vEUs, without its barrier.
 
-        Operators go one after the other to the vEUs that are free first, and wait for whole
-        operators: an estimate of what placing their rTasks gives, at a hundredth of the time.
+        Operators are placed in order on the vEUs that are free first, and wait for whole operators:
+        an estimate of placing their rTasks individually, at a hundredth of the time.
         """
         free = [(0.0, self.device.num_veus)]
         ends: dict[int, float] = {}
@@ -94,7 +94,7 @@ class ConcurrentTimes:
         return [number for index in members(units) for number in self.units[index]]
 
     def group(self, units: Mask) -> tuple[float, float]:
-        """Return the time of a group's critical path, and of its work spread over all vEUs."""
+        """Return the time of a group's critical path, and its work divided by the vEUs."""
         if units not in self._groups:
             operators = self.operators(units)
             self._groups[units] = (
@@ -104,7 +104,7 @@ class ConcurrentTimes:
         return self._groups[units]
 
     def bound(self, units: Mask, longest: float, work: float) -> float:
-        """Return a lower bound: the longest group, or all work spread over all vEUs."""
+        """Return a lower bound: the longest group, or all work divided by the vEUs."""
         del units
         return self.times.device.barrier_seconds + max(longest, work)
 
@@ -116,18 +116,18 @@ class ConcurrentTimes:
         return self._stages[units]
 
     def least(self, unit: int) -> float:
-        """Return a unit's work spread over all vEUs."""
+        """Return a unit's work divided by the number of vEUs."""
         return self.times.work(self.units[unit])
 
 
 def _placed(free: Free, num_rtasks: int, seconds: float, ready: float) -> tuple[Free, float]:
-    """Return when vEUs are free after equal rTasks too, and when the last rTask ends.
+    """Return when vEUs are free after a set of equal rTasks, and when the last rTask ends.
 
     Args:
         free: when vEUs are free before.
-        num_rtasks: how many rTasks there are; they are spread evenly, the first vEUs first.
+        num_rtasks: number of rTasks, distributed evenly; the first vEUs get the remainder.
         seconds: of an rTask.
-        ready: when they can begin.
+        ready: earliest start.
     """
     rounds, rest = divmod(num_rtasks, sum(count for _, count in free))
     counts: dict[float, int] = {}

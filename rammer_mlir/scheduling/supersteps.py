@@ -1,7 +1,6 @@
 """Schedules for devices that only synchronise as a whole (bulk-synchronous, RAMMER section 4.2).
 
-A superstep is an rProgram: within it no vEU waits for another one, and everything of one superstep
-comes before anything of the next.
+A superstep is an rProgram without waits between vEUs; each superstep ends before the next begins.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from rammer_mlir.scheduling.tasks import TaskTable, task_table
 
 
 def supersteps(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
-    """Return a plan with the same rKernels, vEUs and orders, and the fewest supersteps for them.
+    """Return a plan with the same rKernels, vEUs and orders, in the fewest supersteps.
 
-    Each rTask is in the first superstep that its vEU has reached and in which all that it reads
-    from other vEUs is complete. An exclusive rTask is a superstep of its own.
+    Each rTask is in the first superstep that its vEU has reached and in which all its sources on
+    other vEUs are complete. An exclusive rTask is alone in its superstep.
     """
     table = task_table(graph, device, plan.kernels)
     veu_of = [-1] * len(table.operators)
@@ -57,7 +56,7 @@ def supersteps(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
 def _ready(
     sources: Sequence[int], veu: int, veu_of: Sequence[int], step_of: Sequence[int]
 ) -> list[int]:
-    """Return for each source the first superstep in which a vEU may read it."""
+    """Return for each source the first superstep in which the vEU may read it."""
     return [step_of[source] + (veu_of[source] != veu) for source in sources]
 
 
@@ -71,11 +70,11 @@ def _crossings(table: TaskTable, veu_of: Sequence[int]) -> int:
 
 
 def fold(plan: Plan, num_veus: int) -> Plan:
-    """Return the plan on fewer vEUs, each of which does what several did, one after the other.
+    """Return the plan on fewer vEUs, each of which executes the items of several vEUs in sequence.
 
     Raises:
-        ScheduleError: if vEUs wait for each other within an rProgram: one after the other, they
-            could wait for ever.
+        ScheduleError: if vEUs wait for each other within an rProgram: executed in sequence, they
+            could wait forever.
     """
     for number, program in enumerate(plan.programs):
         if program.num_waits:

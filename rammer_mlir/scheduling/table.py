@@ -1,4 +1,4 @@
-"""A schedule as a table in plain text: what each vEU does in which order, and when."""
+"""A schedule as a table in plain text: the items of each vEU in order, with their times."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _HEAD = ("vEU", "order", "start us", "end us", "what", "rTasks", "rKernel")
 def schedule_table(graph: TaskGraph, plan: Plan, device: Device) -> str:
     """Return a table for each rProgram, with predicted times.
 
-    ``order`` numbers a vEU's rTasks, as barriers name them; a barrier has none.
+    ``order`` numbers a vEU's rTasks, as barriers refer to them; a barrier has no order.
 
     Raises:
-        ScheduleError: if a wait blocks for ever.
+        ScheduleError: if a wait blocks forever.
     """
     simulation = simulate(graph, plan, device)
     parts: list[str] = []
@@ -35,7 +35,7 @@ def schedule_table(graph: TaskGraph, plan: Plan, device: Device) -> str:
 def _lines(graph: TaskGraph, plan: Plan, events: list[Event]) -> list[str]:
     rows: list[tuple[str, ...]] = [_HEAD]
     done: dict[int, int] = {}
-    # Events come in an order of execution; a table is read vEU after vEU.
+    # Events come in execution order; a table lists them vEU by vEU.
     for event in sorted(events, key=lambda event: event.veu):
         order = done.get(event.veu, 0)
         times = f"{event.start * 1e6:.3f}", f"{event.end * 1e6:.3f}"

@@ -1,4 +1,4 @@
-"""The graph at rTask level: what each rTask costs and waits for, and how to write an order down."""
+"""The graph at rTask level: the cost and dependencies of each rTask, and plans from placements."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def plan_of(
     placement: Placement,
     awaited: Sequence[Collection[int]] | None = None,
 ) -> Plan:
-    """Write a placement down as one rProgram with the fewest waits, and predict its time.
+    """Return a placement as a plan of one rProgram with the fewest waits, with its predicted time.
 
     Args:
         graph: the graph.
-        device: what the plan is for.
-        table: its rTasks.
-        placement: where they run.
-        awaited: for each rTask what a barrier in front of it waits for; its sources if None.
+        device: the device that the plan is for.
+        table: the graph's rTasks.
+        placement: the rTasks of each vEU.
+        awaited: for each rTask the rTasks that a barrier before it waits for; its sources if None.
 
     Raises:
         ScheduleError: if the orders of the vEUs contradict the dependencies (a wait would block).

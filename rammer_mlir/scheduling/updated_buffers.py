@@ -1,7 +1,7 @@
 """Buffers that operators update in place: the latest uses of each element by earlier operators.
 
-Whoever writes an element waits for all of its earlier uses, so that waiting for the latest writer
-implies waiting for all before it. A chain of updates has as many dependencies as links.
+The writer of an element waits for all of its earlier uses, so that waiting for the latest writer
+implies waiting for all uses before it. A chain of updates thus has linearly many dependencies.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from rammer_mlir.scheduling.overlap import span
 
 _MOST_ELEMENTS = 1 << 24
 _BUCKETS = 256
-"""Buckets of one size that a buffer has at most, or so."""
+"""Approximate limit on the buckets of the smallest size in a buffer."""
 
 Interval = tuple[int, int]
 """First and last element."""
 
 
 class _Places:
-    """Uses of a buffer by where they lie: in buckets of sizes that fit, few for any size.
+    """Index of uses of a buffer by element, in buckets whose sizes are powers of two.
 
     A use is in one or two buckets of the smallest size that is larger than its hull.
     """
@@ -43,7 +43,7 @@ class _Places:
             buckets.setdefault(bucket, []).append(number)
 
     def before(self, limit: int, part: Interval) -> Iterator[int]:
-        """Yield numbers below a limit, descending: those near a part, and all that touch it."""
+        """Yield numbers below a limit, descending: all uses that touch a range, and others near."""
         low, high = part
         near = [
             _descending(buckets[bucket], limit)
@@ -60,21 +60,21 @@ def _descending(numbers: Sequence[int], limit: int) -> Iterator[int]:
 
 
 class UpdatedBuffer:
-    """The operands that touch one buffer, in the graph's order, and the elements that they touch.
+    """The operands that touch a buffer, in the graph's order, with the elements that they touch.
 
-    Those that write are kept apart, too: who reads has only them to wait for.
+    Writes are also indexed separately: a read only has to wait for writes.
     """
 
     def __init__(self, num_elements: int) -> None:
-        """Begin without uses of a buffer of a size."""
+        """Begin without uses of a buffer of ``num_elements`` elements."""
         self._operators: list[int] = []
         self._operands: list[int] = []
         self._hulls: list[Interval] = []
         self._uses, self._writes = _Places(num_elements), _Places(num_elements)
 
     def add(self, operator: int, argument: int, hull: Interval, *, writes: bool) -> None:
-        """Append the use of an operator's argument: first and last element, whether it writes."""
-        if hull[1] < hull[0]:  # it touches nothing
+        """Append a use: operator, argument, first and last element, and whether it writes."""
+        if hull[1] < hull[0]:  # an empty hull touches no element
             return
         number = len(self._operators)
         self._operators.append(operator)
@@ -92,14 +92,14 @@ class UpdatedBuffer:
         *,
         reads: bool,
     ) -> Iterator[tuple[int, int]]:
-        """Yield operator and argument of earlier uses of a part, the latest first.
+        """Yield operator and argument of earlier uses of a range, the latest first.
 
         Args:
             consumer: the operator that comes after them.
-            part: what it touches.
-            written: returns the intervals that an operator writes whole: earlier uses of these are
-                left out.
-            reads: whether uses that only read count.
+            part: the range that it touches.
+            written: returns the intervals that an operator writes completely: earlier uses of these
+                are skipped.
+            reads: whether to include uses that only read.
         """
         missing = [part]
         places = self._uses if reads else self._writes
@@ -126,7 +126,7 @@ def _without(parts: Sequence[Interval], interval: Interval) -> list[Interval]:
 
 
 def filled(boxes: Boxes) -> Interval | None:
-    """Return the elements from a boxes' first to its last, if each of them is in some box."""
+    """Return the interval from the first to the last element of boxes that cover it, else None."""
     kept = (boxes.sizes > 0).all(axis=1)
     if not kept.any():
         return None
@@ -147,7 +147,7 @@ def filled(boxes: Boxes) -> Interval | None:
 
 
 def _stretches(sizes: Sequence[int], strides: Sequence[int]) -> tuple[Int64Array, int]:
-    """Return where a box's runs of consecutive elements start, and their length."""
+    """Return the starts of a box's runs of consecutive elements, and their length."""
     dense = [dim for dim, stride in enumerate(strides) if stride == 1]
     inner = max(dense, key=lambda dim: sizes[dim], default=-1)
     steps = np.zeros(1, dtype=np.int64)

@@ -1,1 +1,1 @@
-"""Runs of rPrograms, measured or predicted, as data and in forms that people look at."""
+"""Timelines of measured or predicted runs of rPrograms: the data, and its file formats."""

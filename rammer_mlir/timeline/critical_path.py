@@ -1,4 +1,4 @@
-"""The chain of rTasks and waits that decided how long a run took."""
+"""The critical path of a run: the chain of rTasks and waits that determined its duration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rammer_mlir.timeline.spans import Span, Timeline
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a span that lies on the critical path, from ``start`` to ``end`` in seconds."""
+    """A part of a span on the critical path, from ``start`` to ``end`` in seconds."""
 
     veu: int
     index: int
@@ -21,8 +21,8 @@ class Segment:
 def critical_path(timeline: Timeline) -> tuple[Segment, ...]:
     """Return the critical path in order of time.
 
-    It leads back from the span that ended last: to the span before on the same vEU, or, where a
-    barrier waited in earnest, to the rTask on another vEU that it waited for last.
+    It is traced back from the span that ended last: to the previous span of the same vEU or, if a
+    barrier had to wait, to the rTask on another vEU whose end it waited for last.
     """
     lanes = [_Lane(spans) for spans in timeline.veus]
     last = [(lane.spans[-1].end, veu) for veu, lane in enumerate(lanes) if lane.spans]
@@ -38,7 +38,7 @@ def critical_path(timeline: Timeline) -> tuple[Segment, ...]:
             default=(span.start, veu, 0),
         )
         if awaited[0] > span.start:
-            # What a trace records as an rTask's end comes after its result was published.
+            # A trace records an rTask's end after it is published: a reader may start earlier.
             met = min(awaited[0], until)
             path.append(Segment(veu, index, met, until))
             veu, until = awaited[1], met
@@ -51,7 +51,7 @@ def critical_path(timeline: Timeline) -> tuple[Segment, ...]:
 
 
 class _Lane:
-    """A vEU's spans, and when it had completed how many rTasks."""
+    """A vEU's spans, and the number of completed rTasks after each."""
 
     def __init__(self, spans: tuple[Span, ...]) -> None:
         self.spans = spans
@@ -62,11 +62,11 @@ class _Lane:
             self._done.append(done)
 
     def find(self, steps: int) -> int:
-        """Return the index of the span that holds the rTask with which ``steps`` are completed."""
+        """Return the index of the span whose rTask completes the step ``steps``."""
         return bisect_left(self._done, steps)
 
     def end(self, steps: int) -> float:
-        """Return when that rTask ended; those of one span end at even intervals."""
+        """Return the end of that rTask; the rTasks of a span are assumed to take equally long."""
         index = self.find(steps)
         span = self.spans[index]
         missing = self._done[index] - steps

@@ -1,4 +1,4 @@
-"""Writing timelines: the file's name says in which form."""
+"""Write timelines; the file's extension selects the format."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rammer_mlir.timeline.trace_events import trace_events
 def write_timelines(
     path: str | os.PathLike[str], timelines: Sequence[Timeline], explanation: str = ""
 ) -> None:
-    """Write timelines side by side: a page if the name ends in ``.html``, else a trace.
+    """Write timelines on a common time axis: a page if the name ends in ``.html``, else a trace.
 
     Args:
-        path: the file.
-        timelines: what it shows.
-        explanation: text that a page shows below them; a trace has no place for it.
+        path: path of the file.
+        timelines: timelines to write.
+        explanation: text that a page shows below them; a trace omits it.
 
     Raises:
         ArtifactError: if the file cannot be written.

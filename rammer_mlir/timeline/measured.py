@@ -1,4 +1,4 @@
-"""Runs as a compiled program recorded them."""
+"""Timelines of runs recorded by a compiled program."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def measured_timeline(
     modules: Mapping[int, str] | None = None,
     exclusive: Collection[int] = (),
 ) -> Timeline:
-    """Name what was recorded.
+    """Return the timeline of recorded times, with the names of the schedule.
 
     Args:
         program: the schedule whose only launch was executed.
         times: for each vEU int64 [records, 2], start and end of its records in nanoseconds.
-        title: what people read above it.
-        modules: code from elsewhere, by the number of the rKernel that it is.
+        title: heading of the timeline.
+        modules: foreign modules, by the number of the rKernel that they implement.
         exclusive: numbers of rKernels whose rTasks use the whole device.
     """
     (launch,) = program.launches

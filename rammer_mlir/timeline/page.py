@@ -1,4 +1,4 @@
-"""Timelines as one HTML page that needs nothing else: no network, no server."""
+"""Timelines as a self-contained HTML page: no network, no server."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _EXPLANATION = "@EXPLANATION@"
 
 
 def page(timelines: Sequence[Timeline], explanation: str = "") -> bytes:
-    """Return the page: Gantt charts on one time axis, details, critical paths, shares, a text."""
+    """Return the page: Gantt charts on a common time axis, details, critical paths, shares."""
     data = json.dumps([_timeline(timeline) for timeline in timelines], separators=(",", ":"))
     template = _TEMPLATE.read_text(encoding="utf-8")
-    # A name may hold what would end the script element.
+    # A name may contain the end tag of the script element.
     text = f"<h2>Explanation</h2><pre>{escape(explanation)}</pre>" if explanation else ""
     filled = template.replace(_EXPLANATION, text)
     return filled.replace(_PLACE, data.replace("<", "\\u003c")).encode()
@@ -43,12 +43,12 @@ def _timeline(timeline: Timeline) -> dict[str, object]:
 
 
 def _path_seconds(timeline: Timeline, path: Iterable[Segment]) -> float:
-    """Return how much of the critical path is spent on rTasks."""
+    """Return the seconds of rTasks on the critical path."""
     return sum(s.end - s.start for s in path if timeline.veus[s.veu][s.index].kind == "rtask")
 
 
 def _span(span: Span, names: _Numbers) -> list[object]:
-    """Write a span briefly: a long program has a hundred thousand of them."""
+    """Write a span compactly: a long program has a hundred thousand of them."""
     times = _round(span.start), _round(span.end)
     if span.kind == "rtask":
         module = f" of module '{span.module}'" if span.module else ""
@@ -59,12 +59,12 @@ def _span(span: Span, names: _Numbers) -> list[object]:
 
 
 def _round(seconds: float) -> float:
-    """Return microseconds to the nanosecond."""
+    """Return microseconds, rounded to nanoseconds."""
     return round(seconds * 1e6, 3)
 
 
 class _Numbers:
-    """Numbers texts in the order of their first use."""
+    """Interns texts: numbers them in the order of their first use."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Runs as the simulator predicts them."""
+"""Timelines of runs predicted by the simulator."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from rammer_mlir.timeline.spans import Span, Timeline
 def predicted_timeline(graph: TaskGraph, plan: Plan, device: Device, title: str) -> Timeline:
     """Simulate a run of a plan on a device that runs it again and again.
 
-    Where vEUs have caches that rTasks leave something in, these decide what the next ones cost.
+    If vEUs have caches, the time of an rTask depends on the data that earlier rTasks left there.
 
     Raises:
-        ScheduleError: if a wait blocks for ever.
+        ScheduleError: if a wait never ends (deadlock).
     """
     num_veus = max((program.num_veus for program in plan.programs), default=0)
     veus: list[list[Span]] = [[] for _ in range(num_veus)]
@@ -27,7 +27,7 @@ def predicted_timeline(graph: TaskGraph, plan: Plan, device: Device, title: str)
     begin = 0.0
     simulation = simulate_repeated(graph, plan, device)
     for _, events in groupby(simulation.events, lambda event: event.program):
-        # A launch waits for the whole rProgram before.
+        # A launch waits for the whole preceding rProgram.
         waits = tuple((veu, steps) for veu, steps in enumerate(done) if steps)
         program = tuple(events)
         start = min(event.start for event in program)

@@ -1,4 +1,4 @@
-"""A run as data: what each vEU did when."""
+"""A run as data: the spans of each vEU."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Kind = Literal["rtask", "barrier", "launch"]
 
 @dataclass(frozen=True)
 class Span:
-    """What a vEU did without a break: rTasks of one rOperator, a wait, or the launch.
+    """An uninterrupted activity of a vEU: rTasks of one rOperator, a wait, or the launch.
 
     Attributes:
         veu: the vEU.
         start, end: seconds from the beginning of the run.
-        name: the rOperator, as the model names it.
+        name: name of the rOperator in the model.
         kernel: the rKernel.
         first, count: rTasks ``first .. first + count - 1`` of the rOperator; none if it waits.
-        waits: pairs of a vEU and the number of rTasks that it has to have completed, counted over
-            all rPrograms of the run.
-        module: the code from elsewhere that the rKernel is; empty for the compiler's own.
+        waits: pairs of a vEU and the number of rTasks that this vEU must have completed, counted
+            over all rPrograms of the run.
+        module: the foreign module that implements the rKernel; empty for the compiler's own code.
         is_exclusive: whether the rTask uses the whole device, while the other vEUs wait.
     """
 
@@ -40,13 +40,13 @@ class Span:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration in seconds."""
         return self.end - self.start
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Seconds, summed over vEUs, between the beginning of a run and its end."""
+    """Seconds by kind of activity, summed over vEUs, between the beginning and the end of a run."""
 
     working: float
     waiting: float
@@ -55,10 +55,10 @@ class Shares:
 
 @dataclass(frozen=True)
 class Timeline:
-    """One run.
+    """A run.
 
     Attributes:
-        title: what people read above it.
+        title: heading of the timeline.
         veus: each vEU's spans, in order.
     """
 
@@ -67,17 +67,17 @@ class Timeline:
 
     @property
     def spans(self) -> Iterable[Span]:
-        """All spans, vEU after vEU."""
+        """All spans, ordered by vEU."""
         return (span for veu in self.veus for span in veu)
 
     @cached_property
     def seconds(self) -> float:
-        """When the last span ended."""
+        """The end of the last span, in seconds."""
         return max((span.end for span in self.spans), default=0.0)
 
     @property
     def shares(self) -> Shares:
-        """What the vEUs spent their time on; launches count as waiting."""
+        """The vEUs' time by kind of activity; launches count as waiting."""
         working = sum(span.seconds for span in self.spans if span.kind == "rtask")
         waiting = sum(span.seconds for span in self.spans if span.kind != "rtask")
         return Shares(working, waiting, len(self.veus) * self.seconds - working - waiting)

@@ -12,6 +12,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from rammer_mlir.cli.run import main
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.timeline.spans import Span, Timeline
 from tests.cli.tools import save_layer
 from tests.runtime.ring import Ring
 
@@ -75,6 +77,28 @@ def test_threads_are_pinned(artifact: str, capsys: pytest.CaptureFixture[str]) -
     assert main([artifact, "--pin", f"{core},{core}"]) == 0
     assert "pinning: expected 2 cores of" in failure(capsys, artifact, "--pin", str(core))
     assert "expected numbers of cores, as 0,1, found 'x'" in failure(capsys, artifact, "--pin", "x")
+
+
+def test_fewer_threads_than_veus(artifact: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([artifact, "--threads", "1"]) == 0
+    core = min(os.sched_getaffinity(0))
+    assert main([artifact, "--threads", "1", "--pin", str(core)]) == 0
+    assert "threads: expected" in failure(capsys, artifact, "--threads", "0")
+
+
+def test_the_median_run_is_recorded(
+    artifact: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = iter((5e-3, 1e-3, 3e-3, 2e-3, 4e-3))
+
+    def recorded(*_: object) -> Timeline:
+        return Timeline("run", ((Span(0, 0.0, next(ends), "rtask", "task"),),))
+
+    monkeypatch.setattr(Executable, "record", recorded)
+    target = tmp_path / "trace.json"
+    assert main([artifact, "--timeline", str(target)]) == 0
+    spans = [e for e in json.loads(target.read_text())["traceEvents"] if e.get("name") == "task"]
+    assert [span["dur"] for span in spans] == [3000.0]
 
 
 def test_a_timeline_is_written(artifact: str, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""The policy `fewest-waits`: of plans that are about equally fast, the one that waits least.
+"""The policy `fewest-waits`: among plans of similar speed, the plan with the fewest waits.
 
-A wait costs what the device description says only if the other vEU is there in time. Where cores
-have other work too, each wait is a risk.
+A wait costs the time in the device description only if the other vEU arrives in time. On cores that
+also run other work, each wait is a risk.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from rammer_mlir.scheduling.tasks import plan_of, task_table
 
 @dataclass(frozen=True)
 class FewestWaits:
-    """List scheduling with random restarts, beside the plans of three other policies.
+    """List scheduling with random restarts, compared with the plans of two other policies.
 
     Attributes:
-        restarts: list schedules whose priorities differ at random from the longest paths.
-        spread: by how much a priority differs at most, as a share of it.
-        slack: how many times as slow as the fastest plan a plan may be that waits less.
-        max_rtasks: graphs with more rTasks get no list schedules, which place them one by one.
+        restarts: number of list schedules, whose priorities are perturbed randomly.
+        spread: largest perturbation of a priority, relative to the longest path.
+        slack: largest acceptable ratio of a plan's time to that of the fastest plan.
+        max_rtasks: graphs with more rTasks get no list schedules, which place rTasks individually.
     """
 
     name: ClassVar[str] = "fewest-waits"
@@ -46,7 +46,7 @@ class FewestWaits:
         return min(fast, key=lambda plan: (plan.num_waits, plan.predicted_seconds))
 
     def _restarted(self, graph: TaskGraph, device: Device) -> Iterator[Plan]:
-        """Yield list schedules, the same ones every time."""
+        """Yield list schedules; the seeds are fixed, so that they are reproducible."""
         kernels = [fastest(operator, device) for operator in graph.operators]
         chosen = (o.kernels[k] for o, k in zip(graph.operators, kernels, strict=True))
         if sum(kernel.num_rtasks for kernel in chosen) > self.max_rtasks:

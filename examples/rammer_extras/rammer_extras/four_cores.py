@@ -1,4 +1,4 @@
-"""The device `four-cores`: a desktop processor, as far as schedules depend on it."""
+"""The device `four-cores`: a description of a desktop processor for the cost model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FOUR_CORES = replace(
     find_device("cpu"),
     name="four-cores",
     title="a desktop processor of four cores",
-    targets=(),  # it is chosen by name; else it would stand for every program of a target
+    targets=(),  # selected only by name; with targets, it would apply to every program of a target
     units=4,
     veus_per_unit=1,
     cache_bytes=8 << 20,

@@ -1,4 +1,4 @@
-"""rKernels `row-products`: products of two matrices in C, an rTask for each row of the result."""
+"""rKernels `row-products`: products of two matrices in C, with an rTask for each row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ int32_t {symbol}(int64_t row, const float *x, const float *w, float *y) {{
 _PRODUCT = [
     "arith.constant", "tensor.empty", "linalg.generic", "arith.mulf", "arith.addf",
 ]  # fmt: skip
-"""What a product is made of, beside the `linalg.generic` that fills its result with zeros."""
+"""Operations of a product, beside the `linalg.generic` that fills its result with zeros."""
 
 _MAPS = (
     "affine_map<(d0, d1, d2) -> (d0, d2)>",
@@ -31,7 +31,7 @@ _MAPS = (
 
 
 class RowProducts:
-    """Offers one rKernel for each product of f32 matrices in plain row-major order."""
+    """Offers an rKernel for each product of f32 matrices in plain row-major order."""
 
     name: ClassVar[str] = "row-products"
 
@@ -52,7 +52,7 @@ class RowProducts:
 
 
 def _is_product(operator: OfferedOperator) -> bool:
-    """Whether the rOperator is one product, without transposed or packed operands."""
+    """Whether the rOperator is a single product, without transposed or packed operands."""
     types = (*operator.inputs, *operator.outputs)
     f32 = ir.F32Type.get()
     kinds = [ir.RankedTensorType(kind) for kind in types]

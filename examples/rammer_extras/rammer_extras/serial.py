@@ -1,7 +1,7 @@
-"""The target `serial`: one thread of this machine, plain loops, few passes.
+"""The target `serial`: a single thread of this machine, plain loops, few passes.
 
-It compiles faster than the target `cpu` and keeps the model's own computations, without
-rearranged channels, weights or convolutions: something to compare with when numbers differ.
+It compiles faster than the target `cpu` and keeps the model's own computations, without rearranging
+channels, weights or convolutions: a reference when results differ.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rammer_mlir.compiler.stage import Stage
 from rammer_mlir.errors import OptionError
 
 _WHOLE = 1 << 60
-"""Operations of an rTask: more than any rOperator has, so that none is cut."""
+"""Operations of an rTask: more than any rOperator has, so that none is split."""
 
 _SIMPLIFIED = ("canonicalize", "cse")
 
@@ -36,7 +36,7 @@ _OPERATORS = (
 
 @dataclass(frozen=True)
 class SerialBackend(CpuBackend):
-    """One vEU that runs rOperator after rOperator, each as one rTask of scalar loops."""
+    """A single vEU that runs the rOperators in order, each as an rTask of scalar loops."""
 
     name: ClassVar[str] = "serial"
     spelling: ClassVar[str] = "serial"
@@ -49,11 +49,11 @@ class SerialBackend(CpuBackend):
 
     @property
     def default_veus(self) -> int:
-        """One."""
+        """Return 1."""
         return 1
 
     def check(self, options: CompileOptions) -> None:
-        """Refuse more vEUs than one."""
+        """Refuse more than one vEU."""
         if options.num_veus != 1:
             raise OptionError(
                 f"number of vEUs: expected 1 on target 'serial', found {options.num_veus}; "
@@ -61,7 +61,7 @@ class SerialBackend(CpuBackend):
             )
 
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
-        """Return the way to an object, with the stage `loops` of its own."""
+        """Return the stages up to an object, including this target's stage `loops`."""
         schedule = f'policy={options.policy} num-veus=1 device="{options.device}"'
         return (
             Stage("operators", _OPERATORS),

@@ -1,1 +1,1 @@
-"""From an rKernel's loops to vector operations."""
+"""Vectorization of an rKernel's loops."""

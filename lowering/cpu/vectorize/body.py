@@ -1,4 +1,4 @@
-"""The body of a ``linalg.generic``, read once and re-created on scalars or on vectors."""
+"""The body of a ``linalg.generic``, parsed once and re-emitted on scalars or on vectors."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rammer_mlir.passes.ir.cloning import rename_operands
 from rammer_mlir.passes.ir.structured import Structured
 
 Values: TypeAlias = "list[ir.Value | None]"
-"""The values of a body's slots, None for those that are not used or not computed yet."""
+"""Values of a body's slots, None for unused or not yet computed slots."""
 
 Broadcast: TypeAlias = "Callable[[ir.Value], ir.Value]"
-"""Gives a value all lanes."""
+"""Broadcasts a value to all lanes."""
 
-# Liberties that the vectoriser takes: a multiply-add in a reduction may round once, and the sign
-# of a zero that a maximum returns is open (x86 needs five instructions for -0 < +0, two for NaN).
+# Permitted deviations: a multiply-add in a reduction may be fused, and the sign of a zero that a
+# maximum returns is unspecified (x86 needs five instructions for -0 < +0, two for NaN).
 _CONTRACTED = ("arith.mulf", "arith.addf", "arith.subf")
 _UNSIGNED_ZEROS = ("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf")
 
-# Dividing a lane that a mask disables would trap, and x86 has no vector division of integers.
+# A division in a masked-off lane could trap, and x86 has no vector division of integers.
 _INTEGER_DIVISIONS = ("divsi", "divui", "remsi", "remui", "floordivsi", "ceildivsi", "ceildivui")
 
 _WORK = {
@@ -39,7 +39,7 @@ _CHEAP_MATH = ("math.absf", "math.fma", "math.floor", "math.ceil", "math.copysig
 
 @dataclass(frozen=True)
 class Instruction:
-    """One operation of a body. Operands and results are slots in a list of values."""
+    """An operation of a body. Operands and results are slots in a list of values."""
 
     operation: ir.Operation
     name: str
@@ -49,7 +49,7 @@ class Instruction:
 
 
 class Body:
-    """A parsed body: block arguments take the first slots, then captured values, then results."""
+    """A parsed body: slots for block arguments first, then captured values, then results."""
 
     def __init__(self, generic: Structured, contract: bool) -> None:
         self.slots: dict[ir.Value, int] = {}
@@ -71,14 +71,14 @@ class Body:
         self.yields = tuple(self.slots[value] for value in generic.yielded)
 
     def _capture(self, operands: Iterable[ir.Value], inside: set[ir.Operation | ir.Block]) -> None:
-        """Give slots to the values from outside that an operation uses."""
+        """Assign slots to the values that an operation captures from outside."""
         for value in operands:
             if value not in self.slots and value.owner not in inside:
                 self.slots[value] = len(self.slots)
                 self.captured.append(value)
 
     def _constants(self, operations: Sequence[ir.Operation]) -> None:
-        """Constants of the body are emitted once, before the loops."""
+        """Capture the constants of the body, which are emitted once, before the loops."""
         for operation in operations:
             if operation.name == "arith.constant":
                 self.slots[operation.results[0]] = len(self.slots)
@@ -104,7 +104,7 @@ class Body:
 
     @property
     def vectorizable(self) -> bool:
-        """Tell whether every operation also exists on vectors and is safe on unused lanes."""
+        """Whether every operation also exists on vectors and is safe on masked-off lanes."""
         return all(
             instruction.name == "linalg.index"
             or (
@@ -117,7 +117,7 @@ class Body:
 
     @property
     def work(self) -> float:
-        """Estimate the arithmetic operations per point; a multiply-add counts once."""
+        """Estimated arithmetic operations per point; a multiply-add counts once."""
         total = 0.0
         for instruction in self.instructions:
             if instruction.name.startswith("math.") and instruction.name not in _CHEAP_MATH:
@@ -134,9 +134,9 @@ class Body:
 
     @cached_property
     def combiners(self) -> list[Combiner] | None:
-        """The combiner of each output, with the vectoriser's liberties, None if one is unknown."""
+        """The combiner of each output, with the permitted deviations; None if one is unknown."""
         found = find_combiners(self._generic)
-        # The lanes of a boolean's bytes would have to be compared and extended for each step.
+        # Boolean lanes, stored as bytes, would need a comparison and an extension in each step.
         if found is None or any(combiner.is_boolean for combiner in found):
             return None
         return [
@@ -144,10 +144,10 @@ class Body:
         ]
 
     def emit(self, values: Values, lanes: int, broadcast: Broadcast) -> list[ir.Value]:
-        """Emit the body on a list of slot values and return what it yields.
+        """Emit the body on a list of slot values and return the yielded values.
 
-        ``values`` holds the block arguments, captured values and, at its place, each
-        ``linalg.index``; operations with a vector operand are emitted on ``lanes`` lanes.
+        ``values`` has the block arguments, captured values and, in its slot, each ``linalg.index``;
+        operations with a vector operand are emitted on ``lanes`` lanes.
         """
         for instruction in self.instructions:
             if instruction.name == "linalg.index":
@@ -193,7 +193,7 @@ def _known(values: Values, slots: Sequence[int]) -> list[ir.Value]:
 def _relaxed(
     name: str, attributes: Mapping[str, ir.Attribute], contract: bool
 ) -> dict[str, ir.Attribute]:
-    """Return an operation's attributes with the vectoriser's liberties among its flags."""
+    """Return an operation's attributes with the permitted deviations as fast-math flags."""
     flags = _fastmath(name, contract)
     given = attributes.get("fastmath")
     if not flags or (given is not None and "none" not in str(given)):
@@ -212,5 +212,5 @@ def _is_lane_type(element: ir.Type) -> bool:
 
 
 def select(mask: ir.Value | None, when_true: ir.Value, when_false: ir.Value) -> ir.Value:
-    """Emit a lane-wise choice; without a mask, the first value."""
+    """Emit a lane-wise selection; without a mask, return the first value."""
     return when_true if mask is None else arith.select(mask, when_true, when_false)

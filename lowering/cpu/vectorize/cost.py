@@ -1,4 +1,4 @@
-"""What micro tiles cost, on a core with two loads and two arithmetic operations per cycle."""
+"""Cost of micro tiles on a core with two loads and two arithmetic operations per cycle."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from rammer_mlir.lowering.cpu.vectorize.tile import (
     vectors_of,
 )
 
-_LATENCY = 4.0  # cycles from one fused multiply-add to the next one that needs its result
+_LATENCY = 4.0  # cycles from a fused multiply-add to its result's use by the next
 _HORIZONTAL = 8.0  # cycles to reduce one register to a scalar
-_TILE_OVERHEAD = 4.0  # cycles for the loops around one micro tile
+_TILE_OVERHEAD = 4.0  # cycles for the loops around a micro tile
 _LINE_COST = 1.0  # cycles to bring a cache line to the first level, beside the arithmetic
-_LOAD_COST = 0.1  # cycles that a load costs even if it fits beside the arithmetic
+_LOAD_COST = 0.1  # cycles of a load even if arithmetic hides it
 _RESIDENT_LINES = 384  # lines of an operand that stay in the first level: half of 48 KiB
-_STRIDED = 1.25  # cycles for each lane of a gather or scatter
-_STRIDED_NARROW = 6.0  # of fewer than 32 bits: no instruction does, each lane is extracted
+_STRIDED = 1.25  # cycles per lane of a gather or scatter
+# the same for fewer than 32 bits, where each lane is extracted for lack of an instruction
+_STRIDED_NARROW = 6.0
 _WORDS = 16  # elements of 32 bits in a cache line
 MAX_STRIDE = 4
-"""Up to this stride, lanes are picked out of contiguous loads."""
+"""Largest stride for which lanes are extracted from contiguous loads."""
 MIN_TRANSPOSED = 3
-"""From this many neighbouring registers on, a strided store goes through a transpose."""
+"""Fewest adjacent registers for which a strided store uses a transpose."""
 
 Tile = tuple[int, dict[int, int]]
-"""How many micro tiles of a size there are, and their points along the loops that are cut."""
+"""The number of micro tiles of a size, and their points along the tiled loops."""
 
 Tiles = list[Tile]
 
 
 def tiles_of(nest: LoopNest, plan: TilePlan) -> Tiles:
-    """Return the micro tiles that a plan cuts a nest into: full ones, and those at its edges."""
+    """Return the micro tiles into which a plan divides a nest: full ones and edge tiles."""
     tiled = [loop for loop in nest.parallels if plan.points(loop) > 1]
     rest = math.prod(nest.loops[i].trips for i in nest.parallels if i not in tiled)
     parts = [_parts(nest.loops[loop].trips, plan.points(loop)) for loop in tiled]
@@ -49,7 +50,7 @@ def tiles_of(nest: LoopNest, plan: TilePlan) -> Tiles:
 
 
 def full_tiles_of(nest: LoopNest, plan: TilePlan) -> Tile:
-    """Return the first of ``tiles_of``: the full micro tiles, or cut ones along short loops."""
+    """Return the first of ``tiles_of``: the full micro tiles, or partial ones along short loops."""
     count, points = 1, dict[int, int]()
     for loop in nest.parallels:
         trips, size = nest.loops[loop].trips, plan.points(loop)
@@ -68,12 +69,12 @@ def _parts(trips: int, tile: int) -> list[tuple[int, int]]:
 
 
 def cost_in_cache(nest: LoopNest, plan: TilePlan, tiles: Tiles) -> float:
-    """Return the cycles if all operands were in the first level of cache."""
+    """Return the cycles if all operands were in the first-level cache."""
     return sum(count * _tile_cost(nest, plan, points) for count, points in tiles)
 
 
 def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cycles of one micro tile of the given size, whose operands are in cache."""
+    """Return the cycles of a micro tile of the given size, with operands in cache."""
     instances = math.prod(points.get(loop, factor) for loop, factor in plan.unroll)
     if plan.vector is not None:
         size = points.get(plan.vector, plan.points(plan.vector))
@@ -88,7 +89,7 @@ def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
 
 
 def _loads(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Count the loads of an operand per step, where steps that are unrolled share them."""
+    """Count the loads of an operand per step, with sharing between unrolled steps."""
     loads = float(vectors_of(access, plan, points))
     for loop, factor in plan.unroll:
         if not access.invariant(loop):
@@ -97,9 +98,10 @@ def _loads(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int
 
 
 def _distinct(nest: LoopNest, access: Access, plan: TilePlan, loop: int, count: int) -> float:
-    """Count the positions along an unrolled loop that each unrolled reduction step adds.
+    """Count the distinct positions along an unrolled loop per unrolled reduction step.
 
-    Windows overlap where a reduction loop walks the same way: 4 rows of 3-high windows are 6 rows.
+    Windows overlap if a reduction loop moves in the same direction: 4 rows of 3-high windows cover
+    6 rows.
     """
     stride = access.strides[loop]
     for other in plan.full:
@@ -112,21 +114,21 @@ def _distinct(nest: LoopNest, access: Access, plan: TilePlan, loop: int, count: 
 
 
 def _access_cost(nest: LoopNest, access: Access, plan: TilePlan) -> float:
-    """Return the load slots of one register of an operand."""
+    """Return the load slots of a register of an operand."""
     stride = 0 if plan.vector is None else access.strides[plan.vector]
     if stride == 0:
         return 1.0
     if stride == 1:
         steps = [access.strides[loop] for loop in nest.reductions if loop != plan.vector]
         aligned = all(step is not None and step % plan.lanes == 0 for step in steps)
-        return 1.0 if aligned else 1.5  # a load across cache lines counts twice, mostly
+        return 1.0 if aligned else 1.5  # loads that cross cache lines mostly count twice
     if stride is not None and 1 < stride <= MAX_STRIDE:
         return 1.5 * stride
     return _strided_cost(nest, plan) if stride is not None else 2.0 * plan.lanes
 
 
 def _strided_cost(nest: LoopNest, plan: TilePlan) -> float:
-    """Return the cycles of a register whose lanes are apart in memory."""
+    """Return the cycles of a register whose lanes are not contiguous in memory."""
     return (_STRIDED if nest.line <= _WORDS else _STRIDED_NARROW) * plan.lanes
 
 
@@ -142,7 +144,7 @@ def _output_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[in
 
 
 def _store_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cycles to store one register: whole, transposed with others, or scattered."""
+    """Return the cycles to store a register: whole, transposed with others, or scattered."""
     stride = 0 if plan.vector is None else access.strides[plan.vector]
     if stride in (0, 1):
         return 1.0
@@ -155,7 +157,7 @@ def _store_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int
 
 
 def _reduction_steps(nest: LoopNest, plan: TilePlan) -> int:
-    """Count the steps of the reduction loops for one micro tile."""
+    """Count the steps of the reduction loops for a micro tile."""
     steps = 1
     for loop in nest.reductions:
         trips = nest.loops[loop].trips
@@ -164,7 +166,7 @@ def _reduction_steps(nest: LoopNest, plan: TilePlan) -> int:
 
 
 def miss_cost(nest: LoopNest, plan: TilePlan, tiles: Tiles) -> float:
-    """Return the cycles that wait for the first level of cache."""
+    """Return the stall cycles for misses in the first-level cache."""
     if not nest.reductions:
         return 0.0
     return _LINE_COST * sum(
@@ -175,9 +177,9 @@ def miss_cost(nest: LoopNest, plan: TilePlan, tiles: Tiles) -> float:
 
 
 def _lines_loaded(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Count the cache lines that one micro tile brings to the first level for an operand.
+    """Count the cache lines of an operand that a micro tile loads into the first level.
 
-    An operand that the next micro tile reads again, and that is small enough, is there already.
+    An operand that fits and that the previous micro tile read too is already there.
     """
     lines = _lines_of(nest, access, plan, points)
     moving = [i for i in loop_order(nest, plan) if nest.loops[i].trips > plan.points(i)]
@@ -186,7 +188,7 @@ def _lines_loaded(nest: LoopNest, access: Access, plan: TilePlan, points: dict[i
 
 
 def _lines_of(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Count the cache lines of an operand that one micro tile reads in all its reduction."""
+    """Count the cache lines of an operand that a micro tile reads during its whole reduction."""
     run, pieces = 1, 1
     counts = {i: nest.loops[i].trips for i in nest.reductions}
     counts |= {i: points.get(i, plan.points(i)) for i in nest.parallels}

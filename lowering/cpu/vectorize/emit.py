@@ -1,4 +1,4 @@
-"""Emit a loop nest as loops over micro tiles held in registers."""
+"""Emission of a loop nest as loops over micro tiles in registers."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from rammer_mlir.lowering.kernels.affine import Index, as_value, constant
 from rammer_mlir.lowering.kernels.combiners import Combiner
 
 _REST = 3
-"""How many times smaller the tiles are that come after full ones."""
+"""Ratio of the sizes of the full tiles and of the smaller tiles for the remainder."""
 
 Step: TypeAlias = "Callable[[Spans, list[ir.Value]], list[ir.Value]]"
-"""Emits one step of loops: maps the values that they carry to their next ones."""
+"""Emits a step of loops: maps the loop-carried values to their next values."""
 
 Inside: TypeAlias = "Callable[[Span, list[ir.Value]], list[ir.Value]]"
 
 
 class NestEmitter:
-    """Emits one nest at the current insertion point.
+    """Emits a nest at the current insertion point.
 
-    ``initial`` holds, per output, the constant that the output is known to contain, or None.
-    The planner numbers loops by position in ``nest.loops``; here they are dimensions again.
+    ``initial`` has, per output, the constant that the output is known to contain, or None. The
+    planner numbers loops by position in ``nest.loops``; here they are dimensions again.
     """
 
     def __init__(self, nest: Nest, plan: TilePlan, initial: Sequence[ir.Value | None]) -> None:
@@ -56,7 +56,7 @@ class NestEmitter:
         ]
 
     def _capture(self, value: ir.Value | ir.Operation) -> ir.Value:
-        """Constants of the body are copied in front of the loops, other values are used."""
+        """Copy constants of the body in front of the loops; use other values directly."""
         return value if isinstance(value, ir.Value) else value.operation.clone().results[0]
 
     def emit(self) -> None:
@@ -68,7 +68,7 @@ class NestEmitter:
     def _nested(
         self, loops: list[int], spans: Spans, carried: list[ir.Value], step: Step
     ) -> list[ir.Value]:
-        """Emit ``loops`` around ``step``, which maps the carried values to their next ones."""
+        """Emit ``loops`` around ``step``, which maps the carried values to their next values."""
         if not loops:
             return step(spans, carried)
         loop, rest = loops[0], loops[1:]
@@ -97,7 +97,7 @@ class NestEmitter:
         carried: list[ir.Value],
         inside: Inside,
     ) -> list[ir.Value]:
-        """Emit full tiles, then smaller ones (for the vector loop: masked registers)."""
+        """Emit full tiles, then smaller tiles (for the vector loop: masked registers)."""
         tile = self._points(loop)
         if tile == 1:
             return self._for(0, size, 1, carried, inside, Span(0, 1))
@@ -115,7 +115,10 @@ class NestEmitter:
         carried: list[ir.Value],
         inside: Inside,
     ) -> list[ir.Value]:
-        """Emit smaller tiles, and then single points: a sum takes no longer for a few of them."""
+        """Emit smaller tiles, then single points.
+
+        Smaller tiles are used for reductions only, where several points cost no more than one.
+        """
         if tile > 1 and self.reductions:
             left = arith.subi(size, begin)
             end = arith.subi(size, arith.remui(left, constant(tile)))
@@ -132,7 +135,7 @@ class NestEmitter:
         inside: Inside,
         span: Span,
     ) -> list[ir.Value]:
-        """Emit an ``scf.for``; ``span`` is what an iteration covers, with ``valid`` as the end."""
+        """Emit an ``scf.for``; ``span`` is the range of an iteration, with ``valid`` as the end."""
         loop = scf.ForOp(as_value(lower), as_value(upper), constant(step), carried)
         outer_scope, self.registers.scope = self.registers.scope, Scope()
         with ir.InsertionPoint(loop.body):
@@ -151,7 +154,7 @@ class NestEmitter:
     # Micro tiles.
 
     def _micro_tile(self, spans: Spans, carried: list[ir.Value]) -> list[ir.Value]:
-        """Emit one micro tile: initial values, reduction loops, results."""
+        """Emit a micro tile: initial values, reduction loops, results."""
         self.registers.scope = Scope()
         instances = self._instances(spans)
         if self.reductions:
@@ -182,7 +185,7 @@ class NestEmitter:
     def _finished(
         self, finish: Finish, spans: Spans, instance: Instance, value: ir.Value
     ) -> ir.Value:
-        """Emit the epilogue on one register of results."""
+        """Emit the epilogue on a register of results."""
         body = finish.body
         values: Values = [None] * len(body.slots)
         for slot, operand in enumerate(finish.operands[:-1]):
@@ -217,7 +220,7 @@ class NestEmitter:
     def _accumulate(
         self, instances: list[Instance], spans: Spans, carried: list[ir.Value]
     ) -> list[ir.Value]:
-        """Emit one step of the reduction for every register of the micro tile."""
+        """Emit a step of the reduction for every register of the micro tile."""
         next_values: list[ir.Value] = []
         groups = self._grouped(carried)
         for prefetch in self.prefetches:
@@ -227,7 +230,7 @@ class NestEmitter:
         return next_values
 
     def _reduce_horizontally(self, spans: Spans, instances: list[Instance]) -> list[list[ir.Value]]:
-        """Emit a reduction along the lanes: ``vectors`` accumulators per result, then one value."""
+        """Emit a reduction along the lanes: ``vectors`` accumulators per result, then a scalar."""
         combiners = self.nest.body.combiners
         assert combiners is not None
         identities = [memory.broadcast(combiner.identity(), self.lanes) for combiner in combiners]
@@ -259,7 +262,7 @@ class NestEmitter:
     def _accumulate_lanes(
         self, instances: list[Instance], spans: Spans, carried: list[ir.Value]
     ) -> list[ir.Value]:
-        """Emit one step of a reduction along the lanes; unused accumulators pass through."""
+        """Emit a step of a reduction along the lanes; unused accumulators pass through."""
         groups = self._grouped(list(carried))
         assert self.vector is not None
         count = self.plan.vectors
@@ -278,7 +281,7 @@ class NestEmitter:
     def _point(
         self, spans: Spans, instance: Instance, accumulators: Sequence[ir.Value | None]
     ) -> list[ir.Value]:
-        """Emit the body for one register and return what it yields, as registers."""
+        """Emit the body for a register and return the yielded values, as registers."""
         body = self.nest.body
         values: Values = [None] * len(body.slots)
         for slot, operand in enumerate(self.inputs):
@@ -294,11 +297,11 @@ class NestEmitter:
         return [self.registers.broadcast(value) for value in results]
 
     def _before(self, spans: Spans, instance: Instance) -> list[ir.Value]:
-        """Return the outputs' old values at one register, all of which a reduction reads."""
+        """Return the outputs' old values at a register, all of which a reduction reads."""
         return [value for value in self._initial(spans, instance) if value is not None]
 
     def _initial(self, spans: Spans, instance: Instance) -> Values:
-        """Return the outputs' old values at one register, None where nothing reads them."""
+        """Return the outputs' old values at a register, None if they are not read."""
         values: Values = []
         for number, output in enumerate(self.outputs):
             used = self.nest.body.uses(len(self.inputs) + number) > 0

@@ -1,4 +1,4 @@
-"""Elementwise operations after a reduction, done in registers before its results are stored."""
+"""Epilogues: elementwise operations after a reduction, fused into it before its store."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rammer_mlir.passes.ir.structured import Structured, is_buffer
 
 @dataclass(frozen=True)
 class Epilogue:
-    """An elementwise ``linalg.generic`` that reads what a reduction computes.
+    """An elementwise ``linalg.generic`` that reads the result of a reduction.
 
-    ``argument`` is the operand that it reads it by, ``dims`` has the reduction's dimension for each
-    of its own, and ``keeps`` tells whether somebody else reads the reduction's results too.
+    ``argument`` is its operand for the result, ``dims`` has the reduction's dimension for each of
+    its dimensions, and ``keeps`` tells whether other operations read the reduction's result too.
     """
 
     operation: ir.Operation
@@ -26,10 +26,10 @@ class Epilogue:
 
 
 def find_epilogue(operation: ir.Operation) -> tuple[ir.Operation, Epilogue] | None:
-    """Return the reduction that an operation can be an epilogue of, and how; None if it cannot.
+    """Return the reduction that an operation can be fused into, and its epilogue; else None.
 
-    The two have to stand side by side, of one element width, and to walk the same elements. What
-    the epilogue writes may not be what the reduction still has to read.
+    The two have to be adjacent, of the same element width, with the same iteration space. The
+    epilogue's output must not alias operands that the reduction still has to read.
     """
     before = _generic_before(operation)
     if before is None:
@@ -50,7 +50,7 @@ def find_epilogue(operation: ir.Operation) -> tuple[ir.Operation, Epilogue] | No
 
 
 def _generic_before(operation: ir.Operation) -> ir.Operation | None:
-    """Return the generic in front of an operation if nothing else there touches memory."""
+    """Return the generic before an operation if nothing in between touches memory."""
     if operation.name != "linalg.generic":
         return None
     before: list[ir.Operation] = []
@@ -71,7 +71,7 @@ def _is_reduction(generic: Structured) -> bool:
 
 
 def _is_elementwise(generic: Structured) -> bool:
-    """Whether an operation has one output, and all it does is arithmetic on elements."""
+    """Return whether an operation has one output and only computes elementwise arithmetic."""
     if generic.num_outputs != 1 or not generic.is_elementwise or generic.uses_index:
         return False
     if any(generic.operand_dims(number) is None for number in range(len(generic.maps))):
@@ -80,7 +80,7 @@ def _is_elementwise(generic: Structured) -> bool:
 
 
 def _apart(reduction: Structured, generic: Structured, argument: int) -> bool:
-    """Whether the epilogue's other operands are no views of what the reduction works on.
+    """Return whether the epilogue's other operands do not alias the reduction's operands.
 
     Only its output may be the reduction's, element for element.
     """
@@ -119,7 +119,7 @@ def _one_width(reduction: Structured, generic: Structured) -> bool:
 
 
 def _only_used_by(value: ir.Value, operations: tuple[ir.Operation, ir.Operation]) -> bool:
-    """Whether a temporary is read by none but the two operations (and written by fills)."""
+    """Return whether only the two operations read a temporary (fills may write it)."""
     owner = root(value).owner
     if isinstance(owner, ir.Block) or owner.name not in ("memref.alloc", "memref.alloca"):
         return False
@@ -134,7 +134,7 @@ def _only_used_by(value: ir.Value, operations: tuple[ir.Operation, ir.Operation]
 
 
 def _function(operation: ir.Operation) -> ir.Operation:
-    """Return the function that holds an operation."""
+    """Return the function that contains an operation."""
     while operation.name != "func.func":
         parent = operation.parent
         assert parent is not None, "an rKernel is a function"
@@ -143,7 +143,7 @@ def _function(operation: ir.Operation) -> ir.Operation:
 
 
 def _only_writes(operation: ir.Operation, value: ir.Value) -> bool:
-    """Whether an operation is a generic that does not read the buffer behind ``value``."""
+    """Return whether an operation is a generic that does not read the buffer of ``value``."""
     if operation.name != "linalg.generic":
         return False
     generic = Structured(operation.opview)

@@ -1,4 +1,4 @@
-"""Fold ``linalg.fill`` into the reduction that follows it: its accumulators start as constants."""
+"""Fold a ``linalg.fill`` into the reduction after it, whose accumulators start as constants."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _BUFFERS = ("memref.alloc", "memref.alloca", "memref.dim")
 def known_fills(operation: ir.Operation) -> list[ir.Operation | None]:
     """Return, per output of a ``linalg.generic``, the fill right before it, or None.
 
-    Only reductions read what was filled in. A fill counts when nothing between the two touches
-    memory other than fills of other buffers, the operation writes every element of that output,
-    and none of its other operands is a view of the same buffer.
+    Only reductions read the filled value. A fill counts if nothing between the two touches memory
+    other than fills of other buffers, the operation writes every element of that output, and none
+    of its other operands is a view of the same buffer.
     """
     generic = Structured(operation.opview)
     if generic.is_elementwise:
@@ -38,7 +38,7 @@ def known_fills(operation: ir.Operation) -> list[ir.Operation | None]:
 def _known_fill(
     generic: Structured, fills: Sequence[ir.Operation], number: int
 ) -> ir.Operation | None:
-    """Return the fill of operand ``number``, looking at the nearest fill of its buffer only."""
+    """Return the fill of operand ``number``, considering only the nearest fill of its buffer."""
     operands = generic.operands
     target = operands[number]
     others = [value for k, value in enumerate(operands) if k != number]
@@ -61,7 +61,7 @@ def _filled(fill: ir.Operation) -> ir.Value:
 
 
 def _fills_before(operation: ir.Operation) -> list[ir.Operation]:
-    """List the fills in front of an operation, up to the first other memory access."""
+    """List the fills before an operation, back to the first other memory access."""
     before: list[ir.Operation] = []
     for other in (o.operation for o in operation.block.operations):
         if other == operation:
@@ -77,9 +77,9 @@ def _fills_before(operation: ir.Operation) -> list[ir.Operation]:
 
 
 def is_fill(operation: ir.Operation) -> bool:
-    """Tell whether an operation is a generic that writes one scalar everywhere.
+    """Return whether an operation is a generic that writes the same scalar everywhere.
 
-    The scalar is its only input, or a value from outside that its body yields.
+    The scalar is its only input, or a captured value that its body yields.
     """
     if operation.name != "linalg.generic" or len(operation.operands) > 2:
         return False
@@ -100,7 +100,7 @@ def _writes_all(generic: Structured, number: int) -> bool:
 
 
 def is_without_effect(operation: ir.Operation) -> bool:
-    """Tell whether an operation only computes indices, views or room for temporaries."""
+    """Return whether an operation only computes indices, views or allocations."""
     return operation.name.startswith((*_WITHOUT_EFFECT, *_VIEWS, *_BUFFERS))
 
 

@@ -1,11 +1,11 @@
-"""Turn the ``linalg.generic`` ops of rKernels into register-tiled loops on ``vector`` ops.
+"""Vectorization of the ``linalg.generic`` ops of rKernels into register-tiled ``vector`` loops.
 
-Upstream's vectoriser works on static tiles that earlier passes must have cut and padded, folds
-what it can and keeps multi-dimensional vectors whose later unrolling decides the speed: a small
-change of a shape can halve it or break a convolution apart. Here every op takes one path: read
-it as a loop nest over flat memory (``nest``), choose the micro tile by a cost model
-(``plan``), and write exactly those loops and registers (``emit``). Sizes known
-only at run time, strided and gathered accesses and remainders are part of that path.
+Upstream's vectorizer needs static tiles that earlier passes must have cut and padded, and produces
+multi-dimensional vectors whose later unrolling determines the speed: a small change of a shape can
+halve it or break a convolution apart. Here every op takes the same path: read it as a loop nest
+over flat memory (``nest``), choose the micro tile by a cost model (``plan``), and emit exactly
+those loops and registers (``emit``). Dynamic sizes, strided and gathered accesses and remainders
+are part of that path.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from rammer_mlir.lowering.cpu.vectorize.plan import plan_tile
 from rammer_mlir.lowering.cpu.vectorize.transform import TransformEmitter, find_transform
 from rammer_mlir.lowering.ir_walk import walk
 
+# Memoized: rKernels of a model often have equal loop nests.
 _plan = cache(plan_tile)
 
 
 def vectorize_kernels(module: ir.Module, vector_bits: int, registers: int = 0) -> None:
     """Rewrite every ``linalg.generic`` on memrefs in ``module`` for registers of ``vector_bits``.
 
-    A micro tile takes up to ``registers`` of them, all that there are for 0.
+    A micro tile uses at most ``registers`` of them; 0 means all.
 
-    Named linalg ops and ``memref.copy`` must have been generalised before. Results are those of
-    the scalar loops, but for the order of a sum along the lanes and for fused multiply-adds.
+    Named linalg ops and ``memref.copy`` must have been generalized before. The results are those of
+    the scalar loops, except for the order of sums along the lanes and for fused multiply-adds.
     """
     generics = [o for o in walk(module.operation) if o.name == "linalg.generic"]
     epilogues: dict[ir.Operation, Epilogue] = {}
-    # Backwards, so that a fill in front of a reduction is still there to be folded into it.
+    # In reverse, so that the fill before a reduction still exists when it is folded.
     while generics:
         operation = generics.pop()
         found = find_epilogue(operation)
@@ -55,9 +56,9 @@ def vectorize_generic(
     epilogue: Epilogue | None = None,
     registers: int = 0,
 ) -> list[ir.Operation]:
-    """Replace one ``linalg.generic`` on memrefs, and its epilogue if it has one, by loops.
+    """Replace a ``linalg.generic`` on memrefs, and its epilogue if any, by loops.
 
-    Returns the fills in front of it that have become superfluous.
+    Returns the fills before it that are now superfluous.
     """
     last = operation if epilogue is None else epilogue.operation
     with ir.InsertionPoint(last), operation.location:

@@ -1,4 +1,4 @@
-"""A constant matrix times a vector, in few additions and multiplications: plain Python, no IR."""
+"""Products of a constant matrix and a vector in few operations: plain Python, without IR."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Number = TypeVar("_Number")
 
 
 class Arithmetic(Protocol[_Number]):
-    """What values are computed with: numbers, or emitted operations."""
+    """Arithmetic on values, which may be numbers or emitted operations."""
 
     def add(self, left: _Number, right: _Number) -> _Number:
         """Return ``left + right``."""
@@ -34,7 +34,7 @@ class Arithmetic(Protocol[_Number]):
 def linear_map(
     matrix: Rows, values: Sequence[_Number], arithmetic: Arithmetic[_Number]
 ) -> list[_Number]:
-    """Return ``matrix @ values``, without work for zeros and units.
+    """Return ``matrix @ values``, skipping zeros and unit factors.
 
     Two columns, or two rows, that are equal in some places and opposite in all others share their
     sums and differences: the transforms of Winograd's minimal filtering consist of such pairs.
@@ -58,7 +58,7 @@ def linear_map(
 def _share_columns(
     matrix: Rows, values: Sequence[_Number], arithmetic: Arithmetic[_Number]
 ) -> tuple[Rows, Sequence[_Number]]:
-    """Replace pairs of columns by their sum and difference where more than two rows use them."""
+    """Replace pairs of columns by their sum and difference if more than two rows use them."""
     columns = [list(column) for column in zip(*matrix, strict=True)]
     values = list(values)
     for first, second in combinations(range(len(columns)), 2):
@@ -74,7 +74,7 @@ def _share_columns(
 
 
 def _compare(left: Sequence[float], right: Sequence[float]) -> tuple[list[int], list[int]]:
-    """Return where two rows are equal and where opposite, nothing if they differ otherwise."""
+    """Return where two rows are equal and where opposite; nothing if they differ otherwise."""
     pairs = list(enumerate(zip(left, right, strict=True)))
     if any(a not in (b, -b) for _, (a, b) in pairs):
         return [], []
@@ -88,7 +88,7 @@ def _sum(
     places: Sequence[int],
     arithmetic: Arithmetic[_Number],
 ) -> _Number:
-    """Return the sum of products in some places, of which at least one is not zero."""
+    """Return the sum of products at some positions, at least one of which is not zero."""
     terms = [(row[n], values[n]) for n in places if row[n]]
     first = next((n for n, (factor, _) in enumerate(terms) if factor == 1), 0)
     factor, value = terms.pop(first)

@@ -1,4 +1,4 @@
-"""Loads and stores of one lane group: contiguous, masked, strided, or element by element."""
+"""Loads and stores of a vector register: contiguous, masked, strided, gathered or scattered."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rammer_mlir.lowering.cpu.vectorize.nest import Operand
 from rammer_mlir.lowering.cpu.vectorize.shuffle import pick_strided
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value, multiply
 
-_SHUFFLED_LANES = 8  # below, loads of single elements are cheaper than masked ones
+_SHUFFLED_LANES = 8  # with fewer lanes, loads of single elements are cheaper than masked loads
 
 
 @dataclass(frozen=True)
 class Mask:
-    """The lanes of a register that exist: the first ``count`` of them (None: all)."""
+    """The valid lanes of a register: the first ``count`` (None: all)."""
 
     count: Index | None
     value: ir.Value | None
@@ -28,13 +28,13 @@ _Emitted = TypeVar("_Emitted")
 
 @dataclass
 class Scope:
-    """What has been emitted since the innermost loop was entered, to emit it only once."""
+    """Memo of the values emitted since the innermost loop was entered."""
 
-    # A key belongs to one caller of `once`, which knows the type of its values.
+    # Each key belongs to a single caller of `once`, which knows the type of its values.
     values: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
 
     def once(self, key: Hashable, emit: Callable[[], _Emitted]) -> _Emitted:
-        """Return the value remembered under ``key``, emitting it the first time."""
+        """Return the value memoized under ``key``, emitting it the first time."""
         if key not in self.values:
             self.values[key] = emit()
         return self.values[key]
@@ -57,7 +57,7 @@ def make_mask(lanes: int, count: Index | None) -> Mask:
 
 
 def index_vector(lanes: int, stride: Index) -> ir.Value:
-    """Emit the offsets of ``lanes`` elements that lie ``stride`` apart, starting at 0."""
+    """Emit the offsets of ``lanes`` elements with a stride, starting at 0."""
     if isinstance(stride, int):
         element = ir.IntegerType.get_signless(32)
         kind = ir.VectorType.get([lanes], element)
@@ -76,7 +76,7 @@ def _lane_numbers(lanes: int) -> ir.Value:
 
 
 def load(operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask) -> ir.Value:
-    """Emit the load of a lane group, ``stride`` elements apart (0: one scalar)."""
+    """Emit the load of a register, ``stride`` elements apart (0: a scalar)."""
     if isinstance(stride, int) and stride == 0:
         return memref.load(operand.value, [as_value(address)])
     kind = ir.VectorType.get([lanes], operand.element)
@@ -93,7 +93,7 @@ def load(operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask
 def _load_strided(
     operand: Operand, address: Index, stride: int, lanes: int, mask: Mask
 ) -> ir.Value:
-    """Emit contiguous loads, none beyond the last element wanted, and pick lanes out of them."""
+    """Emit contiguous loads, none beyond the last needed element, and extract the lanes."""
     count = lanes if mask.count is None else mask.count
     needed = add(multiply(add(count, -1), stride), 1)
     parts: list[ir.Value] = []
@@ -114,7 +114,7 @@ def gather(operand: Operand, start: Index, indices: ir.Value, lanes: int, mask: 
 def store(
     operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask, value: ir.Value
 ) -> None:
-    """Emit the store of a lane group, ``stride`` elements apart (0: one scalar)."""
+    """Emit the store of a register, ``stride`` elements apart (0: a scalar)."""
     start = [as_value(address)]
     if isinstance(stride, int) and stride == 0:
         memref.store(value, operand.value, start)
@@ -146,7 +146,7 @@ def zeros(kind: ir.VectorType) -> ir.Value:
 
 
 def broadcast(value: ir.Value, lanes: int) -> ir.Value:
-    """Emit the broadcast of a scalar to all lanes; vectors stay."""
+    """Emit the broadcast of a scalar to all lanes; vectors are returned unchanged."""
     if isinstance(value.type, ir.VectorType):
         return value
     return vector.broadcast(ir.VectorType.get([lanes], value.type), value)

@@ -1,8 +1,8 @@
 """A ``linalg.generic`` on memrefs, read as a loop nest over flat memory.
 
-Every operand becomes a one-dimensional buffer with an offset and, per loop, a stride: that is
-where contiguous, strided and invariant accesses show, whatever the ranks and maps. An operand
-whose map is not linear keeps the map and is addressed element by element.
+Every operand becomes a one-dimensional buffer with an offset and, per loop, a stride, which shows
+contiguous, strided and invariant accesses for any rank and map. An operand whose map is not linear
+keeps the map and is addressed element by element.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _UNKNOWN_TRIPS = 64  # estimate of a trip count without a known bound
 
 @dataclass(frozen=True)
 class Jump:
-    """How many elements further an operand is for each whole panel of a loop's points."""
+    """Additional distance, in elements, for each whole panel of a loop's points."""
 
     loop: int
     distance: Index
@@ -46,11 +46,11 @@ class Jump:
 class Operand:
     """An operand: a scalar, or a flat buffer with an address of ``offset + strides * loops``.
 
-    ``jumps`` add to that where panels of a loop's points do not follow each other.
+    ``jumps`` are added if panels of a loop's points are not contiguous.
 
     ``value`` is the scalar or the flat ``memref<?xT>``. ``strides`` has an entry per loop;
-    ``results`` holds the map's expressions instead where one of them is not linear, and
-    ``dim_strides`` the buffer's stride for each of those.
+    ``results`` has the map's expressions instead if some are not linear, and ``dim_strides`` the
+    buffer's stride for each of those.
     """
 
     value: ir.Value
@@ -70,7 +70,7 @@ class Operand:
         return Access(tuple(s if isinstance(s, int) else None for s in strides))
 
     def address(self, dims: list[Index]) -> Index:
-        """Emit the address at the given loop indices, where the map is not linear."""
+        """Emit the address at the given loop indices, for a map that is not linear."""
         assert self.results is not None, "strides tell the address"
         total = self.offset
         for stride, result in zip(self.dim_strides, self.results, strict=True):
@@ -80,10 +80,10 @@ class Operand:
 
 @dataclass(frozen=True)
 class Finish:
-    """An epilogue over a nest's dimensions: what is done with each result before it is stored.
+    """An epilogue over a nest's dimensions, applied to each result before the store.
 
-    ``operands`` are the epilogue's, its output last; ``argument`` is the one that the result takes
-    the place of; ``keeps`` tells whether the result itself is stored too.
+    ``operands`` are the epilogue's, its output last; ``argument`` is the operand that the result
+    replaces; ``keeps`` tells whether the result itself is stored too.
     """
 
     body: Body
@@ -93,10 +93,10 @@ class Finish:
 
 
 class Nest:
-    """The loops, operands and body of one ``linalg.generic``, and its epilogue.
+    """The loops, operands and body of a ``linalg.generic``, and its epilogue.
 
     ``sizes`` and ``reduction`` have an entry per dimension of the operation. ``loops`` lists the
-    dimensions that are iterated: not those of size 1, nor those merged into their neighbour.
+    iterated dimensions: neither those of size 1, nor those merged with an adjacent dimension.
     """
 
     def __init__(self, operation: ir.Operation, epilogue: Epilogue | None = None) -> None:
@@ -129,7 +129,7 @@ class Nest:
         self.bounds.append(_UNKNOWN_TRIPS if bound is None else bound)
 
     def _merge_loops(self) -> None:
-        """Merge a loop with the next one where they walk memory as one, for every operand."""
+        """Merge adjacent loops that are contiguous in every operand."""
         if any(operand.results is not None for operand in self.operands):
             return
         for outer in reversed(list(self.loops)):
@@ -157,7 +157,7 @@ class Nest:
 
     @property
     def in_panels(self) -> set[int]:
-        """Dimensions along which an operand lies in panels."""
+        """Dimensions along which an operand is stored in panels."""
         return {jump.loop for operand in self.operands for jump in operand.jumps}
 
     @property
@@ -197,7 +197,7 @@ class Nest:
         )
 
     def _final_accesses(self) -> list[Access]:
-        """Describe what is stored when there is an epilogue."""
+        """Describe the stored operands if there is an epilogue."""
         assert self.finish is not None
         kept = [self.operands[-1]] if self.finish.keeps else []
         return [operand.access(self.loops) for operand in [*kept, self.finish.operands[-1]]]
@@ -234,7 +234,7 @@ def _read_operand(value: ir.Value, affine_map: ir.AffineMap, dims: int) -> Opera
 
 
 def _in_one_panel(expr: ir.AffineExpr) -> Linear | None:
-    """Return the linear form that an expression has as long as a loop stays in its first panel."""
+    """Return the linear form of an expression while its loop stays in its first panel."""
     place = panel_index(expr)
     if place is None:
         return linear_form(expr)
@@ -242,7 +242,7 @@ def _in_one_panel(expr: ir.AffineExpr) -> Linear | None:
 
 
 def _jumps(affine_map: ir.AffineMap, dim_strides: Sequence[Index]) -> list[Jump]:
-    """Return what panels add to an address, beside what all their points add."""
+    """Return the distances that panels add to an address, beyond the strides of their points."""
     places = [panel_index(result) for result in affine_map.results]
     return [
         Jump(place.loop, multiply(stride, 1 if place.is_number else -PANEL_WIDTH))
@@ -266,9 +266,9 @@ def _read_finish(epilogue: Epilogue, dims: int) -> Finish:
 
 
 def flatten(value: Buffer) -> tuple[ir.Value, Index, Sequence[Index]]:
-    """Emit a one-dimensional view of the buffer behind a memref.
+    """Emit a one-dimensional view of the underlying buffer of a memref.
 
-    Returns the view, and the memref's offset and strides in it: ints where they are known.
+    Returns the view, and the memref's offset and strides in it: ints if they are static.
     """
     kind = value.type
     base, start, sizes, strides = _metadata(value)
@@ -283,7 +283,7 @@ def flatten(value: Buffer) -> tuple[ir.Value, Index, Sequence[Index]]:
 
 
 def _metadata(value: Buffer) -> tuple[ir.Value, Index, Sequence[Index], Sequence[Index]]:
-    """Return the buffer behind a memref, and the memref's offset, sizes and strides in it."""
+    """Return a memref's underlying buffer, and its offset, sizes and strides in that."""
     kind = value.type
     strides, offset = kind.get_strides_and_offset()
     dynamic = ir.MemRefType.get_dynamic_stride_or_offset()
@@ -298,7 +298,7 @@ def _metadata(value: Buffer) -> tuple[ir.Value, Index, Sequence[Index], Sequence
 def _cast_metadata(
     cast: ir.Operation,
 ) -> tuple[ir.Value, Index, Sequence[Index], Sequence[Index]]:
-    """Read the metadata of a ``memref.reinterpret_cast`` off its operands."""
+    """Read the metadata of a ``memref.reinterpret_cast`` from its operands."""
     values = iter(list(cast.operands)[1:])
     dynamic = ir.ShapedType.get_dynamic_size()
     offsets, sizes, strides = (

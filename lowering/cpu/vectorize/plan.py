@@ -1,4 +1,4 @@
-"""Choose how a loop nest is laid out in vector registers: plain Python, no IR.
+"""Choice of the micro tile of a loop nest: plain Python, without IR.
 
 The plan is the cheapest of a small set of micro tiles (``tile``) under a model of a core
 (``cost``).
@@ -21,7 +21,8 @@ from rammer_mlir.lowering.cpu.vectorize.tile import LoopNest, TilePlan, loop_ord
 _FACTORS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
 _MOST_UNROLLED = 3  # parallel loops that are unrolled together, beside the vector loop
 _VECTORS = (1, 2, 3, 4, 6, 8)
-_SHARED_REGISTERS = 1 / 3  # share of the registers for what unrolled reduction steps share
+# share of the registers reserved for values shared by unrolled reduction steps
+_SHARED_REGISTERS = 1 / 3
 _UNROLLED_OPERATIONS = 196  # size limit of a reduction loop's unrolled body
 
 
@@ -34,8 +35,8 @@ def plan_tile(nest: LoopNest) -> TilePlan:
 def _cheapest(nest: LoopNest, plans: Sequence[TilePlan]) -> TilePlan:
     """Return the first of the cheapest plans.
 
-    The full micro tiles of most plans cost more in cache than all of the best one with its misses;
-    those at the edges, and misses, are counted for the others alone.
+    For most plans, the in-cache cost of the full micro tiles alone exceeds the total cost of the
+    best plan; only for the remaining plans are edge tiles and misses computed.
     """
     bounds = [cost_in_cache(nest, plan, [full_tiles_of(nest, plan)]) for plan in plans]
     best = math.inf, 0
@@ -51,10 +52,10 @@ def _cheapest(nest: LoopNest, plans: Sequence[TilePlan]) -> TilePlan:
 
 
 def _instance_order(nest: LoopNest, plan: TilePlan) -> tuple[tuple[int, int], ...]:
-    """Order the unrolled loops, outermost first, for code that needs few registers.
+    """Order the unrolled loops, outermost first, to reduce register pressure.
 
-    Along the inner ones moves the operand that is loaded first and stays; the others' registers
-    then serve their few neighbours and are free again.
+    The operand with the fewest registers is loaded first and stays live along the outer loops; the
+    registers of the other operands have short live ranges.
     """
     if not nest.inputs:
         return plan.unroll
@@ -83,7 +84,7 @@ def _candidates(nest: LoopNest) -> Iterator[TilePlan]:
 def _all_unrolled(
     nest: LoopNest, plan: TilePlan, loops: Sequence[int], most: int
 ) -> Iterator[TilePlan]:
-    """Unroll any one of ``loops``, and up to ``most`` of them together."""
+    """Yield plans that unroll any non-empty subset of ``loops``, at most ``most`` together."""
     for number, loop in enumerate(loops if most else ()):
         for wider in _unrolled(nest, plan, loop):
             yield wider
@@ -97,15 +98,15 @@ def _unrolled(nest: LoopNest, plan: TilePlan, loop: int) -> Iterator[TilePlan]:
         wider = TilePlan(plan.vector, plan.lanes, plan.vectors, unroll)
         registers = _registers(nest, wider)
         if registers > nest.registers:
-            return  # as larger factors do
+            return  # larger factors need more registers still
         if nest.loops[loop].allows(factor):
             yield _with_full(nest, wider, registers)
 
 
 def _registers(nest: LoopNest, plan: TilePlan) -> int:
-    """Count the accumulators and the operands that are live in one step of the reduction.
+    """Count the accumulators and the operands that are live in a step of the reduction.
 
-    Of the operands, the one that varies along the fewest points is loaded first and stays.
+    Of the operands, the one with the fewest registers is loaded first and stays live.
     """
     results = plan.accumulators * max(1, len(nest.outputs))
     operands = [registers_of(access, plan, {}) for access in nest.inputs]
@@ -120,8 +121,8 @@ def _with_full(nest: LoopNest, plan: TilePlan, registers: int) -> TilePlan:
 def _unrolled_reductions(nest: LoopNest, plan: TilePlan, registers: int) -> tuple[int, ...]:
     """Choose the inner reduction loops to unroll completely, innermost first.
 
-    None when registers are short: LLVM would keep what the unrolled steps share in registers, such
-    as the columns that neighbouring windows of a convolution have in common, and spill.
+    None if registers are short: LLVM would keep values shared by the unrolled steps in registers,
+    such as the common columns of adjacent windows of a convolution, and spill.
     """
     if registers > nest.registers * (1 - _SHARED_REGISTERS):
         return ()

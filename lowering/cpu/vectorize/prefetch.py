@@ -1,9 +1,9 @@
-"""Ask for memory that is read soon: the next panel of a product, the next piece of a long sum.
+"""Software prefetching of the next panel of a product, or the next piece of a long sum.
 
-Many micro tiles read the same panel of weights, and the first of them waits for memory; the others
-have it near. So each of them asks for a part of the next panel, step by step of its sum, into the
-second level of cache: the processor's own prefetchers stop at the ends of pages.
-Pieces of a long sum (``long_reductions``) also ask for what the next piece reads of the image.
+Many micro tiles read the same panel of weights; the first of them waits for memory, the others hit
+the cache. So each of them prefetches a part of the next panel, step by step of its sum, into the
+second-level cache: hardware prefetchers stop at page boundaries. Pieces of a long sum
+(``long_reductions``) also prefetch the elements of the image that the next piece reads.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from rammer_mlir.lowering.kernels.affine import Index, add, as_value, floor_divi
 from rammer_mlir.passes.ir.boxes import PANEL_WIDTH
 
 PIECE = "rtask.piece"
-"""Attribute of a piece of a sum: the loop that goes on after it, and its trip count in it."""
+"""Attribute of a piece of a sum: the split loop, and its trip count per piece."""
 
 _LEAST_BYTES = 16 * 1024
-"""Panels below are read fast enough without."""
+"""Size of panels below which prefetching does not pay."""
 
 _WIDEST_STEP = 64
-"""Elements of a panel for one step of the sum; rows of more are no panel, and mostly not read."""
+"""Most elements of a panel per step of the sum; wider rows are not panels."""
 
 _SECOND_LEVEL = 2
-"""``memref.prefetch``'s locality that leaves the first level of cache alone."""
+"""``memref.prefetch``'s locality hint that bypasses the first-level cache."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Registers along the lanes: the micro tiles that share a panel ask for the next one in turns.
+    """A panel along the lanes: the micro tiles that share it prefetch the next panel in parts.
 
     Attributes:
-        operand: what is read.
-        ahead: elements from a panel to the next one.
-        registers: offsets of the registers that begin a run of memory, one for each such run.
-        moves: for each loop whose steps go on in a run, how many of its points are one step, and
-            how many elements further it asks.
-        lines: how many lines each step asks for in each run.
-        line: elements of a line.
+        operand: the operand that is read.
+        ahead: distance in elements from a panel to the next.
+        registers: offsets of the registers that begin a contiguous run of memory, one per run.
+        moves: for each loop whose steps are contiguous in a run, its dimension, the points per
+            step, and the prefetch distance per step in elements.
+        lines: cache lines that each step prefetches per run.
+        line: elements of a cache line.
     """
 
     operand: Operand
@@ -54,7 +54,7 @@ class Panel:
     line: int
 
     def ask(self, registers: Registers, spans: Spans, instances: Sequence[Instance]) -> None:
-        """Emit what one step of the sum asks for."""
+        """Emit the prefetches of a step of the sum."""
         further: Index = self.ahead
         for dim, points, elements in self.moves:
             base = spans[dim].base
@@ -64,7 +64,7 @@ class Panel:
         fixed = {dim: span for dim, span in spans.items() if dim not in moving}
         places = {place_of(self.operand, i.offsets): i for i in reversed(instances)}
         for place in self.registers:
-            if place not in places:  # at an edge
+            if place not in places:  # a partial tile at an edge lacks this register
                 continue
             start = add(registers.address(self.operand, fixed, places[place]), further)
             for number in range(self.lines):
@@ -72,16 +72,16 @@ class Panel:
 
 
 def place_of(operand: Operand, offsets: Mapping[int, int]) -> int:
-    """Return how many elements a register lies after the first one of a micro tile."""
+    """Return the offset of a register from the first register of a micro tile, in elements."""
     moved = ((operand.strides[dim], offset) for dim, offset in offsets.items())
     return sum(stride * offset for stride, offset in moved if isinstance(stride, int))
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Scalars of which each line is read in one go: a step asks for ``lines`` of those ahead.
+    """Scalars read along cache lines: each step prefetches ``lines`` of the next piece's lines.
 
-    Lines lie ``apart`` from each other; ``inner`` is the reduction that walks along a line.
+    Lines are ``apart`` elements apart; ``inner`` is the reduction loop along a line.
     """
 
     operand: Operand
@@ -92,7 +92,7 @@ class Rows:
     lines: int
 
     def ask(self, registers: Registers, spans: Spans, instances: Sequence[Instance]) -> None:
-        """Emit what one step of the sum asks for: another line for each step along one."""
+        """Emit the prefetches of a step of the sum: a different line for each step along a line."""
         start = registers.address(self.operand, spans, instances[0])
         step = multiply(spans[self.inner].base, self.apart - 1)
         for number in range(self.lines):
@@ -101,7 +101,7 @@ class Rows:
 
 
 def _distance(operand: Operand, dim: int, points: int) -> int:
-    """Return the elements between two tiles that are so many points apart, of static strides."""
+    """Return the static distance in elements between two tiles that are ``points`` points apart."""
     jumps = [
         multiply(jump.distance, points // PANEL_WIDTH) for jump in operand.jumps if jump.loop == dim
     ]
@@ -114,7 +114,7 @@ def _ask(operand: Operand, address: Index) -> None:
 
 
 def find_prefetches(nest: Nest, plan: TilePlan) -> list[Panel | Rows]:
-    """Return what the steps of a nest's sum ask for ahead; nothing where little is gained."""
+    """Return the prefetches for the steps of a nest's sum; none if they would not pay."""
     vector = None if plan.vector is None else nest.loops[plan.vector]
     if vector is None or nest.reduction[vector] or not any(nest.reduction[d] for d in nest.loops):
         return []
@@ -148,7 +148,7 @@ class _Tile:
         )
 
     def panel_ahead(self, operand: Operand) -> Panel | None:
-        """Return how a panel is asked for that whole registers are loaded from."""
+        """Return the prefetch of an operand's next panel; None if registers are not contiguous."""
         strides = self._static_strides(operand)
         if strides is None or strides[self._vector] != 1:
             return None
@@ -173,9 +173,9 @@ class _Tile:
         return Panel(operand, ahead, tuple(runs), tuple(moves), lines, self._line)
 
     def _dense_steps(self, strides: Sequence[int]) -> tuple[int, int]:
-        """Return the elements from one step of the sum to the next, and the steps.
+        """Return the elements from a step of the sum to the next, and the number of steps.
 
-        Zero if the steps do not follow each other in memory.
+        Zero if the steps are not contiguous in memory.
         """
         width, reach = 0, 0
         for dim in sorted(self._reductions, key=lambda dim: strides[dim]):
@@ -187,7 +187,7 @@ class _Tile:
         return width, reach // max(width, 1)
 
     def _runs(self, strides: Sequence[int], reach: int) -> dict[int, int]:
-        """Return the offsets where runs of memory begin, and how many sums' panels are in each."""
+        """Return the offsets where runs of memory begin, and the number of panels in each run."""
         offsets = [0]
         for dim, count in [*self._unroll.items(), (self._vector, self._registers)]:
             step = strides[dim] * (self._lanes if dim == self._vector else 1)
@@ -198,7 +198,7 @@ class _Tile:
         return dict.fromkeys(sorted({min(o for o in offsets if o >= p) for p in panels}), 1)
 
     def _next_panel(self, operand: Operand, strides: Sequence[int]) -> int:
-        """Return how far ahead the next panel lies: the next of this rTask, else what follows."""
+        """Return the distance to the next panel: of this rTask, else of the next piece or rTask."""
         moving = [dim for dim in self._order if strides[dim]]
         tiled = [dim for dim in moving if self._is_tiled(dim)]
         if tiled:
@@ -209,7 +209,7 @@ class _Tile:
         return max(_distance(operand, dim, self._nest.bounds[dim]) for dim in moving)
 
     def rows_ahead(self, operand: Operand) -> Rows | None:
-        """Return how the next piece of a sum is asked for where scalars are read line by line."""
+        """Return the prefetch of the next piece of a sum whose scalars are read along lines."""
         strides = self._static_strides(operand)
         if strides is None or self._piece is None or strides[self._vector] != 0:
             return None

@@ -1,4 +1,4 @@
-"""The registers of a micro tile: where each lies in memory, how it is loaded and stored."""
+"""The registers of a micro tile: addresses, loads and stores."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from rammer_mlir.passes.ir.boxes import PANEL_WIDTH
 
 @dataclass(frozen=True)
 class Span:
-    """The part of a loop that is worked on: ``points`` of it from ``base``.
+    """A range of a loop: ``points`` iterations from ``base``.
 
-    ``valid`` is the number of points that exist where only the run knows it.
+    ``valid`` is the number of existing points if it is dynamic.
     """
 
     base: Index
@@ -30,7 +30,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Instance:
-    """One register of a micro tile: its offset in each unrolled loop, and its lanes' mask."""
+    """A register of a micro tile: its offset in each unrolled loop, and its lanes' mask."""
 
     offsets: dict[int, int]
     mask: Mask
@@ -38,7 +38,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Address:
-    """An address in a flat buffer: the products that loops move, and the part known here."""
+    """An address in a flat buffer: products that depend on loops, and a constant part."""
 
     moving: tuple[tuple[Index, Index], ...]
     known: int
@@ -48,9 +48,10 @@ Spans = dict[int, Span]
 
 
 class Registers:
-    """Loads and stores registers; ``scope`` remembers what the current block has emitted.
+    """Loads and stores registers; ``scope`` memoizes the values emitted in the current block.
 
-    ``vector`` is the dimension along the lanes, ``unroll`` the unrolled ones with their factors.
+    ``vector`` is the dimension along the lanes, ``unroll`` the unrolled dimensions with their
+    factors.
     """
 
     def __init__(self, nest: Nest, plan: TilePlan) -> None:
@@ -71,11 +72,11 @@ class Registers:
         return [(o, memory.make_mask(self.lanes, span.points - o)) for o in offsets]
 
     def broadcast(self, value: ir.Value) -> ir.Value:
-        """Return a value on all lanes."""
+        """Return a value broadcast to all lanes."""
         return self.scope.once(("lanes", value), lambda: memory.broadcast(value, self.lanes))
 
     def dim_index(self, dim: int, spans: Spans, instance: Instance) -> Index:
-        """Return the index along a dimension at one register (a vector along the lanes)."""
+        """Return the index along a dimension at a register (a vector along the lanes)."""
         if dim not in spans:
             return 0
         index = add(spans[dim].base, instance.offsets.get(dim, 0))
@@ -86,7 +87,7 @@ class Registers:
         )
 
     def _address(self, operand: Operand, spans: Spans, instance: Instance) -> Address:
-        """Compute an operand's address: what the loops add, and what the register adds."""
+        """Compute an operand's address: the loops' part, and the register's constant part."""
         known, moving = 0, []
         if isinstance(operand.offset, int):
             known = operand.offset
@@ -114,7 +115,7 @@ class Registers:
         return Address(tuple(moving), known)
 
     def _panel(self, base: Index, offset: int) -> Index:
-        """Return the number of a panel; a micro tile that a loop moves keeps to one."""
+        """Return the number of a panel; a micro tile in a loop never crosses panels."""
         if isinstance(base, int):
             return (base + offset) // PANEL_WIDTH
         return self.scope.once(("panel", base), lambda: arith.divui(base, constant(PANEL_WIDTH)))
@@ -124,14 +125,14 @@ class Registers:
         return add(base, address.known)
 
     def address(self, operand: Operand, spans: Spans, instance: Instance) -> Index:
-        """Emit the address of an operand's first element at one register."""
+        """Emit the address of an operand's first element at a register."""
         return self._emit_address(self._address(operand, spans, instance))
 
     def _vector_stride(self, operand: Operand) -> Index:
         return 0 if self.vector is None else operand.strides[self.vector]
 
     def load(self, operand: Operand, spans: Spans, instance: Instance) -> ir.Value:
-        """Load an operand at one register: a scalar if it does not vary along the lanes."""
+        """Load an operand at a register: a scalar if it is invariant along the lanes."""
         if operand.is_scalar:
             return operand.value
         if operand.results is not None:
@@ -155,7 +156,7 @@ class Registers:
     def store_all(
         self, operand: Operand, spans: Spans, instances: list[Instance], values: Sequence[ir.Value]
     ) -> None:
-        """Store one output's registers, transposed where that makes the stores contiguous."""
+        """Store an output's registers, transposed if that makes the stores contiguous."""
         groups = self._transposable(operand, spans, instances)
         if groups is None:
             for instance, value in zip(instances, values, strict=True):
@@ -168,9 +169,9 @@ class Registers:
     def _transposable(
         self, operand: Operand, spans: Spans, instances: list[Instance]
     ) -> list[list[Instance]] | None:
-        """Group the registers that lie side by side in memory, None if they do not.
+        """Group the registers that are adjacent in memory, None if they are not.
 
-        They do when the output is contiguous along an unrolled loop and not along the lanes.
+        They are if the output is contiguous along an unrolled loop and not along the lanes.
         """
         if self.vector not in spans or spans[self.vector].valid is not None:
             return None
@@ -189,7 +190,7 @@ class Registers:
     def _store_transposed(
         self, operand: Operand, spans: Spans, group: list[Instance], values: Sequence[ir.Value]
     ) -> None:
-        """Store registers that are neighbours in memory: one contiguous store per lane."""
+        """Store registers that are adjacent in memory: a contiguous store per lane."""
         assert self.vector is not None
         size = 1 << (len(values) - 1).bit_length()
         columns = transpose([*values, *[values[-1]] * (size - len(values))], self.lanes)
@@ -209,7 +210,7 @@ class Registers:
 
 
 def _sum(terms: tuple[tuple[Index, Index], ...]) -> Index:
-    """Emit the sum of the products."""
+    """Emit the sum of products."""
     total: Index = 0
     for index, stride in terms:
         total = add(total, multiply(index, stride))

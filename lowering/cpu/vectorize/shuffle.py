@@ -1,4 +1,4 @@
-"""Shuffles between registers: strided loads out of contiguous ones, and small transposes."""
+"""Shuffles between registers: extraction of strided elements, and small transposes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def pick_strided(parts: list[ir.Value], stride: int, lanes: int) -> ir.Value:
     """Emit the register of every ``stride``-th element of ``parts``, ``stride`` full registers."""
     result = parts[0]
     for number in range(1, stride):
-        first = number * lanes  # the element that lane 0 of this part holds
+        first = number * lanes  # the element in lane 0 of this part
         picked: list[int] = []
         for lane in range(lanes):
             element = lane * stride
@@ -24,7 +24,7 @@ def pick_strided(parts: list[ir.Value], stride: int, lanes: int) -> ir.Value:
 
 
 def transpose(rows: list[ir.Value], lanes: int) -> list[ir.Value]:
-    """Emit the transposes of the square blocks that ``rows`` form side by side.
+    """Emit the transposes of the square blocks of ``rows``.
 
     There are n = len(rows) rows, a power of two that divides ``lanes``. Lane ``b * n + i`` of
     result ``j`` is lane ``b * n + j`` of row ``i``: each step swaps the off-diagonal halves of

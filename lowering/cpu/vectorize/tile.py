@@ -1,6 +1,6 @@
-"""Loop nests and the micro tiles that compute them: what the planner decides about.
+"""Loop nests and micro tiles: the planner's data structures.
 
-A *micro tile* is what one pass over the reduction loops computes: ``vectors`` registers of
+A *micro tile* is the set of results of a pass over the reduction loops: ``vectors`` registers of
 ``lanes`` elements along the vector loop, times the unroll factors of other parallel loops. Each
 point of it is an accumulator in a register.
 """
@@ -16,9 +16,9 @@ from rammer_mlir.passes.ir.boxes import PANEL_WIDTH
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop: its trip count, or an estimate of it where only the run knows it.
+    """A loop: its trip count, or an estimate if it is dynamic.
 
-    Where an operand lies in panels of some points, each micro tile keeps to one panel.
+    If an operand is stored in panels along this loop, each micro tile stays within a panel.
     """
 
     trips: int
@@ -27,31 +27,31 @@ class Loop:
     in_panels: bool = False
 
     def allows(self, points: int) -> bool:
-        """Whether micro tiles of so many points keep to one panel."""
+        """Return whether micro tiles of ``points`` points stay within a panel."""
         return not self.in_panels or PANEL_WIDTH % points == 0
 
 
 @dataclass(frozen=True)
 class Access:
-    """How an operand moves, in elements, when a loop advances by one (None: not constant).
+    """Strides of an operand, in elements per step of a loop (None: not constant).
 
-    ``strides`` has one entry per loop. A scalar operand has only zeros.
+    ``strides`` has an entry per loop. A scalar operand has only zeros.
     """
 
     strides: tuple[int | None, ...]
 
     def invariant(self, loop: int) -> bool:
-        """Tell whether the operand stays in place along ``loop``."""
+        """Return whether the operand is invariant along ``loop``."""
         return self.strides[loop] == 0
 
 
 @dataclass(frozen=True)
 class LoopNest:
-    """What the planner has to know of one ``linalg.generic``.
+    """The planner's view of a ``linalg.generic``.
 
     ``work`` is the number of arithmetic operations per point; ``reads_init`` tells whether the
     outputs' old values are needed; ``combinable`` whether the body is a recognised combiner, so
-    that lanes may accumulate separately; ``line`` how many elements a cache line holds.
+    that lanes may accumulate separately; ``line`` is the number of elements of a cache line.
     """
 
     loops: tuple[Loop, ...]
@@ -93,7 +93,7 @@ class TilePlan:
     full: tuple[int, ...] = ()
 
     def points(self, loop: int) -> int:
-        """Return how many points of ``loop`` a micro tile covers."""
+        """Return the number of points of ``loop`` in a micro tile."""
         if loop == self.vector:
             return self.lanes * self.vectors
         for unrolled, factor in self.unroll:
@@ -103,12 +103,12 @@ class TilePlan:
 
     @property
     def accumulators(self) -> int:
-        """The number of registers that the results of one output need."""
+        """The number of registers for the results of an output."""
         return self.vectors * math.prod(factor for _, factor in self.unroll)
 
 
 def registers_of(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
-    """Count the registers of an operand in one step of a micro tile."""
+    """Count the registers of an operand in a step of a micro tile."""
     count = math.prod(
         points.get(loop, factor) for loop, factor in plan.unroll if not access.invariant(loop)
     )
@@ -125,9 +125,9 @@ def vectors_of(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
 def loop_order(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:
     """Order the parallel loops around the micro tile.
 
-    With a reduction, the vector loop and those that move the same operands go outside, so that the
-    panel which the vectors read is reused from cache by all the tiles inside. Without one, memory
-    order: the vector loop inside.
+    With a reduction, the vector loop and loops with the same operands are outermost, so that all
+    inner tiles reuse the panel of the vectors from cache. Without a reduction, use memory order:
+    the vector loop innermost.
     """
     loops = nest.parallels
     if plan.vector not in loops:
@@ -140,5 +140,5 @@ def loop_order(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:
 
 
 def _same_operands(nest: LoopNest, loop: int, vector: int) -> bool:
-    """Whether the same inputs move along both loops: blocks of channels, say, and their lanes."""
+    """Return whether the same inputs vary along both loops, as channel blocks and lanes."""
     return all(a.invariant(loop) == a.invariant(vector) for a in nest.inputs)

@@ -1,4 +1,4 @@
-"""Reductions with constant matrices: straight-line code in registers, one dimension at a time."""
+"""Reductions with constant matrices: straight-line code in registers, dimension by dimension."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from rammer_mlir.lowering.ir_walk import producer
 from rammer_mlir.passes.ir.structured import constant_value
 
 _MOST_RESULTS = 64
-"""Results of one point: beyond, straight-line code is too long."""
+"""Most results per point for straight-line code."""
 
 
 @dataclass(frozen=True)
 class Factor:
-    """A constant matrix, and the dimensions of the nest that number its rows and its columns."""
+    """A constant matrix, and the nest's dimensions of its rows and columns."""
 
     matrix: Rows
     rows: int
@@ -33,7 +33,7 @@ class Factor:
 
 @dataclass(frozen=True)
 class Transform:
-    """A nest that multiplies its last input by factors, each along one reduction, and how."""
+    """A nest that multiplies its last input by factors, each along a reduction, and its plan."""
 
     factors: tuple[Factor, ...]
     plan: TilePlan
@@ -42,7 +42,7 @@ class Transform:
 def find_transform(
     nest: Nest, initial: Sequence[ir.Value | None], vector_bits: int
 ) -> Transform | None:
-    """Read a nest as such a reduction that starts at zero; None if it is something else."""
+    """Match a nest that is such a reduction and starts at zero; None otherwise."""
     factors = _factors(nest)
     if factors is None or not _multiplies_all(nest):
         return None
@@ -71,7 +71,7 @@ def find_transform(
 
 
 def _factors(nest: Nest) -> tuple[Factor, ...] | None:
-    """Return the constant inputs, which are all but the last one."""
+    """Return the constant inputs, which are all but the last."""
     constants = list(nest.operation.operands)[: -nest.outputs][:-1]
     found: list[Factor] = []
     for value, map_ in zip(constants, nest.generic.maps, strict=False):
@@ -106,7 +106,7 @@ def _constant_matrix(value: ir.Value) -> Rows | None:
 
 
 def _multiplies_all(nest: Nest) -> bool:
-    """Whether the body adds the product of all inputs to its one output."""
+    """Return whether the body adds the product of all inputs to its only output."""
     body, inputs = nest.body, len(nest.operands) - nest.outputs
     names = [instruction.name for instruction in body.instructions]
     combiners = body.combiners
@@ -120,7 +120,7 @@ def _multiplies_all(nest: Nest) -> bool:
 
 
 def _vector_dim(nest: Nest, small: list[int], lanes: int) -> int | None:
-    """Return the dimension along which whole registers lie in memory; None if there is none."""
+    """Return the dimension along which registers are contiguous in memory, else None."""
     moving = [*nest.operands[-2:], *([] if nest.finish is None else nest.finish.operands)]
     if any(operand.results is not None for operand in nest.operands):
         return None
@@ -135,7 +135,7 @@ def _vector_dim(nest: Nest, small: list[int], lanes: int) -> int | None:
 
 
 class TransformEmitter(NestEmitter):
-    """Emits a transform: loads all that one point reads, and maps one dimension after the other."""
+    """Emits a transform: loads all inputs of a point, and maps one dimension at a time."""
 
     def __init__(
         self, nest: Nest, transform: Transform, initial: Sequence[ir.Value | None]
@@ -144,7 +144,7 @@ class TransformEmitter(NestEmitter):
         self.factors = transform.factors
 
     def reduced(self, spans: Spans, instances: list[Instance]) -> list[list[ir.Value]]:
-        """Emit the results of one point."""
+        """Emit the results of a point."""
         arithmetic = _Vectors(ir.VectorType.get([self.lanes], self.inputs[-1].element))
         place = {} if self.vector is None else {self.vector: 0}
         values: dict[tuple[int, ...], ir.Value] = {}
@@ -168,7 +168,7 @@ class TransformEmitter(NestEmitter):
 def _mapped(
     values: dict[tuple[int, ...], ir.Value], dim: int, matrix: Rows, arithmetic: _Vectors
 ) -> dict[tuple[int, ...], ir.Value]:
-    """Multiply one dimension of a small array of registers by a matrix."""
+    """Multiply a dimension of a small array of registers by a matrix."""
     lines: dict[tuple[int, ...], list[ir.Value]] = {}
     for place, value in values.items():
         lines.setdefault((*place[:dim], *place[dim + 1 :]), []).append(value)
@@ -181,7 +181,7 @@ def _mapped(
 
 @dataclass(frozen=True)
 class _Vectors:
-    """Emits arithmetic on registers; a multiply-add may round once."""
+    """Emits arithmetic on registers; multiply-adds may be fused."""
 
     kind: ir.VectorType
 

@@ -1,1 +1,1 @@
-"""Products and convolutions by the threads of a block."""
+"""Matrix products and convolutions, computed jointly by the threads of a block."""

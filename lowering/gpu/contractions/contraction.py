@@ -1,4 +1,4 @@
-"""The code of a planned contraction: staged operands, register tiles, groups of threads."""
+"""Code generation for planned contractions: staged operands, register tiles, thread groups."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from rammer_mlir.passes.ir.structured import Buffer, Structured, as_buffer
 
 @dataclass(frozen=True)
 class StagingMemory:
-    """Where operands are staged: the block's shared memory, bytes, from an offset on."""
+    """The block's shared memory for staging: bytes from an offset on."""
 
     buffer: Buffer
     offset: int
 
     def view(self, offset: int, elements: int, element: ir.Type) -> Buffer:
-        """Emit a view of a part of it."""
+        """Emit a view of a part of the staging memory."""
         space = self.buffer.type.memory_space
         kind = ir.MemRefType.get([elements], element, memory_space=space)
         return memref.view(kind, self.buffer, constant(self.offset + offset), [])
@@ -44,14 +44,14 @@ class StagingMemory:
 
 @dataclass(frozen=True)
 class Share:
-    """A thread's part of the block's work.
+    """A thread's share of the block's work.
 
     Attributes:
         group: number of its group.
         tile: number of its tile, or its warp's, along each parallel loop.
         starts: its first result along each parallel loop.
-        active: None, or an i1: whether it computes at all.
-        warp: what its warp computes by matrix instructions, None where it computes alone.
+        active: an i1, whether it computes at all; None if all threads do.
+        warp: its warp's products by matrix instructions, None if threads compute individually.
     """
 
     group: Index
@@ -68,7 +68,7 @@ def emit_contraction(
     memory: StagingMemory,
     copies: Copies,
 ) -> None:
-    """Emit a planned ``linalg.generic`` as the code of one thread of a block."""
+    """Emit a planned ``linalg.generic`` as the code of each thread of a block."""
     _Emitter(generic, plan, threads, memory, copies).emit()
 
 
@@ -94,7 +94,7 @@ class _Emitter:
         return Box(staged, source, shared)
 
     def emit(self) -> None:
-        """Emit loops over parts of the results that the block computes at a time."""
+        """Emit loops over the blocks of results that the block computes at a time."""
         share = self._share()
         extents = self._plan.contraction.extents
         origin: list[Index] = []
@@ -151,11 +151,12 @@ class _Emitter:
     def _walk(
         self, origin: Sequence[Index], share: Share, results: Sequence[ir.Value]
     ) -> list[ir.Value]:
-        """Emit the loop over chunks: the next one is fetched while one is computed."""
+        """Emit the loop over chunks, fetching the next chunk during the current computation."""
         chunks = constant(self._plan.num_chunks)
         loop = scf.ForOp(constant(0), chunks, constant(1), results)
         with ir.InsertionPoint(loop.body):
             chunk = loop.induction_variable
+            # Double buffering: odd chunks use the second stage.
             stage = arith.andi(chunk, constant(1))
             following = add(chunk, 1)
             wanted = arith.cmpi(arith.CmpIPredicate.ult, following, chunks)
@@ -187,7 +188,7 @@ class _Emitter:
         return found
 
     def _compute(self, share: Share, stage: Index, results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit what a thread computes of one chunk."""
+        """Emit a thread's computation on a chunk."""
         if share.active is None:
             return self._nest(share, stage, results)
         choice = scf.IfOp(share.active, [r.type for r in results], has_else=True)
@@ -216,7 +217,7 @@ class _Emitter:
         bases: Sequence[Index],
         results: Sequence[ir.Value],
     ) -> list[ir.Value]:
-        """Emit loops over the iterations of a chunk, the innermost one unrolled."""
+        """Emit loops over the iterations of a chunk, the innermost unrolled."""
         if not nest:
             return self._products(share, bases, results)
         (number, trips, step), *inner = nest
@@ -246,7 +247,7 @@ class _Emitter:
         return current
 
     def _store(self, origin: Sequence[Index], share: Share, results: Sequence[ir.Value]) -> None:
-        """Add a thread's results to the output."""
+        """Accumulate a thread's results into the output."""
         with when(share.active):
             starts = [add(o, start) for o, start in zip(origin, share.starts, strict=True)]
             self._output.add_all(starts, results)
@@ -254,7 +255,7 @@ class _Emitter:
     def _combine_groups(
         self, origin: Sequence[Index], share: Share, results: Sequence[ir.Value]
     ) -> None:
-        """Combine the groups' partial results in shared memory, and add them to the output."""
+        """Combine the groups' partial results in shared memory, and accumulate them."""
         plan, total = self._plan, self._plan.num_results
         partial = self._memory.view(0, plan.groups * total, results[0].type)
         with when(share.active):

@@ -1,4 +1,4 @@
-"""Instructions by which the lanes of a warp, or of a wave, multiply matrices together."""
+"""Matrix instructions, by which the lanes of a warp or wave jointly multiply matrices."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 NARROW = ("f16", "bf16")
-"""Types of elements that matrix instructions multiply as they are."""
+"""Element types that matrix instructions multiply without conversion."""
 
 
 @dataclass(frozen=True)
@@ -15,12 +15,12 @@ class MatrixUnit:
 
     Attributes:
         name: ``mma`` or ``mfma``.
-        lanes: that hold the matrices together.
+        lanes: number of lanes that execute the instruction jointly.
         rows: of the result.
         columns: of the result.
-        steps: products along k that it adds to each result, by the type of elements.
-        results: a lane's results, as rows and columns from its first one.
-        cycles: in which a multiprocessor computes one.
+        steps: products along k that it adds to each result, by element type.
+        results: a lane's results, as row and column offsets from its first result.
+        cycles: a multiprocessor's cycles per instruction.
     """
 
     name: str
@@ -32,7 +32,7 @@ class MatrixUnit:
     cycles: int
 
     def only(self, elements: Collection[str]) -> MatrixUnit:
-        """Return the unit for some types of elements."""
+        """Return the unit restricted to some element types."""
         return replace(self, steps={e: n for e, n in self.steps.items() if e in elements})
 
 
@@ -47,8 +47,8 @@ MMA = MatrixUnit(
 )
 """NVIDIA's ``mma.sync.m16n8k16``, and ``m16n8k8`` for f32 by way of tf32.
 
-A lane has two neighbours of a row and of the eighth one on (PTX, matrix fragments, accumulators).
-1,024 products of f16 in each cycle of a multiprocessor, 512 of tf32.
+A lane has two adjacent results of a row and of the row eight below (PTX, matrix fragments,
+accumulators). A multiprocessor computes 1,024 products of f16 per cycle, 512 of tf32.
 """
 
 MFMA = MatrixUnit(
@@ -62,9 +62,9 @@ MFMA = MatrixUnit(
 )
 """AMD's ``v_mfma_f32_16x16x16``, from gfx90a on for both types.
 
-A lane has four neighbours of a column (AMD's CDNA 2 and 3 instruction set documents). 512 products
-in each cycle of a compute unit.
+A lane has four adjacent results of a column (AMD's CDNA 2 and 3 instruction set documents). A
+compute unit computes 512 products per cycle.
 """
 
 UNITS = {unit.name: unit for unit in (MMA, MFMA)}
-"""By name."""
+"""Matrix units by name."""

@@ -1,6 +1,6 @@
 """Products by AMD's ``v_mfma``: fragments from shared memory, and their products.
 
-Of either operand, a lane of a wave of 64 has four elements along k: those of row (or column) ``lane
+A lane of a wave of 64 has four elements along k of each operand: those of row (or column) ``lane
 mod 16`` from ``4 (lane / 16)`` on (AMD's CDNA 3 instruction set, dense matrix layouts).
 """
 
@@ -19,10 +19,10 @@ _EACH = 4
 
 
 class MfmaProducts:
-    """Adds to a lane's results the products of a wave's tile along an instruction's steps."""
+    """Adds the products of a wave's tile along an instruction's steps to a lane's results."""
 
     def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value) -> None:
-        """Compute the places that depend on the lane's number in its wave."""
+        """Emit the indices that depend on the lane's number in its wave."""
         assert plan.matrix is not None
         self._plan, self._matrix, self._boxes = plan, plan.matrix, boxes
         self._unit = plan.matrix.unit
@@ -51,7 +51,7 @@ class MfmaProducts:
         return found
 
     def _fragment(self, place: int, loop: int, base: Index, first: int) -> ir.Value[ir.VectorType]:
-        """Load the lane's elements of the rows (or columns) of the result from ``first`` on."""
+        """Load the lane's elements of the result's rows (or columns) from ``first`` on."""
         box = self._boxes[place]
         along = box.staged.factor(loop)
         step = box.staged.factor(self._plan.contraction.reduced[0])

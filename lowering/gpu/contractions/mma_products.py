@@ -1,9 +1,9 @@
 """Products by NVIDIA's ``mma.sync``: fragments from shared memory, and their products.
 
-Layouts of fragments are PTX's for ``mma.m16n8k16`` with f16 and bf16, and for ``mma.m16n8k8`` with
-tf32. Where eight elements of 16 bits of a row lie side by side and aligned, ``ldmatrix`` loads
-fragments, transposed if those rows run along the result and not along k; else each lane loads its
-elements one by one. Elements of f32 are rounded to tf32, to nearest and ties away from zero.
+Fragment layouts are PTX's for ``mma.m16n8k16`` with f16 and bf16, and for ``mma.m16n8k8`` with
+tf32. Where eight 16-bit elements of a row are contiguous and aligned, ``ldmatrix`` loads fragments,
+transposed if those rows run along the result instead of k; otherwise each lane loads its elements
+individually. Elements of f32 are rounded to tf32, to nearest with ties away from zero.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant, 
 from rammer_mlir.passes.ir.structured import element_bytes
 
 _ROW = 8
-"""Elements of a row, and rows, of what ``ldmatrix`` loads."""
+"""Number of rows, and of elements per row, of a matrix that ``ldmatrix`` loads."""
 
 _REGISTER_BYTES = 4
 
 
 @dataclass(frozen=True)
 class Side:
-    """One operand of the products.
+    """An operand of the products.
 
     Attributes:
-        box: in shared memory.
-        base: the place there of the first element of the warp's tile.
-        along: elements from one of the result's rows (or columns) to the next.
-        step: elements from one product to the next along k.
+        box: its box in shared memory.
+        base: index there of the first element of the warp's tile.
+        along: distance in elements from a row (or column) of the result to the next.
+        step: distance in elements from a product to the next along k.
         aligned: whether the base and the distance of stored rows are multiples of a row.
         registers: of a fragment.
     """
@@ -45,25 +45,25 @@ class Side:
 
     @property
     def kind(self) -> ir.VectorType:
-        """Return the type of a fragment."""
+        """The type of a fragment."""
         return ir.VectorType.get([self.registers, self.packed], self.element)
 
     @property
     def element(self) -> ir.Type:
-        """Return the type of its elements."""
+        """The type of its elements."""
         return self.box.shared.type.element_type
 
     @property
     def packed(self) -> int:
-        """Return the elements of a register, neighbours along k."""
+        """The number of elements of a register, adjacent along k."""
         return _REGISTER_BYTES // element_bytes(self.element)
 
 
 class MmaProducts:
-    """Adds to a lane's results the products of a warp's tile along an instruction's steps."""
+    """Adds the products of a warp's tile along an instruction's steps to a lane's results."""
 
     def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value) -> None:
-        """Compute the places that depend on the lane's number in its warp."""
+        """Emit the indices that depend on the lane's number in its warp."""
         assert plan.matrix is not None
         self._plan, self._matrix, self._boxes = plan, plan.matrix, boxes
         self._line = arith.remui(lane, constant(_ROW))
@@ -101,7 +101,7 @@ class MmaProducts:
         return Side(self._boxes[place], bases[place], along, step, aligned, registers)
 
     def _fragment(self, side: Side, first: int) -> ir.Value[ir.VectorType]:
-        """Load a fragment of the rows (or columns) of the result from ``first`` on."""
+        """Load a fragment of the result's rows (or columns) from ``first`` on."""
         base = add(side.base, first * side.along)
         if side.packed == 2 and side.aligned and 1 in (side.along, side.step):
             return self._load_matrices(side, base)
@@ -127,7 +127,7 @@ class MmaProducts:
         return [vector.extract(new, [], [half, n]) for half in range(2) for n in range(2)]
 
     def _load_matrices(self, side: Side, base: Index) -> ir.Value[ir.VectorType]:
-        """Emit ``ldmatrix``: eight lanes after the other name the rows of one matrix."""
+        """Emit ``ldmatrix``: each group of eight lanes gives the row addresses of a matrix."""
         transposed = side.step != 1
         block = arith.remui(self._block, constant(side.registers))
         if side.registers == 2:
@@ -146,7 +146,7 @@ class MmaProducts:
 
 
 def _block_of(side: Side, register: int) -> tuple[int, int]:
-    """Return where a register's elements begin: along the result, and along k."""
+    """Return a register's first element: its offsets along the result and along k."""
     steps = 4 * side.packed
     if side.registers == 2:
         return 0, steps * register

@@ -1,4 +1,4 @@
-"""Adding a thread's results of a contraction to the output, as wide as alignment allows."""
+"""Accumulation of a thread's contraction results into the output, as wide as alignment permits."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ Offset = tuple[int, ...]
 
 
 class Output:
-    """The output of a contraction, whose results are combined with what it holds."""
+    """The output of a contraction; results are combined with its previous values."""
 
     def __init__(self, generic: Structured, plan: ContractionPlan, combiner: Combiner) -> None:
-        """Read the output's layout; emits bounds that are not static."""
+        """Read the output's layout, and emit its dynamic bounds."""
         self._plan, self._combiner = plan, combiner
         self._loops = Loops.of(generic)
         self._buffer, self._map = as_buffer(generic.outputs[0]), generic.output_maps[0]
 
     def add_all(self, starts: Sequence[Index], results: Sequence[ir.Value]) -> None:
-        """Emit the addition of a thread's results; ``starts`` is the place of the first one."""
+        """Emit the accumulation of a thread's results; ``starts`` are the indices of the first."""
         found = dict(zip(self._plan.offsets, results, strict=True))
         for run in self._runs(starts):
             at = [add(start, shift) for start, shift in zip(starts, run[0], strict=True)]
             self.add(at, [found[offset] for offset in run])
 
     def add(self, at: Sequence[Index], values: Sequence[ir.Value]) -> None:
-        """Emit the addition of neighbours; ``at`` is the first one's index of each loop."""
+        """Emit the accumulation of adjacent results; ``at`` are the first result's loop indices."""
         with when(self._inside(at)):
             point = [0 if index is None else index for index in self._loops.point(at)]
             place = indices_at(self._map, point)
@@ -57,7 +57,7 @@ class Output:
         vector.store(whole, self._buffer, place, alignment=num_bytes)
 
     def _runs(self, starts: Sequence[Index]) -> list[list[Offset]]:
-        """Group a thread's results into neighbours in memory that it may store at once."""
+        """Group a thread's results into runs, contiguous in memory, that it may store at once."""
         offsets = self._plan.offsets
         last = plain_dim(self._map.results[-1]) if len(self._map.results) else None
         if last is None:
@@ -76,7 +76,7 @@ class Output:
         return [[offset] for offset in offsets]
 
     def _width(self, loop: int, start: Index) -> int:
-        """Return how many neighbours along a loop are provably aligned, and all inside or none."""
+        """Return the width of aligned runs along a loop that lie entirely inside or outside."""
         bound = self._loops.sizes[loop]
         width = WIDEST // element_bytes(self._buffer.type)
         while width > 1 and not (
@@ -89,7 +89,7 @@ class Output:
         return width
 
     def _inside(self, at: Sequence[Index]) -> ir.Value | None:
-        """Emit whether a result exists; None where all of a block do."""
+        """Emit whether a result is inside the output; None if all results of a block are."""
         return all_below(
             (index, bound)
             for bound, size, index in zip(self._loops.sizes, self._plan.block, at, strict=True)

@@ -1,12 +1,12 @@
-"""How a block computes a contraction (a matrix product, a convolution): a plan, without any IR.
+"""Plan of a block's contraction (a matrix product, a convolution), without IR.
 
-The block walks over *chunks* of one reduction loop. For each chunk it stages the boxes of the
-operands in shared memory; its threads then compute tiles of results in registers from there. Where
-there are fewer tiles than threads, *groups* of threads share the chunk, and their partial results
-meet in shared memory. All sizes are static; at edges, boxes are filled with zeros and results
+The block iterates over *chunks* of a reduction loop. For each chunk it stages the boxes of the
+operands in shared memory, from which its threads compute tiles of results in registers. If there
+are fewer tiles than threads, *groups* of threads share the chunk, and their partial results are
+combined in shared memory. All sizes are static; at edges, boxes are padded with zeros and results
 beyond the edge are dropped.
 
-Where the target has matrix instructions, the threads of a warp compute a tile together.
+If the target has matrix instructions, the threads of a warp compute a tile jointly.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from rammer_mlir.lowering.gpu.contractions.matrix_unit import MatrixUnit
 WARP = 32
 
 WIDEST = 16
-"""Bytes of the widest access of one thread."""
+"""Bytes of the widest access of a thread."""
 
 _BANKS = 128
-"""Bytes of shared memory that one access reaches: after so many, banks repeat."""
+"""Bytes of shared memory across all banks; addresses this far apart share a bank."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """How an operand is indexed.
+    """Index map of an operand.
 
     Attributes:
         number: the operand's number.
-        rows: for each of its dimensions, the factor of each loop, none of them negative.
-        constants: for each of its dimensions, what is added.
+        rows: for each of its dimensions, the factor of each loop, all non-negative.
+        constants: for each of its dimensions, the constant offset.
         element_bytes: size of an element.
     """
 
@@ -44,7 +44,7 @@ class Access:
     element_bytes: int
 
     def uses(self, loop: int) -> bool:
-        """Return whether a loop changes the element."""
+        """Return whether the accessed element depends on a loop."""
         return any(row[loop] for row in self.rows)
 
 
@@ -57,8 +57,8 @@ class Contraction:
         parallel: numbers of the parallel loops.
         reduced: numbers of the reduction loops, at least one, of static bounds.
         inputs: its operands in memory.
-        matrix_element: f16, bf16 or f32 if it adds products of two such elements to an f32, else
-            "".
+        matrix_element: the element type (f16, bf16 or f32) if it accumulates products of two such
+            elements in f32, else "".
         result_bytes: size of a result.
     """
 
@@ -71,20 +71,20 @@ class Contraction:
 
     @property
     def innermost(self) -> int:
-        """Return the last reduction loop that is more than one iteration, else the first one."""
+        """The last reduction loop with more than one iteration, else the first."""
         longer = [loop for loop in self.reduced[1:] if self.extents[loop] > 1]
         return longer[-1] if longer else self.reduced[0]
 
 
 @dataclass(frozen=True)
 class Staged:
-    """An operand's box for one chunk, in shared memory.
+    """An operand's box for a chunk, in shared memory.
 
     Attributes:
-        access: how the operand is indexed.
+        access: the operand's index map.
         box: elements along each dimension.
-        strides: elements between neighbours along each dimension.
-        elements: of one stage, a multiple of the widest access.
+        strides: stride of each dimension in elements, padded.
+        elements: of a stage, a multiple of the widest access.
         offset: bytes from the beginning of the staging memory to the first stage.
         reach: the most indices that boxes cover, along each dimension of the operand.
     """
@@ -97,14 +97,14 @@ class Staged:
     reach: tuple[int, ...]
 
     def factor(self, loop: int) -> int:
-        """Return how many elements one iteration of a loop moves on."""
+        """Return the stride in elements of an iteration of a loop."""
         rows = zip(self.access.rows, self.strides, strict=True)
         return sum(row[loop] * stride for row, stride in rows)
 
 
 @dataclass(frozen=True)
 class MatrixLoops:
-    """The loops that a matrix instruction computes at once, besides the first reduction loop.
+    """The loops of a matrix instruction, besides the first reduction loop.
 
     Attributes:
         unit: the instruction.
@@ -123,21 +123,21 @@ class MatrixLoops:
 
 @dataclass(frozen=True)
 class ContractionPlan:
-    """How a block computes a contraction.
+    """Plan of a block's contraction.
 
     Attributes:
-        contraction: what is computed.
+        contraction: the computation.
         block: results along each parallel loop that the block computes at a time.
-        tile: results along each parallel loop that a thread computes, or a warp.
-        adjacent: for each parallel loop, whether a thread's results are neighbours, or as far apart
-            as there are tiles.
+        tile: results along each parallel loop that a thread, or a warp, computes.
+        adjacent: for each parallel loop, whether a thread's results are adjacent; otherwise their
+            distance is the number of tiles.
         groups: groups of threads, or of warps, that share a chunk.
         chunk: iterations of the first reduction loop that are staged at a time.
-        unrolled: iterations of the innermost reduction loop in straight-line code.
+        unrolled: unrolled iterations of the innermost reduction loop.
         operands: the staged operands.
-        stages: 2 where the next chunk is fetched during the present one, else 1.
-        shared_bytes: of staging memory, and of partial results, which follow it in time.
-        matrix: what matrix instructions compute, None where threads compute tiles alone.
+        stages: 2 with double buffering (the next chunk is fetched during the current one), else 1.
+        shared_bytes: of staging memory, and of partial results, which reuse it afterwards.
+        matrix: loops of the matrix instructions, None if threads compute tiles individually.
     """
 
     contraction: Contraction
@@ -154,27 +154,27 @@ class ContractionPlan:
 
     @property
     def lanes(self) -> int:
-        """Return the threads that compute a tile."""
+        """The number of threads that compute a tile."""
         return self.matrix.unit.lanes if self.matrix else 1
 
     @property
     def tiles(self) -> tuple[int, ...]:
-        """Return the number of tiles along each parallel loop."""
+        """The number of tiles along each parallel loop."""
         return tuple(b // t for b, t in zip(self.block, self.tile, strict=True))
 
     @property
     def num_chunks(self) -> int:
-        """Return the number of chunks."""
+        """The number of chunks."""
         return self.contraction.extents[self.contraction.reduced[0]] // self.chunk
 
     @property
     def num_results(self) -> int:
-        """Return the results of the block, those beyond edges included."""
+        """The number of results of the block, including those beyond edges."""
         return prod(self.block)
 
     @property
     def offsets(self) -> list[tuple[int, ...]]:
-        """Return where the results of a thread lie from its first one, for each parallel loop."""
+        """The offsets of a thread's results from its first result, for each parallel loop."""
         if self.matrix:
             return self._fragment_offsets(self.matrix)
         ranges = [
@@ -184,7 +184,7 @@ class ContractionPlan:
         return list(product(*ranges))
 
     def _fragment_offsets(self, matrix: MatrixLoops) -> list[tuple[int, ...]]:
-        """Return a lane's results, row after row of matrices."""
+        """Return the offsets of a lane's results, matrix by matrix in row-major order."""
         rows, columns = self.num_matrices
         unit = matrix.unit
         found: list[tuple[int, ...]] = []
@@ -195,7 +195,7 @@ class ContractionPlan:
 
     @property
     def num_matrices(self) -> tuple[int, int]:
-        """Return the matrices of a warp's tile along rows and columns."""
+        """The number of matrices of a warp's tile along rows and columns."""
         assert self.matrix is not None
         sizes = dict(zip(self.contraction.parallel, self.tile, strict=True))
         unit = self.matrix.unit
@@ -203,17 +203,17 @@ class ContractionPlan:
 
     @property
     def scales(self) -> tuple[int, ...]:
-        """Return how far apart the first results of neighbouring tiles lie."""
+        """The distance of the first results of adjacent tiles, along each parallel loop."""
         return tuple(t if near else 1 for t, near in zip(self.tile, self.adjacent, strict=True))
 
     @property
     def block_strides(self) -> tuple[int, ...]:
-        """Return how far apart a block's results lie, row by row."""
+        """The row-major strides of a block's results."""
         return tuple(prod(self.block[n + 1 :]) for n in range(len(self.block)))
 
     @property
     def nest(self) -> list[tuple[int, int, int]]:
-        """Return the loops over a group's part of a chunk: number, trips, iterations in each."""
+        """The loops over a group's part of a chunk: number, trip count, iterations per trip."""
         contraction = self.contraction
         sizes = {loop: contraction.extents[loop] for loop in contraction.reduced}
         sizes[contraction.reduced[0]] = self.span
@@ -225,7 +225,7 @@ class ContractionPlan:
         return [(loop, sizes[loop] // steps[loop], steps[loop]) for loop in contraction.reduced]
 
     def point(self, offset: Sequence[int], step: int) -> list[int]:
-        """Return a thread's iteration, from its first one: a result's offset, an unrolled step."""
+        """Return a thread's iteration relative to its first: result offset, unrolled step."""
         found = [0] * len(self.contraction.extents)
         for loop, shift in zip(self.contraction.parallel, offset, strict=True):
             found[loop] = shift
@@ -233,16 +233,16 @@ class ContractionPlan:
         return found
 
     def tile_steps(self, staged: Staged) -> tuple[int, ...]:
-        """Return how far apart in an operand's memory neighbouring tiles begin."""
+        """Return the distance between adjacent tiles in an operand's shared memory, in elements."""
         loops = zip(self.contraction.parallel, self.scales, strict=True)
         return tuple(staged.factor(loop) * scale for loop, scale in loops)
 
     def group_step(self, staged: Staged) -> int:
-        """Return how far apart in an operand's memory the groups' parts begin."""
+        """Return the distance between the groups' parts in shared memory, in elements."""
         return staged.factor(self.contraction.reduced[0]) * self.span
 
     def alignment(self, staged: Staged) -> int:
-        """Return elements that the places which a thread computes are multiples of."""
+        """Return a number of elements that divides all addresses that a thread computes."""
         tiles = zip(self.tile_steps(staged), self.tiles, strict=True)
         terms = [
             *(step for step, count in tiles if count > 1),
@@ -253,7 +253,7 @@ class ContractionPlan:
 
     @property
     def span(self) -> int:
-        """Return the iterations of the first reduction loop that a group has of a chunk."""
+        """The iterations of the first reduction loop in a group's part of a chunk."""
         return self.chunk // self.groups
 
 
@@ -302,7 +302,7 @@ def lay_out(
 
 
 def _extent_of(access: Access, sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return the indices that loops of some sizes cover along each dimension."""
+    """Return the number of indices that loops of given sizes cover along each dimension."""
     return tuple(
         1 + sum(factor * (size - 1) for factor, size in zip(row, sizes, strict=True))
         for row in access.rows
@@ -310,7 +310,7 @@ def _extent_of(access: Access, sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _padded(box: tuple[int, ...], element_bytes: int) -> tuple[tuple[int, ...], int]:
-    """Return strides that keep rows aligned, but not all of them in the same banks."""
+    """Return strides that align rows and spread them over banks, and the number of elements."""
     unit = WIDEST // element_bytes
     strides = [1]
     for position, size in enumerate(reversed(box[1:])):
@@ -318,16 +318,16 @@ def _padded(box: tuple[int, ...], element_bytes: int) -> tuple[tuple[int, ...], 
         if position == 0:
             stride = round_up(size, unit)
             stride += unit if stride * element_bytes % _BANKS == 0 else 0
-            # Matrices are read in rows of 16 bytes, eight at a time.
+            # `ldmatrix` reads rows of 16 bytes, eight at a time, which must lie in different banks.
             stride += unit if element_bytes == 2 and stride // unit % 2 == 0 else 0
         strides.insert(0, stride)
     return tuple(strides), round_up(strides[0] * box[0], unit)
 
 
 def _adjacent(contraction: Contraction, tiling: Tiling) -> tuple[bool, ...]:
-    """Return the parallel loops along which a thread's results are neighbours.
+    """Return whether a thread's results are adjacent along each parallel loop.
 
-    They are those that walk along the last dimension of an operand.
+    They are along loops that index the last dimension of an operand.
     """
     return tuple(
         tiling.matrix is not None or any(access.rows[-1][loop] for access in contraction.inputs)

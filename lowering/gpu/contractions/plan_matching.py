@@ -1,6 +1,6 @@
-"""Which ``linalg.generic`` operations of an rKernel a block computes by a plan.
+"""Matching of ``linalg.generic`` operations of an rKernel that a block computes by a plan.
 
-They are contractions that a block stages, reductions of columns, and element-wise operations that
+These are contractions that a block stages, column reductions, and element-wise operations that
 transpose an operand.
 """
 
@@ -40,7 +40,7 @@ _ELEMENTS = (ir.F32Type, ir.F16Type, ir.BF16Type, ir.F64Type)
 _ALLOCATIONS = ("memref.alloc", "memref.alloca")
 
 _STAGED_BYTES = 4
-"""Size of a result of what is staged, an accumulator of one register."""
+"""Size of a staged contraction's result: an accumulator of a 32-bit register."""
 
 
 def plan_contractions(
@@ -50,13 +50,13 @@ def plan_contractions(
     *,
     matrix_unit: MatrixUnit | None = None,
 ) -> tuple[Plan, ...]:
-    """Plan what an rKernel computes by plans, and mark each operation with its plan's number.
+    """Plan the matching operations of an rKernel, and mark each with its plan's number.
 
     Args:
-        kernel: an rKernel whose views still have their sizes.
+        kernel: an rKernel whose views still have their static sizes.
         threads: of the block.
         shared_limit: bytes of shared memory for staging.
-        matrix_unit: the target's matrix instruction, for the types that it may multiply.
+        matrix_unit: the target's matrix instruction, restricted to permitted element types.
     """
     plans: list[Plan] = []
     for operation in walk(kernel):
@@ -89,9 +89,9 @@ def _can_stage(contraction: Contraction) -> bool:
 
 
 def read_contraction(generic: Structured) -> Contraction | None:
-    """Describe a ``linalg.generic``, None if it is no contraction with known bounds.
+    """Describe a ``linalg.generic``, None if it is not a contraction with known bounds.
 
-    It has one result, which elements of its inputs are folded into; all indices are linear.
+    A contraction has a single result that is a reduction over the inputs; all indices are linear.
     """
     if generic.num_outputs != 1 or not generic.reduction_loops or generic.uses_index:
         return None
@@ -127,7 +127,7 @@ def _access(generic: Structured, number: int) -> Access | None:
 
 
 def _matrix_element(generic: Structured) -> str:
-    """Return the type of which products are added to an f32, "" if it is something else."""
+    """Return the element type of products accumulated in f32; "" for other computations."""
     operations = [op.operation for op in generic.body]
     names = sorted(op.name for op in operations)
     *inputs, accumulator = generic.arguments
@@ -145,7 +145,7 @@ def _matrix_element(generic: Structured) -> str:
 
 
 def _extents(generic: Structured) -> tuple[int, ...] | None:
-    """Return the most iterations of each loop, None if one has no bound."""
+    """Return an upper bound on each loop's iterations, None if a loop has no bound."""
     found: list[int | None] = [None] * len(generic.parallel)
     for source in generic.loop_dimensions:
         extent = _extent(source)
@@ -161,7 +161,7 @@ def _extent(source: LoopDimension) -> int | None:
     kind, value = ir.MemRefType(source.value.type), source.value
     place = sum(kind.is_dynamic_dim(n) for n in range(source.dimension))
     sizes = _dynamic_sizes(value)
-    # A subview that drops dimensions drops static ones.
+    # Rank-reducing subviews drop static dimensions only.
     return None if sizes is None else upper_bound(sizes[place])
 
 
@@ -179,5 +179,5 @@ def _all_static(generic: Structured) -> bool:
 
 
 def _is_static(generic: Structured) -> bool:
-    """Return whether some operand gives each reduction loop a static size."""
+    """Return whether each reduction loop has a static size from some operand."""
     return all(generic.extent_sources[loop].is_static for loop in generic.reduction_loops)

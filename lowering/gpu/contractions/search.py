@@ -1,7 +1,7 @@
-"""Choose how a block computes a contraction.
+"""Choice of a block's contraction plan by a cost model.
 
-The choice follows a model of one multiprocessor: in each cycle it issues the multiply-adds of four
-warps or one access of 128 bytes to shared memory; a matrix instruction takes the unit's cycles.
+The model of a multiprocessor: in each cycle it issues the multiply-adds of four warps or one access
+of 128 bytes to shared memory; a matrix instruction takes the unit's cycles.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from rammer_mlir.lowering.gpu.contractions.plan import (
 )
 
 _MOST_RESULTS = 32
-"""Accumulators of a thread: an eighth of its registers, so that nothing is spilled."""
+"""Accumulators of a thread: an eighth of its registers, so that none is spilled."""
 
 _TILE_SIZES = (1, 2, 4, 8)
 _LEAST_REUSE = 4
-"""Results that an operand's element is needed for, below which staging it does not pay."""
+"""Fewest uses of an operand's element for which staging pays."""
 
 _LEAST_WORK = 1 << 14
-"""Products of a whole contraction below which synchronising costs more than staging saves."""
+"""Fewest products of a whole contraction for which staging outweighs the synchronisation."""
 
 _LONGEST_CHUNK = 64
 _MOST_FETCHED = 64
-"""Bytes of a chunk that one thread copies, perhaps one by one: the addresses stay in registers."""
+"""Most bytes of a chunk copied per thread, so that all addresses stay in registers."""
 
 _MOST_GROUPS = 32
 
 _UNROLLED = 4
 _LONGEST_WINDOW = 7
-"""Steps of the innermost reduction loop that become straight-line code."""
+"""Most unrolled steps of the innermost reduction loop when it is a window."""
 
 _FETCHED = 64
 """Bytes per cycle that a multiprocessor gets from the device's second-level cache."""
 
 _ACCESSED = 128
-"""Bytes of one access to shared memory."""
+"""Bytes of an access to shared memory."""
 
 _MOST_MATRICES = 16
-"""Matrices of 4 accumulators that a lane has."""
+"""Most matrices, of 4 accumulators each, per lane."""
 
 _LATENCY = 30
 """Cycles from a load from shared memory to its use."""
@@ -61,13 +61,13 @@ def plan_contraction(
     *,
     unit: MatrixUnit | None = None,
 ) -> ContractionPlan | None:
-    """Return the fastest plan for a block, None where staging does not pay.
+    """Return the fastest plan for a block, None if staging does not pay.
 
     Args:
-        contraction: what to compute.
+        contraction: the computation.
         threads: of the block.
         shared_limit: bytes of shared memory for staging and partial results.
-        unit: the target's matrix instruction, for the types of elements that it may multiply.
+        unit: the target's matrix instruction, restricted to permitted element types.
     """
     if not _pays(contraction):
         return None
@@ -107,7 +107,7 @@ def _pays(contraction: Contraction) -> bool:
 
 
 def _tilings(contraction: Contraction, threads: int) -> Iterator[Tiling]:
-    """Yield the results of the block and of a thread."""
+    """Yield tilings: the results of the block and of a thread."""
     extents = [contraction.extents[loop] for loop in contraction.parallel]
     choices = [[t for t in _TILE_SIZES if t < 2 * extent] for extent in extents]
     for tile in product(*choices):
@@ -116,7 +116,7 @@ def _tilings(contraction: Contraction, threads: int) -> Iterator[Tiling]:
 
 
 def _matrix_tilings(contraction: Contraction, warps: int, unit: MatrixUnit) -> Iterator[Tiling]:
-    """Yield the results of the block and of a warp that matrix instructions compute."""
+    """Yield tilings for matrix instructions: the results of the block and of a warp."""
     extents = [contraction.extents[loop] for loop in contraction.parallel]
     if len(contraction.inputs) != 2:
         return
@@ -142,7 +142,7 @@ def _matrix_loops(
 
 
 def _block(extents: Sequence[int], tile: Sequence[int], threads: int) -> tuple[int, ...]:
-    """Return the results of the block, nearly square: no more tiles than threads."""
+    """Return the results of the block, nearly square, with at most a tile per thread."""
     tiles = [-(-extent // t) for extent, t in zip(extents, tile, strict=True)]
     while prod(tiles) > threads:
         widest = max(range(len(tiles)), key=lambda n: (tiles[n] > 1, tiles[n] * tile[n]))
@@ -155,7 +155,7 @@ def _block(extents: Sequence[int], tile: Sequence[int], threads: int) -> tuple[i
 def _with_chunks(
     contraction: Contraction, tiling: Tiling, workers: int, shared_limit: int
 ) -> ContractionPlan | None:
-    """Return the plan with the most groups and the longest chunk that shared memory holds.
+    """Return the plan with the most groups and the longest chunk that fit in shared memory.
 
     ``workers`` are the threads of the block, or its warps.
     """
@@ -185,12 +185,12 @@ def _fetched(found: ContractionPlan) -> int:
 
 
 def _copied(found: ContractionPlan, threads: int) -> int:
-    """Return the bytes of a chunk that a thread copies which has no fewer than another one."""
+    """Return the most bytes of a chunk that any thread copies."""
     return sum(-(-prod(o.box) // threads) * o.access.element_bytes for o in found.operands)
 
 
 def _unrolled(contraction: Contraction, span: int) -> int:
-    """Return how many iterations of the innermost loop become straight-line code."""
+    """Return the number of unrolled iterations of the innermost loop."""
     innermost = contraction.innermost
     if innermost != contraction.reduced[0]:
         window = contraction.extents[innermost]
@@ -199,7 +199,7 @@ def _unrolled(contraction: Contraction, span: int) -> int:
 
 
 def _cycles(found: ContractionPlan) -> float:
-    """Estimate the cycles that a multiprocessor takes."""
+    """Estimate the cycles of a multiprocessor."""
     if found.matrix:
         return _matrix_cycles(found, found.matrix.unit)
     contraction = found.contraction
@@ -213,13 +213,13 @@ def _cycles(found: ContractionPlan) -> float:
         waves += elements / wide * (wide if varies else 1)
     warps = prod(found.tiles) * found.groups / WARP
     busy = warps * max(results / 4, waves) / found.groups
-    # A warp alone: an instruction in each cycle at most, a product in each four at least.
+    # A single warp issues at most an instruction per cycle, and a product every four cycles.
     alone = max(results + loads, 4) / found.groups
     return _rounds(found) * (steps * max(busy, alone) + _overhead(found))
 
 
 def _matrix_cycles(found: ContractionPlan, unit: MatrixUnit) -> float:
-    """Estimate the cycles that a multiprocessor takes with matrix instructions."""
+    """Estimate the cycles of a multiprocessor with matrix instructions."""
     steps = prod(found.contraction.extents[loop] for loop in found.contraction.reduced)
     rows, columns = found.num_matrices
     warps = prod(found.tiles)
@@ -227,7 +227,7 @@ def _matrix_cycles(found: ContractionPlan, unit: MatrixUnit) -> float:
     element_bytes = found.contraction.inputs[0].element_bytes
     loaded = (rows * unit.rows + columns * unit.columns) * each * element_bytes
     busy = warps * max(rows * columns * unit.cycles, loaded / _ACCESSED)
-    # A warp alone waits for its loads, and for a quarter of the multiprocessor's matrix units.
+    # A single warp waits for its loads, and uses only a quarter of the matrix units.
     alone = (4 * rows * columns * unit.cycles + _LATENCY) / found.groups
     return _rounds(found) * (steps // each * max(busy, alone) + _overhead(found))
 
@@ -244,7 +244,7 @@ def _overhead(found: ContractionPlan) -> float:
 
 
 def _elements_of_a_tile(found: ContractionPlan, access: Access) -> tuple[float, int]:
-    """Return the elements that a thread loads for one step, and how many at a time."""
+    """Return the elements that a thread loads per step, and the elements per load."""
     contraction = found.contraction
     elements = prod(
         t for loop, t in zip(contraction.parallel, found.tile, strict=True) if access.uses(loop)

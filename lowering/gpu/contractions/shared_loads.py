@@ -1,4 +1,4 @@
-"""Loads of staged operands from shared memory, as wide as alignment allows, each element once."""
+"""Loads of staged operands from shared memory, as wide as alignment permits, without repetition."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VECTOR = 4
 
 
 class SharedLoads:
-    """The elements that one straight piece of code needs."""
+    """The elements that a straight-line piece of code needs."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class SharedLoads:
         boxes: Sequence[Box],
         bases: Sequence[Index],
     ) -> None:
-        """Begin a piece of code; ``bases`` are places in each operand's shared memory."""
+        """Begin a piece of code; ``bases`` are indices in each operand's shared memory."""
         self._operands = generic.operands
         self._places = {box.staged.access.number: n for n, box in enumerate(boxes)}
         self._boxes, self._bases = boxes, bases
@@ -37,7 +37,7 @@ class SharedLoads:
         self._values: dict[tuple[int, int], ir.Value] = {}
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return the element of an operand at a point, a scalar operand itself."""
+        """Return the element of an operand at a point; a scalar operand is returned as it is."""
         if number not in self._places:
             return self._operands[number]
         place = self._places[number]
@@ -47,7 +47,7 @@ class SharedLoads:
         return self._values[place, offset]
 
     def _load(self, place: int, offset: int) -> None:
-        """Load an element, and with it those beside it that are needed, too."""
+        """Load an element together with adjacent elements that are needed too."""
         width = _VECTOR
         while width > 1:
             begin = offset - offset % width
@@ -68,6 +68,6 @@ class SharedLoads:
 
 
 def _offset(box: Box, point: Point) -> int:
-    """Return the place of the element at a point, which is known at compile time."""
+    """Return the offset of the element at a point, from the indices known at compile time."""
     known = [(loop, index) for loop, index in enumerate(point) if isinstance(index, int)]
     return sum(index * box.staged.factor(loop) for loop, index in known)

@@ -1,8 +1,8 @@
-"""Copies of operands' boxes from the device's memory to shared memory, by all threads of a block.
+"""Copies of operands' boxes from device memory to shared memory, by all threads of a block.
 
-A fetch is begun before the computation that it overlaps with, and finished after it. Where the
-target has asynchronous copies, finishing waits for them; elsewhere, the elements stay in registers
-in between, and finishing stores them.
+A fetch begins before the computation that it overlaps with, and finishes after it. With
+asynchronous copies, finishing waits for them; otherwise the elements stay in registers in between,
+and finishing stores them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _LEAST_ASYNC = 4
 
 @dataclass(frozen=True)
 class Box:
-    """An operand's box in shared memory, and where it comes from.
+    """An operand's box in shared memory, with its source.
 
     Attributes:
         staged: its layout.
         source: the operand, a memref.
-        shared: all its stages, a memref of one dimension.
+        shared: all its stages, a memref of rank 1.
     """
 
     staged: Staged
@@ -41,14 +41,14 @@ class Box:
 
 @dataclass(frozen=True)
 class Piece:
-    """What one thread copies at once: places in the operand and in shared memory.
+    """A single copy of a thread: indices in the operand and in shared memory.
 
     Attributes:
         at: the operand's indices.
-        to: the place in shared memory.
+        to: the index in shared memory.
         width: elements.
-        inside: None where the operand has all of them, else an i1.
-        mine: None where every thread has one, else an i1.
+        inside: an i1, whether the elements are inside the operand; None if always.
+        mine: an i1, whether this thread has the piece; None if every thread does.
     """
 
     box: Box
@@ -60,24 +60,24 @@ class Piece:
 
     @property
     def num_bytes(self) -> int:
-        """Return its size."""
+        """Its size in bytes."""
         return self.width * self.box.staged.access.element_bytes
 
 
 class Copies(Protocol):
-    """How a target fetches."""
+    """A target's way to fetch pieces."""
 
     def begin(self, pieces: Sequence[Piece]) -> list[ir.Value]:
-        """Emit the beginning of a fetch; what it returns goes to the end."""
+        """Emit the beginning of a fetch; its results are passed to ``finish``."""
         ...
 
     def finish(self, pieces: Sequence[Piece], begun: Sequence[ir.Value]) -> None:
-        """Emit the end of a fetch; a block barrier then makes it known to other threads."""
+        """Emit the end of a fetch; a block barrier then makes it visible to other threads."""
         ...
 
 
 class RegisterCopies:
-    """Loads, and stores later: what every target has."""
+    """Synchronous copies: loads into registers, and stores later. Every target supports these."""
 
     def begin(self, pieces: Sequence[Piece]) -> list[ir.Value]:
         """Load into registers; elements outside the operand become zeros."""
@@ -99,7 +99,7 @@ class RegisterCopies:
         return choice.results[0]
 
     def finish(self, pieces: Sequence[Piece], begun: Sequence[ir.Value]) -> None:
-        """Store what was loaded."""
+        """Store the loaded elements."""
         for piece, value in zip(pieces, begun, strict=True):
             with when(piece.mine):
                 if piece.width == 1:
@@ -109,10 +109,10 @@ class RegisterCopies:
 
 
 class AsyncCopies:
-    """Asynchronous copies (``cp.async``, from sm_80 on): no registers, no waiting in between.
+    """Asynchronous copies (``cp.async``, from sm_80 on), which need no registers in between.
 
-    They are of at least four bytes that lie together in device memory; what is narrower, strided,
-    or a temporary in shared memory, goes through registers.
+    They copy at least four contiguous bytes of device memory; narrower or strided pieces, and
+    temporaries in shared memory, go through registers.
     """
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ class AsyncCopies:
 
 
 def _is_async(piece: Piece) -> bool:
-    """Tell whether a piece can be copied asynchronously: dense, and from device memory."""
+    """Return whether a piece can be copied asynchronously: dense, and from device memory."""
     kind = piece.box.source.type
     strides, _ = kind.get_strides_and_offset()
     return piece.num_bytes >= _LEAST_ASYNC and strides[-1] == 1 and kind.memory_space is None
@@ -180,15 +180,15 @@ def pieces(
     threads: int,
     wanted: ir.Value | None = None,
 ) -> list[Piece]:
-    """Emit where one thread's part of a box is.
+    """Emit the indices of a thread's pieces of a box.
 
     Args:
         box: the operand's box.
         origin: the box's first index along each dimension of the operand.
-        stage: the stage that it goes to.
+        stage: the destination stage.
         thread: the thread's number.
         threads: of the block.
-        wanted: None, or an i1 without which nothing is copied.
+        wanted: an i1, false to copy nothing; None to always copy.
     """
     staged = box.staged
     width = _width(box, origin)
@@ -214,7 +214,7 @@ def pieces(
 
 
 def _width(box: Box, origin: Sequence[Index]) -> int:
-    """Return how many elements a thread may copy at once, as far as alignment is provable."""
+    """Return the number of elements that a thread may copy at once with proven alignment."""
     width = WIDEST // box.staged.access.element_bytes
     while width > 1 and not _fits(box, origin[-1], width):
         width //= 2
@@ -233,13 +233,13 @@ def _fits(box: Box, first: Index, width: int) -> bool:
 
 
 def _is_cut(box: Box, dimension: int) -> bool:
-    """Return whether boxes may go beyond the operand."""
+    """Return whether boxes may extend beyond the operand along a dimension."""
     kind = box.source.type
     return kind.is_dynamic_dim(dimension) or box.staged.reach[dimension] > kind.shape[dimension]
 
 
 def _inside(box: Box, at: Sequence[Index]) -> ir.Value | None:
-    """Emit whether the operand has an element; None where it has all of the box."""
+    """Emit whether the operand has an element; None if it contains the whole box."""
     return all_below(
         (index, memref.dim(box.source, constant(dimension)))
         for dimension, index in enumerate(at)

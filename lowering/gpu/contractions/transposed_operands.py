@@ -1,4 +1,4 @@
-"""Which operands of an element-wise ``linalg.generic`` are transposed, read off the IR."""
+"""Detection of transposed operands of an element-wise ``linalg.generic``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rammer_mlir.passes.ir.structured import (
 
 
 def find_transposition(generic: Structured, shared_limit: int) -> TranspositionPlan | None:
-    """Return the plan for an element-wise operation that transposes operands, None without any.
+    """Return the plan for an element-wise operation with transposed operands, None if it has none.
 
     Args:
         generic: the operation, on memrefs.
@@ -45,7 +45,7 @@ def find_transposition(generic: Structured, shared_limit: int) -> TranspositionP
 
 
 def _neighbours(operand: ir.Value, map_: ir.AffineMap) -> int | None:
-    """Return the loop along which neighbours in device memory lie, None if there is none."""
+    """Return the loop along which an operand is contiguous in device memory, else None."""
     if not is_buffer(operand) or operand.type.memory_space is not None or not operand.type.rank:
         return None
     strides, _ = operand.type.get_strides_and_offset()
@@ -55,7 +55,7 @@ def _neighbours(operand: ir.Value, map_: ir.AffineMap) -> int | None:
 
 
 def _long_loops(generic: Structured, operand: int) -> set[int]:
-    """Return the loops that walk along a dimension of an operand which is long, or not static."""
+    """Return the loops over dimensions of an operand that are long or dynamic."""
     dimensions = (one for one in generic.loop_dimensions if one.operand == operand)
     return {one.loop for one in dimensions if _is_long(one)}
 

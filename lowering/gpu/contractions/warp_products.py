@@ -15,7 +15,7 @@ from rammer_mlir.lowering.kernels.affine import Index
 
 
 class WarpProducts(Protocol):
-    """Adds to a lane's results the products of a warp's tile along an instruction's steps."""
+    """Adds the products of a warp's tile along an instruction's steps to a lane's results."""
 
     def starts(self) -> dict[int, Index]:
         """Return the lane's first result within a tile, for both loops of the matrices."""
@@ -32,5 +32,5 @@ _UNITS = {MMA.name: MmaProducts, MFMA.name: MfmaProducts}
 def warp_products(
     plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value
 ) -> WarpProducts | None:
-    """Emit the places that depend on the lane's number in its warp; None without such a unit."""
+    """Return the products of the plan's matrix unit for a lane, None without a unit."""
     return None if plan.matrix is None else _UNITS[plan.matrix.unit.name](plan, boxes, lane)

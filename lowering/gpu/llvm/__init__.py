@@ -1,1 +1,1 @@
-"""From the gpu dialect to LLVM's, as both GPU targets share it."""
+"""Conversion from the gpu dialect to LLVM's, shared by both GPU targets."""

@@ -1,4 +1,4 @@
-"""Where rKernels learn at which addresses their buffers begin."""
+"""Optimization barriers for the buffer addresses of rKernels."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _GENERIC, _GLOBAL = "!llvm.ptr", "!llvm.ptr<1>"
 
 
 def read_addresses_anew(module: ir.Module) -> None:
-    """Hide from LLVM, in every function but the kernel, what its buffers' addresses are made of.
+    """Hide from LLVM, in every function but the kernel, how its buffers' addresses are computed.
 
-    All rKernels are called from one loop, on parts of the same few buffers. An address is where a
-    buffer begins, plus what the task table says, plus an index. Where buffers begin does not change
-    from call to call: LLVM would add to it the constants of indices in front of that loop, and keep
-    the sums for all rKernels in registers at the same time. So each call takes its addresses
-    through a piece of assembly that does nothing; they are of device memory before and after it.
+    All rKernels are called from the same loop, on parts of the same few buffers. An address is the
+    buffer's base, plus an offset from the task table, plus an index. The bases are loop-invariant:
+    LLVM would hoist base plus constant index out of that loop, and keep the sums for all rKernels
+    in registers at the same time. So each call passes its addresses through empty inline assembly,
+    as an optimization barrier; the addresses remain in the device's address space.
     """
     for operation in walk(module.operation):
         if operation.name == "llvm.func" and len(operation.regions[0].blocks):

@@ -1,8 +1,8 @@
-"""Expand functions on f32 that the CPU takes from libm into arithmetic: a GPU has no libm.
+"""Expand f32 functions, which the CPU takes from libm, into arithmetic: a GPU has no libm.
 
-The errors stated are in units in the last place (ulp) against the exact value. Short polynomials
-in f32 follow Cephes (Moshier, single precision); where f32 would lose digits, a few operations are
-done in f64. What is not listed, and all of it on f64, is refused by name.
+The stated errors are in units in the last place (ulp) against the exact value. Short polynomials in
+f32 follow Cephes (Moshier, single precision); where f32 would lose digits, a few operations use
+f64. Functions that are not listed, and all functions on f64, are refused by name.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _SIN = (-1.6666654611e-1, 8.3321608736e-3, -1.9515295891e-4)
 _COS = (4.166664568298827e-2, -1.388731625493765e-3, 2.443315711809948e-5)
 _ATAN = (-3.33329491539e-1, 1.99777106478e-1, -1.38776856032e-1, 8.05374449538e-2)
 _ASIN = (1.6666752422e-1, 7.4953002686e-2, 4.5470025998e-2, 2.4181311049e-2, 4.2163199048e-2)
-# pi / 2 in parts; the first two have 25 bits, so that n times them is exact.
+# pi / 2 as a sum; the first two terms have 25 bits, so that their products with n are exact.
 _HALF_PI = (1.5707963109016418, 1.5893254712295857e-08, 6.123233995736766e-17)
 _ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer, left in the low bits
 _LN2 = math.log(2.0)
 _ATANH = tuple(2.0 / _LN2 / (2 * n + 1) for n in range(8))
 _EXP2 = tuple(_LN2**n / math.factorial(n) for n in range(12))
 _SHIFTS = (250, 200, 150, 100, 50, 0)
-"""Powers of two that a divisor is scaled by in turn: f32's widest ratio is below 2**277."""
+"""Powers of two that scale the divisor in turn: f32's largest ratio is below 2**277."""
 
 
 class Double:
-    """An f64 value in Python's operators. A product and a sum may become one rounding."""
+    """An f64 value with Python operators; LLVM may contract a product and a sum to an fma."""
 
     def __init__(self, value: ir.Value) -> None:
         self.value = value
@@ -54,7 +54,7 @@ class Double:
 
     def rounded(self) -> Double:
         """Round to the nearest integer; needs |x| < 2**51."""
-        # No fused or reassociated form gives the same, and none is allowed: no fast-math flags.
+        # Correct only without fast-math flags: reassociation would cancel the two additions.
         return self + _ROUND - _ROUND
 
     def low_bits(self) -> Bits:
@@ -79,9 +79,9 @@ def _lift(number: Double | float) -> ir.Value:
 
 
 def _reduce_by_half_pi(x: Float) -> tuple[Float, Bits]:
-    """Split x into r + n * pi / 2, in f64; n modulo 4 counts.
+    """Split x into r + n * pi / 2, computed in f64; only n modulo 4 matters.
 
-    Good to the last place of f32 up to |x| = 2**28; beyond, digits are lost as n grows.
+    Accurate to the last place of f32 up to |x| = 2**28; beyond, digits are lost as n grows.
     """
     wide = Double.of(x)
     n = (wide * (2.0 / math.pi)).rounded()
@@ -130,7 +130,7 @@ def expand_atan2(y: Float, x: Float) -> Float:
     """atan2(y, x), 3 ulp; as C's for zeros and infinities."""
     both = x.absolute().equals(math.inf)
     ratio = y.absolute() / x.absolute()
-    # inf / inf and 0 / 0 are no numbers: the angle is that of (1, 1), and 0.
+    # inf / inf and 0 / 0 are NaN: the angle is that of (1, 1), and 0.
     diagonal = both.choose(y.absolute().equals(math.inf).choose(y.constant(1.0), ratio), ratio)
     zero = y.absolute() + x.absolute()
     angle = expand_atan(zero.equals(0.0).choose(y.constant(0.0), diagonal))
@@ -139,7 +139,7 @@ def expand_atan2(y: Float, x: Float) -> Float:
 
 
 def _is_negative(x: Float) -> Mask:
-    """Tell where the sign bit is set."""
+    """Return whether the sign bit is set."""
     return ((x.bits() >> 31) & 1).exceeds(0)
 
 
@@ -176,7 +176,7 @@ def _log2(x: Float) -> Double:
 
 
 def _exp2(t: Double) -> Float:
-    """Return 2**t for a finite t, rounded to f32 with its over- and underflow."""
+    """Return 2**t for a finite t, rounded to f32 with overflow and underflow."""
     low = Double(arith.maximumf(t.value, _lift(-200.0)))
     limited = Double(arith.minimumf(low.value, _lift(200.0)))
     n = limited.rounded()
@@ -193,7 +193,7 @@ def expand_powf(x: Float, y: Float) -> Float:
     size = x.absolute()
     finite = (size < math.inf).choose(size, x.constant(1.0))
     power = _exp2(_log2((finite > 0.0).choose(finite, x.constant(1.0))) * Double.of(y))
-    # Of zero and infinity the power is 0 or infinity, by the sign of y.
+    # A power of zero or infinity is 0 or infinity, depending on the sign of y.
     nothing, everything = x.constant(0.0), x.constant(math.inf)
     power = size.equals(0.0).choose((y > 0.0).choose(nothing, everything), power)
     power = size.equals(math.inf).choose((y > 0.0).choose(everything, nothing), power)
@@ -211,9 +211,9 @@ def expand_powf(x: Float, y: Float) -> Float:
 def expand_remf(x: Float, y: Float) -> Float:
     """C's fmod(x, y), exact: the sign of x, NaN for infinite x or zero y.
 
-    The dividend loses multiples of y * 2**k for smaller and smaller k, by one fused operation in
-    f64 each. No quotient is beyond 2**53, and every remainder has 24 bits as x and y have: nothing
-    is ever rounded but the quotient, which may come out one too large.
+    Subtracts multiples of y * 2**k from the dividend for decreasing k, each by an fma in f64. No
+    quotient exceeds 2**53, and every remainder has 24 bits as x and y have: only the quotient is
+    ever rounded, and may be one too large.
     """
     divisor = Double.of(y.absolute())
     rest = Double.of(x.absolute())
@@ -223,7 +223,7 @@ def expand_remf(x: Float, y: Float) -> Float:
         left = Double(math_dialect.fma(arith.negf(quotient.value), step.value, rest.value))
         negative = arith.cmpf(arith.CmpFPredicate.OLT, left.value, _lift(0.0))
         left = Double(arith.select(negative, (left + step).value, left.value))
-        # A step of infinity, or one beyond the rest, takes nothing away.
+        # A step that is infinite or larger than the rest subtracts nothing.
         fits = arith.cmpf(arith.CmpFPredicate.OGE, rest.value, step.value)
         rest = Double(arith.select(fits, left.value, rest.value))
     undefined = (

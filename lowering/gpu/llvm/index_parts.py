@@ -1,4 +1,4 @@
-"""Indices as sums of a constant and of what depends on the run."""
+"""Indices split into a constant part and a dynamic part."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _SUMS = {_ADD: 1, _SUBTRACT: -1}
 
 @dataclass(frozen=True)
 class IndexParts:
-    """A sum.
+    """A sum of two parts.
 
     Attributes:
-        rest: what depends on the run, a value of type index; None for nothing.
-        constant: the other part.
+        rest: the dynamic part, a value of type index; None for zero.
+        constant: the constant part.
     """
 
     rest: ir.Value | None
@@ -25,7 +25,7 @@ class IndexParts:
 
 
 class IndexSplitter:
-    """Splits indices, each once; what it emits stands beside what computes the index.
+    """Splits indices, memoized; new operations are inserted beside the index's definition.
 
     Indices do not overflow (``index_width``), so their sums and products are those of integers.
     """

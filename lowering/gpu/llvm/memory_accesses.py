@@ -1,4 +1,4 @@
-"""Loads and stores of memrefs become those of the LLVM dialect, at pointers of our making."""
+"""Lowering of memref loads and stores to the LLVM dialect, with custom pointer arithmetic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def lower_memory_accesses(module: ir.Module, index_bits: int) -> None:
     """Replace loads and stores of numbers and of vectors of numbers.
 
     Args:
-        module: holds a gpu module in front of its conversion.
+        module: contains a gpu module before its conversion.
         index_bits: width of an index in the module.
     """
     pointers = Pointers(index_bits)
@@ -28,9 +28,9 @@ def lower_memory_accesses(module: ir.Module, index_bits: int) -> None:
 
 
 def _is_plain(operation: ir.Operation) -> bool:
-    """Return whether the LLVM dialect has the type that is accessed, and stores it as it is.
+    """Return whether LLVM has the accessed type with the same memory layout.
 
-    Private memory is left to the conversion: which address space it becomes differs by target.
+    Private memory is left to the conversion, because its address space differs by target.
     """
     values = [*operation.results, *operation.operands]
     kind = next(value.type for value in values if is_buffer(value))
@@ -59,7 +59,7 @@ def _store(operation: ir.Operation, pointers: Pointers) -> None:
 
 
 def _alignment(operation: ir.Operation, buffer: Buffer) -> int:
-    """Return what an access says of its address, in bytes, at least that of an element."""
+    """Return the alignment that an access asserts, in bytes, at least that of an element."""
     given = operation.attributes.get("alignment")
     return element_bytes(buffer.type) if given is None else ir.IntegerAttr(given).value
 

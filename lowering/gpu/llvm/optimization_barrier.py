@@ -6,11 +6,11 @@ from rammer_mlir.bindings import ir
 
 
 def opaque_copy(value: ir.Value, register: str) -> ir.OpResult:
-    """Emit a copy of a value, of whose content LLVM knows nothing.
+    """Emit a copy of a value whose content is opaque to LLVM.
 
     Args:
         value: of a type of the LLVM dialect.
-        register: the kind of register that holds it, as a constraint of LLVM's inline assembly.
+        register: the register class, as a constraint of LLVM's inline assembly.
     """
     return ir.Operation.create(
         "llvm.inline_asm",

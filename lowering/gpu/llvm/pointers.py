@@ -1,14 +1,14 @@
 """Pointers to memrefs' elements, in the LLVM dialect, from indices of 32 or 64 bits.
 
-An address has 64 bits also where an index has 32, so ``memref.extract_aligned_pointer_as_index``
-would cut it. The pointer itself is in the descriptor that a memref becomes in the LLVM dialect
-(upstream's "LLVM IR Target", ranked memref types): here it is read from there, through a cast that
-the conversion of memrefs resolves.
+Addresses have 64 bits even where indices have 32, so ``memref.extract_aligned_pointer_as_index``
+would truncate them. The pointer is in the descriptor of a memref in the LLVM dialect (upstream's
+"LLVM IR Target", ranked memref types); it is read from there, through a cast that the conversion of
+memrefs resolves.
 
-An element's pointer has the constants of its indices after all that depends on the run. A load's
-instruction adds a constant to an address at no cost, and the elements that unrolled code accesses
-have the rest in common. LLVM would find such constants by itself only while it knows of every sum
-on the way, extended to the bits of an address, that it does not overflow; its passes forget that.
+An element's pointer adds the constant part of its index after the dynamic part. A load's immediate
+offset then holds the constant at no cost, and the accesses of unrolled code share the dynamic part.
+LLVM would find such constants only if all intermediate sums, extended to the bits of an address,
+were known not to overflow; its passes lose these flags.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ _VIEW = "memref.reinterpret_cast"
 
 _ADDRESS_BITS = 64
 _ALIGNED_POINTER = 1
-"""Its place in the descriptor."""
+"""Index of the aligned pointer in the descriptor."""
 
 _FURTHEST = 1 << 20
-"""Elements that a constant may add. What is left without a negative one may be beyond the buffer by
-as much, which an index has room for."""
+"""Largest constant part in elements. Without a negative constant, the dynamic part may exceed the
+buffer by as much, for which an index has room.
+"""
 
 _DYNAMIC = -(1 << 31)
-"""Stands for an operand among the constant indices of ``llvm.getelementptr``."""
+"""Marks a dynamic operand among the constant indices of ``llvm.getelementptr``."""
 
 
 class Pointers:
@@ -45,7 +46,7 @@ class Pointers:
         self._split = IndexSplitter().split
 
     def buffer(self, buffer: Buffer) -> ir.Value:
-        """Emit the pointer from which on a memref's offset counts."""
+        """Emit the base pointer of a memref, to which its offset is added."""
         kind, bits = _pointer_type(buffer.type), self._index
         name = str(kind).removeprefix("!llvm.")
         sizes = f", array<{buffer.type.rank} x {bits}>" * 2 if buffer.type.rank else ""
@@ -56,10 +57,10 @@ class Pointers:
         return llvm.extractvalue(kind, cast.result, [_ALIGNED_POINTER])
 
     def element(self, buffer: Buffer, indices: Sequence[ir.Value]) -> ir.Value:
-        """Emit a pointer to an element of a memref, which has one of these indices.
+        """Emit a pointer to the element of a memref at the given indices.
 
-        What comes before the constant may be a place outside of the buffer: nothing but the sum is
-        known to be inside.
+        The intermediate pointer before adding the constant may be outside of the buffer: only the
+        sum is known to be inside.
         """
         buffer, begin, strides = self._layout(buffer)
         steps = [self._step(*pair) for pair in zip(indices, strides, strict=True)]
@@ -72,14 +73,14 @@ class Pointers:
         return self._behind(pointer, element, [], place.constant) if place.constant else pointer
 
     def _far(self, pointer: ir.Value, element: ir.Type, place: IndexParts) -> ir.Value:
-        """Emit a pointer after the sum of both parts."""
+        """Emit a pointer from the sum of both parts in a single step."""
         at = arith.constant(ir.IndexType.get(), place.constant)
         if place.rest is not None:
             at = arith.addi(place.rest, at)
         return self._behind(pointer, element, [self._converted(at)], _DYNAMIC)
 
     def _layout(self, buffer: Buffer) -> tuple[Buffer, IndexParts, list[int | ir.Value]]:
-        """Return what a buffer is a view of, its offset there, and its strides there."""
+        """Return the base of a view, with its offset and strides relative to that base."""
         strides, offset = buffer.type.get_strides_and_offset()
         dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
         if dynamic in strides or offset == dynamic:
@@ -106,10 +107,10 @@ class Pointers:
 
 
 def keep_addresses_whole(module: ir.Module, index_bits: int) -> None:
-    """Let addresses that are cast from index to i64 never be an index.
+    """Replace casts of addresses from index to i64, so that addresses are never truncated.
 
     Args:
-        module: its addresses are all cast so (``is_cast_of_address``).
+        module: all its addresses are used by such casts only (``is_cast_of_address``).
         index_bits: width of an index in the module.
     """
     pointers = Pointers(index_bits)

@@ -1,4 +1,4 @@
-"""Where rKernels learn which of a block's threads executes them."""
+"""Optimization barriers for the thread numbers of rKernels."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rammer_mlir.lowering.ir_walk import walk
 
 @dataclass(frozen=True)
 class ThreadId:
-    """How a target reads a thread's number.
+    """A target's way to read a thread's number.
 
     Attributes:
         operation: the operation of its dialect.
-        register: the kind of register that holds it, as a constraint of LLVM's inline assembly.
+        register: the register class, as a constraint of LLVM's inline assembly.
     """
 
     operation: str
@@ -23,11 +23,11 @@ class ThreadId:
 
 
 def read_thread_ids_anew(module: ir.Module, source: ThreadId) -> None:
-    """Hide from LLVM, in every function but the kernel, that a thread's number never changes.
+    """Hide from LLVM, in every function but the kernel, that a thread's number is invariant.
 
-    All rKernels are called from one loop. What they compute from the number alone would move in
-    front of it, where the values of all rKernels are in registers at the same time. So each call
-    takes the number through a piece of assembly that does nothing.
+    All rKernels are called from the same loop. LLVM would hoist computations on the thread's number
+    out of it, and keep the values of all rKernels in registers at the same time. So each call
+    passes the number through empty inline assembly, as an optimization barrier.
     """
     for operation in walk(module.operation):
         if operation.name != source.operation or is_in_kernel(operation):
@@ -38,7 +38,7 @@ def read_thread_ids_anew(module: ir.Module, source: ThreadId) -> None:
 
 
 def is_in_kernel(operation: ir.Operation) -> bool:
-    """Return whether an operation of the LLVM dialect is in a kernel, not in a function."""
+    """Return whether an operation of the LLVM dialect is in a kernel rather than a function."""
     function = operation
     while function.name != "llvm.func":
         parent = function.parent

@@ -1,4 +1,4 @@
-"""From the gpu dialect to LLVM IR text: the steps that both GPU targets share."""
+"""Lowering from the gpu dialect to LLVM IR text: the steps that both GPU targets share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rammer_mlir.lowering.llvm.steps import Step
 from rammer_mlir.passes.ir.structured import element_bytes
 
 _EXPANDED = "sinh,cosh,tan,asinh,acosh,atanh,clampf,fpowi,rsqrt"
-"""Functions that upstream writes in terms of others."""
+"""Functions that upstream expands into other functions."""
 
 _INTRINSICS = {
     "math.absf": "fabs",
@@ -29,13 +29,13 @@ _INTRINSICS = {
     "math.sqrt": "sqrt",
     "math.trunc": "trunc",
 }
-"""Functions that every GPU computes by instructions, correctly rounded, and LLVM's names."""
+"""Functions that every GPU computes by correctly rounded instructions, with LLVM's names."""
 
 _INTEGER_MATH = frozenset(("math.absi", "math.ctlz", "math.cttz", "math.ctpop"))
 
 
 def contract_floats(module: ir.Module) -> None:
-    """Let a product and a sum become one fused operation, with one rounding."""
+    """Permit contraction of a product and a sum to an fma, which rounds once."""
     contract = ir.Attribute.parse("#arith.fastmath<contract>")
     for operation in walk(module.operation):
         if operation.name in ("arith.mulf", "arith.addf", "arith.subf"):
@@ -45,7 +45,7 @@ def contract_floats(module: ir.Module) -> None:
 def call_intrinsics(module: ir.Module) -> None:
     """Replace functions by calls of LLVM's intrinsics.
 
-    The conversions from the gpu dialect would make calls of vendor libraries of them.
+    The conversions from the gpu dialect would call vendor libraries instead.
     """
     for operation in walk(module.operation):
         intrinsic = _INTRINSICS.get(operation.name)
@@ -60,7 +60,7 @@ def call_intrinsics(module: ir.Module) -> None:
 
 
 def check_math(module: ir.Module) -> None:
-    """Refuse functions that would need a library: code generators end the process over them.
+    """Refuse functions that would need a library: LLVM's code generators abort the process on them.
 
     Raises:
         UnsupportedError: naming the function and its type.
@@ -88,11 +88,11 @@ MATH_STEPS = (
     Step("check-math", check_math),
     Step("integers", "gpu.module(convert-math-to-llvm)"),
 )
-"""Functions that no GPU has an instruction for become arithmetic, so that no library is linked."""
+"""Expansion of functions without a GPU instruction, so that no library is linked."""
 
 
 def lower_steps(module: ir.Module, steps: Sequence[Step]) -> None:
-    """Run the steps on a module that holds one gpu module, in place."""
+    """Run the steps on a module that contains one gpu module, in place."""
     with module.context, ir.Location.unknown():
         for step in steps:
             step.apply(module)
@@ -112,7 +112,7 @@ def gpu_module(module: ir.Module) -> ir.Operation:
 
 
 def define_pause(module: ir.Module, body: str) -> None:
-    """Give the function that a polling thread calls between two looks its instruction."""
+    """Define the function that a polling thread calls between polls by the target's instruction."""
     holder = gpu_module(module)
     block = holder.regions[0].blocks[0]
     for operation in [op.operation for op in block.operations]:
@@ -132,7 +132,7 @@ def _is_pause(operation: ir.Operation) -> bool:
 
 
 def hide_functions(module: ir.Module) -> None:
-    """Let only the kernel call the other functions, so that unused ones and copies go away."""
+    """Make all functions but the kernel internal, so that LLVM removes unused ones and copies."""
     internal = ir.Attribute.parse("#llvm.linkage<internal>")
     for operation in walk(gpu_module(module)):
         if operation.name == "llvm.func" and len(operation.regions[0].blocks):
@@ -145,5 +145,5 @@ def _is_kernel(operation: ir.Operation) -> bool:
 
 
 def gpu_llvm_ir(module: ir.Module) -> str:
-    """Translate the gpu module, which is of the LLVM dialect by now, to LLVM IR text."""
+    """Translate the gpu module, now in the LLVM dialect, to LLVM IR text."""
     return to_llvm_ir(gpu_module(module))

@@ -1,1 +1,1 @@
-"""From an rProgram to one persistent kernel: its loop, task table and barriers."""
+"""Lowering of an rProgram to a persistent kernel: its loop, task table and barriers."""

@@ -1,11 +1,11 @@
 """Barrier-rTasks between vEUs inside a persistent kernel (RAMMER section 4.2).
 
-A vEU's step counter holds the rTasks that it has completed in all runs so far. To publish: a block
-barrier, then one thread's release store; each counter has one writer, so no read-modify-write is
-needed. To wait: one thread for each awaited vEU polls with acquire loads, backing off; then a block
-barrier. Both orders are at device scope. The block barrier carries the release to what the other
-threads wrote and the acquire to what they read next, as causality order does in PTX; where the
-target asks for it, each thread adds a fence of its own.
+A vEU's step counter counts the rTasks that it has completed in all runs so far. To publish: a block
+barrier, then a release store by one thread; each counter has a single writer, so no
+read-modify-write is needed. To wait: one thread for each awaited vEU polls with acquire loads,
+backing off; then a block barrier. Both orders are at device scope. The block barrier extends the
+release to the writes, and the acquire to the later reads, of the block's other threads, by
+causality order in PTX; where the target requires it, each thread executes a fence as well.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from rammer_mlir.lowering.llvm.builders import element, i64, load_acquire, store
 from rammer_mlir.programs.native_interface import COUNTER_WORDS
 
 PAUSE = "rammer_pause"
-"""Declared in the gpu module: called between two polls; each target has its instruction."""
+"""Declared in the gpu module: called between polls; each target defines it by an instruction."""
 
 AWAIT, PUBLISH = "rammer_await", "rammer_publish"
 
 _GLOBAL = 1
-"""LLVM's address space of the device's memory, on all targets."""
+"""LLVM's address space of device memory, on all targets."""
 
 
 def declare_pause() -> None:
-    """Declare the function that a polling thread calls."""
+    """Declare the function that a polling thread calls between polls."""
     func.FuncOp(PAUSE, ir.FunctionType.get([], []), visibility="private")
 
 
@@ -66,7 +66,7 @@ def define_await(layout: KernelLayout) -> None:
 
 
 def _poll(target: GpuTarget, awaited: AwaitedStep) -> None:
-    """Poll until the counter has the wanted value."""
+    """Emit a loop that polls until the counter has the awaited value."""
     loop = scf.WhileOp([], [])
     with ir.InsertionPoint(loop.before.blocks.append()):
         now = load_acquire(awaited.counter, target.scope)
@@ -79,7 +79,7 @@ def _poll(target: GpuTarget, awaited: AwaitedStep) -> None:
 def define_publish(layout: KernelLayout) -> None:
     """Define ``(counters, vEU, done)``, which publishes a step counter.
 
-    It tells the other vEUs that this one has completed ``done`` rTasks in all runs so far.
+    It tells the other vEUs that this vEU has completed ``done`` rTasks in all runs so far.
     """
     with function(PUBLISH, [layout.counters_type, i64(), i64()]) as (counters, veu, done):
         fence(layout.target, "release")
@@ -91,7 +91,7 @@ def define_publish(layout: KernelLayout) -> None:
 
 @dataclass(frozen=True)
 class AwaitedStep:
-    """What a thread waits for: the vEU, the value of its counter, and the counter's address."""
+    """The awaited vEU of a thread, the value of its counter, and the counter's address."""
 
     veu: ir.Value
     wanted: ir.Value
@@ -106,7 +106,7 @@ def awaited_step(
     pair: ir.Value,
     run: ir.Value,
 ) -> AwaitedStep:
-    """Read a pair of those that begin at a position of the table, and compute what it awaits."""
+    """Read pair ``pair`` at a position of the table, and emit the awaited counter and value."""
     position = add(at, multiply(pair, index(2)))
     steps_at = offset(position, 1)
     veu, steps = load_word(table, position), load_word(table, steps_at)
@@ -116,18 +116,18 @@ def awaited_step(
 
 
 def counter_pointer(counters: ir.Value, veu: ir.Value) -> ir.Value:
-    """Return the address of a vEU's counter. The memref dialect has no atomic load."""
+    """Return the address of a vEU's counter; the memref dialect has no atomic load."""
     place = multiply(veu, word(COUNTER_WORDS))
     return element(global_pointer(counters), place, i64())
 
 
 def global_pointer(buffer: ir.Value) -> ir.Value:
-    """Return the address of a buffer as LLVM's pointer."""
+    """Return the address of a buffer as an LLVM pointer."""
     address = memref.extract_aligned_pointer_as_index(buffer)
     return llvm.inttoptr(llvm.PointerType.get(_GLOBAL), as_word(address))
 
 
 def fence(target: GpuTarget, order: Literal["acquire", "release"]) -> None:
-    """Order memory between blocks, where the target needs a fence for it."""
+    """Emit a fence that orders memory between blocks, if the target requires it."""
     if target.fences:
         llvm.FenceOp(getattr(llvm.AtomicOrdering, order), syncscope=target.scope)

@@ -1,4 +1,4 @@
-"""Operations that persistent kernels are made of, built at the current insertion point.
+"""Builders for the operations of persistent kernels, at the current insertion point.
 
 Words are i64; positions in memory and numbers of rTasks are of type ``index``.
 """
@@ -51,7 +51,7 @@ def add(left: ir.Value, right: ir.Value) -> ir.Value:
 
 
 def offset(position: ir.Value, number: int) -> ir.Value:
-    """Return the position so many places later."""
+    """Return the position plus a constant."""
     return add(position, index(number))
 
 
@@ -83,7 +83,7 @@ def repeat(first: ir.Value, limit: ir.Value, step: ir.Value) -> Generator[ir.Val
 def function(
     name: str, arguments: Sequence[ir.Type], results: Sequence[ir.Type] = ()
 ) -> Generator[Sequence[ir.Value]]:
-    """Build a private function; what follows ends it with its return."""
+    """Build a private function; the context's body must end it with a return."""
     kind = ir.FunctionType.get(list(arguments), list(results))
     operation = func.FuncOp(name, kind, visibility="private")
     block: ir.Block = operation.add_entry_block()

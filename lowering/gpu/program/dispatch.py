@@ -1,8 +1,8 @@
 """The persistent kernel: each block executes the records of its vEU.
 
-Long programs get a loop over the task table with one call for each distinct rKernel; short ones get
-straight-line code for each vEU, with constants for buffers and rTask ids. Both leave the waits of
-barriers in the table, because one thread reads each of them.
+Long programs get a loop over the task table with a call for each distinct rKernel; short programs
+get straight-line code for each vEU, with constant buffers and rTask ids. In both forms the waits of
+barriers remain in the table, because different threads read them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rammer_mlir.programs.gpu_table import (
 )
 
 STRAIGHT_LINE_LIMIT = 16
-"""Records up to which a program becomes straight-line code, where each call may be inlined."""
+"""Most records of a program for straight-line code, in which each call may be inlined."""
 
 
 def define_kernel(layout: KernelLayout, straight_line_limit: int = STRAIGHT_LINE_LIMIT) -> None:
@@ -80,7 +80,7 @@ def _straight_run(frame: KernelFrame, placed: PlacedRun) -> None:
 
 
 class _DispatchLoop:
-    """The loop over the records of the block's vEU, up to the record that ends them."""
+    """The loop over the records of the block's vEU, up to its end record."""
 
     def __init__(self, frame: KernelFrame) -> None:
         self._frame, self._layout = frame, frame.layout
@@ -100,11 +100,11 @@ class _DispatchLoop:
             scf.YieldOp([self._execute(after.arguments[0])])
 
     def _execute(self, position: ir.Value) -> ir.Value:
-        """Execute the record at a position of the table; return where the next one begins."""
+        """Execute the record at a position of the table; return the position of the next record."""
         table, kernels = self._frame.table, self._layout.program.kernels
         kind = as_index(load_word(table, position))
         second = as_index(load_word(table, offset(position, 1)))
-        third_at = offset(position, 2)  # of the count of a run, and of the pairs of a barrier
+        third_at = offset(position, 2)  # the count of a run, or the number of pairs of a barrier
         switch = scf.IndexSwitchOp([ir.IndexType.get()], kind, range(len(kernels)))
         for number, block in enumerate(switch.case_blocks):
             with ir.InsertionPoint(block):
@@ -115,10 +115,10 @@ class _DispatchLoop:
         return switch.results[0]
 
     def _run(self, number: int, position: ir.Value, first: ir.Value, count_at: ir.Value) -> None:
-        """Run an rKernel's rTasks on buffers that the table names, and publish where it says so.
+        """Run an rKernel's rTasks on buffers named in the table, and publish if the table says so.
 
-        What the loop would carry from case to case takes registers from every rKernel: where the
-        step counter stands is in the table.
+        A loop-carried value would take registers in every rKernel, so the table stores the position
+        of the step counter instead.
         """
         table, kernel = self._frame.table, self._layout.program.kernels[number].name
         limit = add(first, as_index(load_word(table, count_at)))
@@ -135,7 +135,7 @@ class _DispatchLoop:
             self._frame.publish(add(multiply(total, self._frame.run), steps))
 
     def _buffer(self, kernel: int, argument: int, arguments: ir.Value) -> ir.Value:
-        """Return the buffer that an argument is in, chosen among those that it ever is in."""
+        """Return an argument's buffer, selected among all buffers that it may be in."""
         kind = bytes_type(DYNAMIC)
         numbers = self._buffers_of(kernel, argument)
         if len(numbers) == 1:
@@ -144,7 +144,7 @@ class _DispatchLoop:
         return choose_buffer(self._frame, which, numbers, kind)
 
     def _buffers_of(self, kernel: int, argument: int) -> list[int]:
-        """Return the numbers of the buffers that an rKernel's argument ever is in."""
+        """Return the numbers of the buffers that an rKernel's argument may be in."""
         slots = {
             operator.slots[argument]
             for operator in self._layout.program.operators
@@ -153,9 +153,10 @@ class _DispatchLoop:
         return sorted({self._layout.buffers.index((slot.base, slot.index)) for slot in slots})
 
     def _barrier(self, at: ir.Value, count: ir.Value) -> ir.Value:
-        """Wait for pairs of the table; return where the vEU's next record begins.
+        """Wait for pairs of the table; return the position of the vEU's next record.
 
-        That is a record which ends the vEU's list where the watchdog has stopped the program.
+        If the watchdog has stopped the program, the next record is the one that ends the vEU's
+        list.
         """
         if not self._layout.watchdog:
             self._frame.wait(at, count)

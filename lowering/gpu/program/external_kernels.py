@@ -1,9 +1,9 @@
-"""External rKernels on a GPU: functions for a block's threads that call code from elsewhere.
+"""External rKernels on a GPU: functions for a block's threads that call external code.
 
-The declaration of an external rKernel gets a body that calls
-``void symbol(int64_t rtask, int32_t thread, int32_t threads, T *buffers...)``, which stays declared
-until the code is linked. Thread and block size are passed, so that LLVM IR without intrinsics
-serves every GPU, and the emulator.
+The declaration of an external rKernel gets a body that calls ``void symbol(int64_t rtask, int32_t
+thread, int32_t threads, T *buffers...)``, which stays declared until the code is linked. Thread
+number and block size are arguments, so that the same LLVM IR, without intrinsics, works for every
+GPU and for the emulator.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from rammer_mlir.programs.modules import forms_for
 from rammer_mlir.programs.native_interface import GPU_ENTRY
 
 _OWN_SYMBOLS = (GPU_ENTRY, AWAIT, PUBLISH, PAUSE)
-"""Functions of the persistent kernel."""
+"""Symbols of the persistent kernel, which external code must not define."""
 
 
 def define_external_kernels(module: ir.Module, target: GpuTarget) -> frozenset[str]:
-    """Give external rKernels bodies that call their code, in place; return their names.
+    """Define bodies of external rKernels that call their code, in place; return their names.
 
     Args:
         module: at the `program` stage.
         target: the GPU, with the block size of the whole program.
 
     Raises:
-        TargetError: if the target does not take such code.
-        PassError: if one symbol is called with different numbers of buffers.
+        TargetError: if the target does not support such code.
+        PassError: if a symbol is called with different numbers of buffers.
     """
     kernels = external_kernels(module)
     for kernel in kernels:
@@ -74,7 +74,7 @@ def _check(kernel: ExternalKernel, target: GpuTarget) -> None:
 
 
 def _declare(symbol: str, count: int) -> None:
-    """Declare a function that the threads of a block call together."""
+    """Declare a function that the threads of a block call together (convergent)."""
     kinds = [i64(), i32(), i32(), *[pointer()] * count]
     kind = llvm.FunctionType.get(ir.Type.parse("!llvm.void"), kinds)
     llvm.LLVMFuncOp(symbol, ir.TypeAttr.get(kind), convergent=True)

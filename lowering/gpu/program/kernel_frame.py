@@ -1,4 +1,4 @@
-"""The frame of a persistent kernel: its arguments, and what every block reads first."""
+"""The frame of a persistent kernel: its arguments, and the prologue of every block."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class KernelFrame:
     """The kernel of a program, up to where its blocks begin to execute their records.
 
     Attributes:
-        layout: what the kernel is built from.
-        entry: the kernel's only block, which the frame leaves open.
+        layout: the program and the types of the kernel's arguments.
+        entry: the kernel's only block, which the frame leaves without a terminator.
         table: the task table.
         veu: the block's number.
         base: the vEU's step counter before this run.
         run: the number of the run, from 0.
-        total_at: position in the table of the vEU's rTasks in one run.
+        total_at: position in the table of the vEU's rTasks in a run.
     """
 
     def __init__(self, layout: KernelLayout) -> None:
@@ -68,32 +68,33 @@ class KernelFrame:
         return memref.view(bytes_type(own), self._arguments[SCRATCHES], start, [])
 
     def _read_run(self) -> None:
-        """Read how many runs this vEU has completed: its counter over its rTasks in one run.
+        """Read the number of this vEU's completed runs: its counter divided by its rTasks per run.
 
-        The counter is the only state, so a captured launch can be repeated without any host work.
+        The counter is the only state, so a captured launch can be replayed without any host work.
         """
         counter = multiply(self.veu, index(COUNTER_WORDS))
         self.base = load_word(self._arguments[COUNTERS], counter)
         self.total_at = add(index(self.layout.num_veus), self.veu)
+        # A vEU without rTasks has a total of 0; dividing by it would be undefined.
         divisor = arith.maxsi(load_word(self.table, self.total_at), word(1))
         self.run = arith.divui(self.base, divisor)
         gpu.barrier()
 
     def buffer(self, buffer: Buffer) -> ir.Value:
-        """Return one of the kernel's buffers."""
+        """Return the kernel's argument of a buffer."""
         return self._arguments[argument_name(*buffer)]
 
     def buffer_types(self, kernel: str) -> list[tuple[BufferType, ir.MemRefType]]:
-        """Return the types of an rKernel's buffers, as data and as types."""
+        """Return the types of an rKernel's buffers, as data and as MLIR types."""
         return self._signatures[kernel]
 
     def run_tasks(
         self, kernel: str, buffers: list[ir.Value], first: ir.Value, limit: ir.Value
     ) -> None:
-        """Call an rKernel for its rTasks, then order them for the block.
+        """Call an rKernel for its rTasks, then synchronise the block.
 
-        rTasks of one run do not depend on each other, so only those that reuse temporaries meet
-        after each.
+        rTasks of a run are independent, so only rKernels that reuse temporaries need a barrier
+        after each rTask.
         """
         reuses = kernel in self.layout.kernels.with_temporaries
         with repeat(first, limit, index(1)) as task:
@@ -119,7 +120,7 @@ class KernelFrame:
 
 
 def _define_kernel(layout: KernelLayout, arguments: list[ir.MemRefType]) -> ir.Block:
-    """Define the kernel, whose block gets the block's shared memory after the arguments."""
+    """Define the kernel; its entry block gets the block's shared memory after the arguments."""
     alignment = ir.IntegerAttr.get(i64(), ALIGNMENT)
     kernel = gpu.GPUFuncOp(
         ir.FunctionType.get(list(arguments), []),
@@ -128,7 +129,7 @@ def _define_kernel(layout: KernelLayout, arguments: list[ir.MemRefType]) -> ir.B
         known_block_size=[layout.target.block_threads, 1, 1],
         known_grid_size=[layout.num_veus, 1, 1],
     )
-    # The bindings' builder has no parameters for these two.
+    # The bindings' builder has no parameters for these two attributes.
     kernel.attributes["kernel"] = ir.UnitAttr.get()
     kernel.attributes["workgroup_attributions"] = ir.IntegerAttr.get(i64(), 1)
     shared = bytes_type(layout.kernels.shared_bytes, WORKGROUP)
@@ -138,7 +139,7 @@ def _define_kernel(layout: KernelLayout, arguments: list[ir.MemRefType]) -> ir.B
 def typed_view(
     source: ir.Value, start: ir.Value, kind: BufferType, target: ir.MemRefType
 ) -> ir.Value:
-    """Return an rKernel's buffer, which begins at a byte of one of the kernel's buffers."""
+    """Return an rKernel's buffer, which begins at a byte offset in a buffer of the kernel."""
     flat = memref.view(ir.MemRefType.get([kind.elements], target.element_type), source, start, [])
     return memref.reinterpret_cast(
         target, flat, [], [], [], [kind.offset], list(kind.shape), list(kind.strides)
@@ -148,7 +149,7 @@ def typed_view(
 def choose_buffer(
     frame: KernelFrame, which: ir.Value, numbers: list[int], kind: ir.MemRefType
 ) -> ir.Value:
-    """Return the buffer whose number is ``which``, one of the numbers, cast to a type."""
+    """Return the buffer whose number is ``which``, selected among ``numbers``, cast to a type."""
     switch = scf.IndexSwitchOp([kind], which, numbers[:-1])
     for number, block in zip(numbers, [*switch.case_blocks, switch.default_block], strict=True):
         with ir.InsertionPoint(block):

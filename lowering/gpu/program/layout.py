@@ -1,4 +1,4 @@
-"""What a persistent kernel is built from, and the types of its arguments."""
+"""The layout of a persistent kernel: its program, task table and argument types."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from rammer_mlir.programs.records import Program
 
 @dataclass(frozen=True)
 class KernelLayout:
-    """What the persistent kernel is built from.
+    """Everything from which the persistent kernel is built.
 
     Attributes:
         target: the GPU.
         program: the schedule.
-        table: its first launch as the kernel reads it.
+        table: its first launch in the kernel's format.
         buffer_bytes: size of each of the kernel's buffers, by number.
-        kernels: what the rKernels take.
+        kernels: the arguments of the rKernels.
         table_words: words of the longest task table that the kernel is launched with.
         watchdog: polls after which a waiting vEU stops the program, 0 for none.
     """
@@ -46,37 +46,37 @@ class KernelLayout:
 
     @property
     def num_veus(self) -> int:
-        """Return the number of blocks."""
+        """The number of blocks."""
         return self.program.num_veus
 
     @property
     def buffers(self) -> list[Buffer]:
-        """Return the kernel's buffers by number: inputs, outputs, constants, arena."""
+        """The kernel's buffers by number: inputs, outputs, constants, arena."""
         return list(self.buffer_bytes)
 
     @property
     def scratch_bytes(self) -> int:
-        """Return the size of all vEUs' scratch memory."""
+        """The size of all vEUs' scratch memory."""
         return self.kernels.scratch_bytes * self.num_veus
 
     @property
     def counter_words(self) -> int:
-        """Return the words of all step counters."""
+        """The number of words of all step counters."""
         return self.num_veus * COUNTER_WORDS
 
     @property
     def counters_type(self) -> ir.MemRefType:
-        """Return the type of the step counters."""
+        """The type of the step counters."""
         return words_type(self.counter_words)
 
     @property
     def table_type(self) -> ir.MemRefType:
-        """Return the type of the task table."""
+        """The type of the task table."""
         return words_type(self.table_words)
 
     @property
     def watch_type(self) -> ir.MemRefType:
-        """Return the type of the watchdog's buffer."""
+        """The type of the watchdog's buffer."""
         return words_type(watch_words(self.num_veus))
 
     def argument_types(self) -> dict[str, ir.MemRefType]:

@@ -1,4 +1,4 @@
-"""From a module at the `program` stage to a ``gpu.module`` with one persistent kernel."""
+"""Lowering of a module at the `program` stage to a ``gpu.module`` with one persistent kernel."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ MODULE = "rammer"
 
 @dataclass(frozen=True)
 class GpuProgram:
-    """What launching the persistent kernel needs beside its code.
+    """Data for launching the persistent kernel, besides its code.
 
     Attributes:
         target: the GPU that it is for.
@@ -70,11 +70,11 @@ class GpuProgram:
         argument_bytes: size of each.
         constants: uint8, all weights.
         program: the schedule.
-        tables: int64 [launches, words], the same, as the kernel reads it.
+        tables: int64 [launches, words], the schedule in the kernel's format.
         proof: memory and accesses, to check the schedule.
         shared_bytes: static shared memory of a block.
         inouts: the inputs that are changed in place.
-        modules: code from elsewhere that rKernels call.
+        modules: external code that rKernels call.
     """
 
     target: GpuTarget
@@ -91,7 +91,7 @@ class GpuProgram:
 
     @property
     def num_veus(self) -> int:
-        """Return the blocks of a launch; all are resident at once where there is only one."""
+        """The number of blocks of a launch; with a single launch, all are resident at once."""
         return self.program.num_veus
 
     def image(
@@ -101,7 +101,7 @@ class GpuProgram:
         resources: KernelResources | None = None,
         summary: str = "",
     ) -> GpuImage:
-        """Return what launching needs, besides the code."""
+        """Return the data for launching, besides the code."""
         return GpuImage(
             target=self.target.name,
             signature=signature,
@@ -140,11 +140,11 @@ def lower_to_gpu(
         weights: arrays by argument number of the entry function.
         num_veus: blocks of the kernel.
         target: the GPU.
-        straight_line_limit: records up to which a program becomes straight-line code.
-        modules: code from elsewhere that its rKernels call.
-        watchdog: looks at a step counter after which a waiting vEU stops the program, 0 for none.
-        per_operator: launch the kernel once for each rProgram of a plan that has one for each
-            operator, and not once for all.
+        straight_line_limit: most records of a program for straight-line code.
+        modules: external code that its rKernels call.
+        watchdog: polls of a step counter after which a waiting vEU stops the program, 0 for none.
+        per_operator: launch the kernel once per rProgram, for a plan with an rProgram for each
+            operator, instead of once in total.
     """
     inline_called_functions(module, list(find_kernels(module)))
     scheduled = read_plan(module)
@@ -166,7 +166,7 @@ def lower_to_gpu(
     layout = KernelLayout(
         target, _native(program), encoded[0], sizes, mapped, tables.shape[1], watchdog
     )
-    # Straight-line code has its table built in, and does not stop half-way.
+    # Straight-line code has its table built in, and has no early exit for the watchdog.
     _assemble(module, layout, 0 if watchdog or per_operator else straight_line_limit)
     argument_bytes = layout.argument_bytes()
     return GpuProgram(
@@ -185,13 +185,13 @@ def lower_to_gpu(
 
 
 def _native(program: Program) -> Program:
-    """Name the rKernels as native code does."""
+    """Rename the rKernels to their native symbols."""
     kernels = tuple(replace(k, name=KERNEL_PREFIX + k.name) for k in program.kernels)
     return replace(program, kernels=kernels)
 
 
 def _with_block_of(target: GpuTarget, kernels: Sequence[ir.Operation]) -> GpuTarget:
-    """Give a block the threads that rKernels are written for, where some are.
+    """Return the target with the block size that rKernels are written for, if any are.
 
     Raises:
         TargetError: if they are written for blocks, or for subgroups, of different sizes.
@@ -218,7 +218,7 @@ def _with_block_of(target: GpuTarget, kernels: Sequence[ir.Operation]) -> GpuTar
 
 
 def _of_one_length(tables: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the task tables of the launches as rows, filled up with zeros."""
+    """Return the task tables of the launches as rows, padded with zeros."""
     rows = np.zeros((len(tables), max(map(len, tables))), np.int64)
     for row, found in zip(rows, tables, strict=True):
         row[: len(found)] = found
@@ -267,8 +267,8 @@ def _lower_kernels(
 ) -> MappedKernels:
     """Map every rKernel to a block's threads, in place.
 
-    Those with ``external`` code may have shared memory of their own, so that the block's threads
-    meet after each of their rTasks.
+    rKernels with ``external`` code may use shared memory, so that a block barrier follows each of
+    their rTasks.
     """
     kernels: list[ir.Operation] = list(find_kernels(module))
     for kernel in kernels:
@@ -283,7 +283,7 @@ def _lower_kernels(
 
 
 def _note_alignments(kernels: Sequence[ir.Operation], program: Program) -> None:
-    """Write to the rKernels' arguments what the addresses of all their runs are multiples of."""
+    """Annotate the rKernels' arguments with the alignment of their addresses over all runs."""
     known: dict[str, list[int]] = {}
     for operator in program.operators:
         name = KERNEL_PREFIX + program.kernels[operator.kernel].name
@@ -300,7 +300,7 @@ def _note_alignments(kernels: Sequence[ir.Operation], program: Program) -> None:
 
 
 def _assemble(module: ir.Module, layout: KernelLayout, straight_line_limit: int) -> None:
-    """Put everything into one gpu module: the mapped rKernels first, then what calls them."""
+    """Move everything into one gpu module: the mapped rKernels first, then their callers."""
     lowered = list(module.body.operations)
     with ir.InsertionPoint(module.body):
         body: ir.Block = gpu.GPUModuleOp(MODULE).regions[0].blocks.append()

@@ -1,9 +1,9 @@
-"""Barrier-rTasks that give up: who waited for whom, instead of a launch without an end.
+"""Barrier-rTasks with a timeout: they report a stuck wait instead of hanging the launch.
 
-A waiting thread counts its polls. The first one of the launch to lose patience writes a report; it
-and all that wait later leave their loops, and each block goes to the end of its list, so that the
-kernel ends as usual and the host reads the report. The decision is the block's: its word is
-written in front of a block barrier and read between that one and a second one.
+A waiting thread counts its polls. The first thread of the launch to exceed the limit writes a
+report; it and all threads that time out later leave their loops, and each block skips to the end of
+its list, so that the kernel ends normally and the host reads the report. The decision is made per
+block: its word is written before a block barrier and read between that barrier and the next.
 
 Words of the buffer: see ``rammer_mlir.programs.native_interface``.
 """
@@ -66,7 +66,7 @@ def define_watched_await(layout: KernelLayout) -> None:
 
 @dataclass(frozen=True)
 class _Waiter:
-    """Who waits: its vEU, the position of its pairs in the task table, and the run."""
+    """The waiting vEU, the position of its pairs in the task table, and the run."""
 
     veu: ir.Value
     position: ir.Value
@@ -74,7 +74,7 @@ class _Waiter:
 
 
 class _Watch:
-    """The watchdog's buffer, whose first word counts the threads that lost patience."""
+    """The watchdog's buffer, whose first word counts the threads that timed out."""
 
     def __init__(self, layout: KernelLayout, buffer: ir.Value) -> None:
         self._limit, self._scope = layout.watchdog, layout.target.scope
@@ -82,7 +82,7 @@ class _Watch:
         self.claims = global_pointer(buffer)
 
     def poll(self, awaited: AwaitedStep) -> None:
-        """Poll until the counter has the wanted value, or this thread or another gives up."""
+        """Poll until the counter has the awaited value, or this or another thread times out."""
         loop = scf.WhileOp([i64()], [word(0)])
         before, after = loop.before.blocks.append(i64()), loop.after.blocks.append(i64())
         with ir.InsertionPoint(before):
@@ -96,7 +96,7 @@ class _Watch:
             scf.YieldOp([add(after.arguments[0], word(1))])
 
     def report_if_late(self, awaited: AwaitedStep, mark: ir.Value, waiter: _Waiter) -> None:
-        """Stop the waiting vEU if the counter is not there yet; the first to do so reports it."""
+        """Stop the waiting vEU if the counter is still too low; the first to do so reports it."""
         seen = load_acquire(awaited.counter, self._scope)
         with when(compare("slt", seen, awaited.wanted)):
             ticket = self._claim()
@@ -105,7 +105,7 @@ class _Watch:
             store_release(word(1), mark, self._scope)
 
     def _claim(self) -> ir.Value:
-        """Count this thread; return how many lost patience before it."""
+        """Count this thread; return the number of threads that timed out before it."""
         add_one, order = llvm.AtomicBinOp.add, llvm.AtomicOrdering.monotonic
         return llvm.AtomicRMWOp(
             add_one, self.claims, word(1), order, syncscope=self._scope, alignment=8

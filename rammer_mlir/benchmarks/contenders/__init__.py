@@ -1,4 +1,5 @@
-"""What our compiler is measured against: one module for each, loaded only when it is used.
+"""The other ways to run a model that our compiler is compared with, a module for each.
 
-Each holds a class that opens an ONNX file for a number of threads and runs it: see ``Contender``.
+Each module is imported only when its contender is opened, and has a class that opens an ONNX file
+for a number of threads and runs it: see ``Contender``.
 """

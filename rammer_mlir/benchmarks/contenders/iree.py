@@ -1,4 +1,4 @@
-"""Run a model by IREE, compiled for this processor."""
+"""Run a model with IREE, compiled for this processor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rammer_mlir.benchmarks.contenders.protocol import required
 from rammer_mlir.errors import TargetError
 
 _OPSET = "17"
-"""The least version of ONNX's operators that the importer is made for; older models are raised."""
+"""The oldest opset that IREE's importer supports; older models are converted to it."""
 
 _FLAGS = (
     "--iree-hal-target-device=local",
@@ -27,13 +27,13 @@ _FLAGS = (
 
 
 class Iree:
-    """A model compiled ahead of time, its weights in an archive beside the code."""
+    """A model compiled ahead of time; its weights are in an archive beside the code."""
 
     def __init__(self, model: Path, threads: int) -> None:
-        """Compile an ONNX file, or take what was compiled beside it.
+        """Compile an ONNX file, or load the result of an earlier compilation beside it.
 
         Raises:
-            TargetError: if IREE is not installed, or its tools do not take the model.
+            TargetError: if IREE is not installed, or its tools reject the model.
         """
         required("iree.compiler")
         runtime = required("iree.runtime")
@@ -47,7 +47,7 @@ class Iree:
         self._outputs = [info.name for info in graph.output]
 
     def _open(self, runtime: ModuleType, code: Path, weights: Path, threads: int) -> None:
-        # Flags are the process's, so this class serves one number of threads for each process.
+        # IREE's flags are global, so a process can have only one number of threads.
         runtime.flags.parse_flags(f"--task_topology_max_group_count={threads}")
         device = runtime.get_device("local-sync" if threads == 1 else "local-task")
         instance = runtime.VmInstance()
@@ -72,7 +72,7 @@ class Iree:
 
 
 def _compile(model: Path, code: Path, weights: Path) -> None:
-    """Import a model and compile it; the code appears under its name only when it is whole."""
+    """Import and compile a model; the code is renamed into place only when it is complete."""
     text, unfinished = model.with_suffix(".mlir"), code.with_suffix(".part")
     externalize = ("--externalize-params", "--save-params-to", str(weights))
     _call("iree.compiler.tools.import_onnx", model, "-o", text, "--opset-version", _OPSET,
@@ -82,7 +82,7 @@ def _compile(model: Path, code: Path, weights: Path) -> None:
 
 
 def _call(module: str, *arguments: str | Path) -> None:
-    """Run one of IREE's tools; raise TargetError with the first line that names an error."""
+    """Run a tool of IREE; raise TargetError with the first line that names an error."""
     command = [sys.executable, "-m", module, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:

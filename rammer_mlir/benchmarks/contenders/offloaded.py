@@ -1,4 +1,4 @@
-"""Run a model by our own compiler, regions of it compiled by code generators."""
+"""Run a model with our own compiler, some regions compiled by external code generators."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from rammer_mlir.support.plugins import load_plugins
 from rammer_mlir.timeline.spans import Span, Timeline
 
 RECORDS = 5
-"""Recorded runs; the fastest one is taken for what it shows."""
+"""Number of recorded runs; the fastest is evaluated."""
 
 _COPIES = ("copy", "border", "constant", "insert_slice", "pad", "concat")
-"""How the names of rKernels begin that only move data."""
+"""Prefixes of the names of rKernels that only move data."""
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What the fastest of some recorded runs spent its time on, in seconds.
+    """Seconds of the fastest of some recorded runs, by kind of work.
 
-    The times of vEUs are means of them, so that all but the first add up to the first.
+    Times of vEUs are averaged over the vEUs, so that all fields but ``total`` add up to it.
 
     Attributes:
-        total: of the run.
+        total: the whole run.
         foreign: rTasks of the code generator.
-        own: rTasks of the compiler, without those that copy.
+        own: rTasks of the compiler, without copies.
         copies: rTasks of the compiler that only move data.
-        invocation: waits at barriers, launches, and vEUs that have nothing to do.
-        host: what happens outside of compiled programs.
-        rtasks: how many rTasks of the code generator there are.
+        invocation: waits at barriers, launches, and idle vEUs.
+        host: work outside of compiled programs.
+        rtasks: number of rTasks of the code generator.
     """
 
     total: float
@@ -52,14 +52,14 @@ class Spent:
 
 @dataclass(frozen=True)
 class Beginning:
-    """Seconds of what happens once: compiling, and the first run."""
+    """Seconds of one-time work: compiling, and the first run."""
 
     compiling: float
     first_run: float
 
 
 class Offloaded:
-    """A model compiled for the CPU, also one that the host runs in parts."""
+    """A model compiled for the CPU; it may be a host program of several parts."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Offloaded:
         plugins: Sequence[str] = (),
         costs: str | None = None,
     ) -> None:
-        """Compile an ONNX file; no code generators are named for the compiler's own rKernels."""
+        """Compile an ONNX file; without code generators, with the compiler's own rKernels only."""
         load_plugins(plugins)
         begin = time.perf_counter()
         self._model: RunnableModel = rammer_mlir.compile(
@@ -90,21 +90,22 @@ class Offloaded:
         return found
 
     def beginning(self) -> Beginning:
-        """Return what happened once; the model must have run."""
+        """Return the times of one-time work; the model must have run."""
         return Beginning(self._compiling, self._first_run or 0.0)
 
     def spent(self, feeds: Mapping[str, Array]) -> Spent:
-        """Record some runs, and return what the fastest one spent its time on."""
+        """Record some runs, and return the times of the fastest."""
         runs = [self._record(feeds) for _ in range(RECORDS)]
         total, lines = min(runs, key=lambda run: run[0])
         return _spent(total, lines, self._foreign)
 
     def _record(self, feeds: Mapping[str, Array]) -> tuple[float, list[Timeline]]:
-        """Return the seconds of a run, and a timeline for each program in it."""
+        """Return the seconds of a run, and a timeline for each program that ran."""
         if isinstance(self._model, Executable):
             line = self._model.record(feeds)
             return line.seconds, [line]
         lines: list[Timeline] = []
+        # Timed without recording, because a recorded part runs twice.
         begin = time.perf_counter()
         self._model.run(feeds)
         seconds = time.perf_counter() - begin
@@ -115,7 +116,7 @@ class Offloaded:
 
 
 class _RecordedPart(Part):
-    """A part whose runs are recorded where it is one program."""
+    """A part whose runs are recorded if it is a single program."""
 
     def __init__(self, model: RunnableModel, lines: list[Timeline]) -> None:
         super().__init__(model)
@@ -125,18 +126,21 @@ class _RecordedPart(Part):
         """Return the outputs in order."""
         if isinstance(self.model, Executable):
             self._lines.append(self.model.record(dict(zip(self.names, values, strict=True))))
+        # A recorded run returns no outputs, so the part runs again for them.
         return super().call(values)
 
 
 def _foreign_names(codegens: str) -> re.Pattern[str]:
-    """Return what the names of external rKernels look like: that of the region, and a number."""
+    """Return a pattern of the names of external rKernels: a region's name and a number."""
     names = "|".join(re.escape(name.strip()) for name in codegens.split(","))
+    # "$^" matches no name.
     return re.compile(rf"(?:{names})_\d+_x\d+") if codegens else re.compile("$^")
 
 
 def _spent(total: float, lines: Sequence[Timeline], foreign: re.Pattern[str]) -> Spent:
-    """Sum up a run; programs recorded in another run than ``total`` was measured in may differ."""
+    """Sum the times of a run; programs recorded in other runs than ``total`` may differ."""
     inside = sum(line.seconds for line in lines)
+    # The recorded runs may have been slower than the timed run.
     total = max(total, inside)
     shares = {"foreign": 0.0, "own": 0.0, "copies": 0.0}
     rtasks = 0

@@ -1,4 +1,4 @@
-"""Run a model by ONNX Runtime."""
+"""Run a model with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class OnnxRuntime:
     ) -> None:
         """Load the model with full graph optimisation and this many threads within an operator.
 
-        ``spin`` leaves workers looking for work after a run, ONNX Runtime's own default: the next
-        run starts earlier, and whoever else needs the core in between waits.
+        With ``spin``, ONNX Runtime's own default, worker threads spin after a run: the next run
+        starts earlier, but other processes that need the core wait.
         """
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
@@ -49,5 +49,5 @@ def run(
 
 
 def open_onnx_runtime(model: Path, threads: int) -> OnnxRuntime:
-    """Open a file as ONNX Runtime is used by itself."""
+    """Open a file with ONNX Runtime's default of spinning threads."""
     return OnnxRuntime(model, threads, spin=True)

@@ -1,4 +1,4 @@
-"""Run a model by OpenVINO's CPU plugin."""
+"""Run a model with OpenVINO's CPU plugin."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class OpenVino:
     """A model compiled for the latency of one request at a time, in f32."""
 
     def __init__(self, model: Path, threads: int) -> None:
-        """Compile an ONNX file; raise TargetError where OpenVINO is not installed."""
+        """Compile an ONNX file; raise TargetError if OpenVINO is not installed."""
         openvino = required("openvino")
         names = onnx.load(model, load_external_data=False).graph
         core = openvino.Core()

@@ -1,4 +1,4 @@
-"""Run a model by our own compiler, and tell what its program consists of."""
+"""Run a model with our own compiler, and describe the work of its program."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rammer_mlir.scheduling.graph import RKernel, ROperator, TaskGraph
 from rammer_mlir.timeline.spans import Timeline
 
 RECORDS = 5
-"""Recorded runs; the fastest one is taken for what it shows."""
+"""Number of recorded runs; the fastest is evaluated."""
 
 
 @dataclass(frozen=True)
 class CompileCost:
-    """What one compilation took."""
+    """Time and memory of a compilation."""
 
     policy: str
     num_veus: int
@@ -30,24 +30,24 @@ class CompileCost:
     stages: dict[str, float]
     arena_bytes: int
     intermediate_bytes: int
-    """Sum of all intermediate tensors, which the arena holds one over the other."""
+    """Sum of the sizes of all intermediate tensors, which share memory in the arena."""
     live_bytes: int
-    """Largest sum of intermediates that are needed at once, in the order of the schedule."""
+    """Largest sum of intermediates that are live at the same time, in the schedule's order."""
     peak_bytes: int
-    """Largest resident size of the process that compiled."""
+    """Largest resident size of the compiling process."""
     base_bytes: int
-    """Largest resident size of that process before."""
+    """Largest resident size of that process before compiling."""
 
 
 @dataclass(frozen=True)
 class KernelWork:
-    """What the rOperators of one rKernel do in a run.
+    """Work of an rKernel's rOperators in a run.
 
     Attributes:
-        operator: the first of them, as the model names it.
-        count: how many there are.
+        operator: name of the first of them in the model.
+        count: number of rOperators.
         flops: scalar operations.
-        num_bytes: size of what they read and write, everything counted once for each rOperator.
+        num_bytes: bytes that they read and write, each buffer counted once for each rOperator.
         seconds: shortest recorded time of their rTasks, summed over vEUs.
     """
 
@@ -61,13 +61,13 @@ class KernelWork:
 
 @dataclass(frozen=True)
 class Work:
-    """What a program does in a run, as far as it is independent of how fast.
+    """Work of a program in a run, and the waiting time of a recorded run.
 
     Attributes:
         touched_bytes: weights, inputs and outputs once, intermediates twice.
-        footprint_bytes: memory that holds all of this: the arena instead of the intermediates.
-        seconds: of the recorded run.
-        waiting: share of the vEUs' time, in that run, that they waited at barriers.
+        footprint_bytes: memory of all these, with the arena instead of the intermediates.
+        seconds: duration of the recorded run.
+        waiting: fraction of the vEUs' time in that run that they waited at barriers.
     """
 
     policy: str
@@ -83,13 +83,13 @@ class Ours:
     """A model compiled for the CPU."""
 
     def __init__(self, model: Path, threads: int, policy: str) -> None:
-        """Compile an ONNX file by a policy, for as many vEUs as there are threads."""
+        """Compile an ONNX file with a policy, for as many vEUs as threads."""
         base = peak_bytes()
         begin = time.perf_counter()
         options = check_options("cpu", policy=policy, num_veus=threads)
         compilation = Compilation.of_model(model, options)
         scheduled = compilation.schedule()
-        # Not part of compiling: reading back what was scheduled, before lowering erases it.
+        # Not part of the compile time: read the schedule back before lowering erases it.
         paused = time.perf_counter()
         self._graph, plan = scheduled.builder.graph(), scheduled.plan
         self._chosen = plan.kernels
@@ -110,7 +110,7 @@ class Ours:
         return self._executable.run(feeds)
 
     def work(self, feeds: Mapping[str, Array]) -> Work:
-        """Record some runs, and describe the fastest one."""
+        """Record some runs, and describe the fastest."""
         lines = [self._executable.record(feeds) for _ in range(RECORDS)]
         best = min(lines, key=lambda line: line.seconds)
         touched = sum(b.num_bytes * (2 if b.kind == "intermediate" else 1)
@@ -148,7 +148,7 @@ def _kernel_seconds(line: Timeline) -> dict[str, float]:
 
 
 def _touched(graph: TaskGraph, operator: ROperator, kernel: RKernel) -> int:
-    """Return the bytes of an rOperator's buffers, or of its rTasks' boxes where these are less."""
+    """Return the bytes of an rOperator's buffers, or of its rTasks' boxes if these are fewer."""
     buffers = {view.buffer for view in operator.operands}
     whole = sum(graph.buffers[number].num_bytes for number in buffers)
     return min(whole, kernel.bytes_per_rtask * kernel.num_rtasks)

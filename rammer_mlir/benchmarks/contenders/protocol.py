@@ -1,4 +1,4 @@
-"""What a benchmark needs of a way to run a model."""
+"""The interface of contenders: ways to run a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rammer_mlir.errors import TargetError
 
 
 class Contender(Protocol):
-    """A model that was opened to be run, as often as one likes, on one input after the other."""
+    """An opened model, which can run any number of times."""
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run once, on arrays by input name; return the outputs by name."""
@@ -21,10 +21,10 @@ class Contender(Protocol):
 
 
 class Open(Protocol):
-    """Opens a model; what that costs is not part of a run."""
+    """Opens a model; the time of opening is not part of a run."""
 
     def __call__(self, model: Path, threads: int) -> Contender:
-        """Open an ONNX file that lies in a folder of its own, for a number of threads."""
+        """Open an ONNX file, alone in its folder, for a number of threads."""
         ...
 
 
@@ -32,7 +32,7 @@ BENCH = "rammer-mlir[bench]"
 
 
 def required(module: str, install: str = BENCH) -> ModuleType:
-    """Import a module of a package that not everybody has; ``install`` is what pip installs.
+    """Import a module of an optional package; ``install`` is the argument of pip that installs it.
 
     Raises:
         TargetError: if it is not installed.

@@ -1,4 +1,4 @@
-"""Run a model by PyTorch, as ``onnx2torch`` translates it."""
+"""Run a model with PyTorch, translated by ``onnx2torch``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rammer_mlir.benchmarks.contenders.protocol import required
 class PyTorch:
     """A module in inference mode.
 
-    Neither package is part of ``rammer-mlir[bench]``: on PyPI, PyTorch for Linux comes with CUDA
-    only, gigabytes of it, and ``onnx2torch`` knows a part of ONNX's operators.
+    Neither package is part of ``rammer-mlir[bench]``: on PyPI, PyTorch for Linux includes gigabytes
+    of CUDA, and ``onnx2torch`` supports only a part of ONNX's operators.
     """
 
     def __init__(self, model: Path, threads: int) -> None:
-        """Translate an ONNX file; raise TargetError where the packages are not installed."""
+        """Translate an ONNX file; raise TargetError if the packages are not installed."""
         self._torch = required("torch", "torch onnx2torch")
         converter = required("onnx2torch", "onnx2torch")
         self._torch.set_num_threads(threads)

@@ -16,11 +16,11 @@ CONTENDERS: dict[str, str] = {
     "iree": "iree:Iree",
     "pytorch": "pytorch:PyTorch",
 }
-"""By name: the module of this package, and what in it opens a model."""
+"""``module:class`` or ``module:function`` in this package that opens a model, by name."""
 
 
 def open_contender(model: Path, threads: int, name: str) -> Contender:
-    """Open an ONNX file by a contender, whose module is imported now and not before."""
+    """Open an ONNX file with a contender, whose module is imported on demand."""
     module, _, attribute = CONTENDERS[name].partition(":")
     place = importlib.import_module(f"{__package__}.{module}")
     return getattr(place, attribute)(model, threads)

@@ -1,1 +1,1 @@
-"""Experiments on the simulator that no paper has: policies on random modules, and large graphs."""
+"""Experiments on the simulator that are in no paper: random modules, and large graphs."""

@@ -20,7 +20,7 @@ from rammer_mlir.scheduling.verifier import verify
 
 HEURISTICS = ("sequential", "wavefront", "ios", "list")
 EXACT = 1e-5
-"""A gap of less counts as proof."""
+"""Largest relative gap that counts as a proof of optimality."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -56,9 +56,9 @@ def policies(modules: int, num_veus: int) -> dict[str, object]:
 
 
 def proofs(modules: int, num_veus: int, limit: float, patience: float) -> dict[str, object]:
-    """Return how many modules `optimal` proves in time, and `list` over the bound.
+    """Return how many modules `optimal` proves in time, and the ratio of `list` to the bound.
 
-    In time is what took no more than ``limit`` seconds of the processor.
+    In time means at most ``limit`` processor seconds.
     """
     device = cpu_device(num_veus)
     gaps: list[float] = []

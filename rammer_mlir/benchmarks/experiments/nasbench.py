@@ -24,7 +24,7 @@ ROW_BYTES = COLUMNS * CHANNELS * 4
 
 @dataclass(frozen=True)
 class _Kind:
-    """What a vertex computes: rows that an rTask writes, window, operations per row, weights."""
+    """The work of a vertex: rows written by an rTask, window, operations per row, weights."""
 
     name: str
     tile: int
@@ -45,9 +45,9 @@ _SUM = _Kind("output", 14, 0, COLUMNS * CHANNELS, 0)
 
 
 def random_module(seed: int) -> TaskGraph:
-    """Return a module whose vertices all lie on a path from its input to its output.
+    """Return a module whose vertices are all on a path from its input to its output.
 
-    A vertex of several sources adds them up as it reads. A buffer's element is a whole row.
+    A vertex with several sources adds them as it reads them. An element of a buffer is a whole row.
     """
     rng = random.Random(seed)
     while True:
@@ -79,7 +79,8 @@ def random_module(seed: int) -> TaskGraph:
 def random_sources(rng: random.Random) -> list[list[int]]:
     """Return each useful vertex's sources, or nothing if the draw is not a valid module.
 
-    As NAS-Bench-101 draws: any edge with one half, useless vertices dropped, then the limit.
+    As in NAS-Bench-101: draw each edge with probability 1/2, drop useless vertices, check the
+    limit.
     """
     pairs = [(a, b) for b in range(VERTICES) for a in range(b) if rng.random() < 0.5]
     forward, backward = {0}, {VERTICES - 1}

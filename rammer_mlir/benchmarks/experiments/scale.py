@@ -1,8 +1,8 @@
 """Large graphs: ``python -m rammer_mlir.benchmarks.experiments.scale``.
 
 Layers of operators, each tiled by rows, read two operators of the layer before; tiles read their
-own rows and one above and below. `wavefront` schedules them, barriers are minimised, and the result
-is verified, each size in a process of its own.
+own rows and a row above and below. `wavefront` schedules them, barriers are minimised, and the
+result is verified, each size in a separate process.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.verifier import verify
 
 WIDTH, TILES = 10, 100
-"""Operators of a layer, and rTasks of an operator."""
+"""Operators in a layer, and rTasks in an operator."""
 _ROW_BYTES = 4096
 
 _LONGEST = 600.0
-"""Seconds for one size."""
+"""Time limit in seconds of a size."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Seconds and bytes that a number of rTasks takes."""
+    """Seconds and bytes for scheduling a number of rTasks."""
 
     operators: int
     rtasks: int
@@ -53,7 +53,7 @@ class Scale:
 
     @property
     def seconds(self) -> float:
-        """Everything."""
+        """The sum of all steps' seconds."""
         return self.schedule + self.minimize + self.verify
 
 
@@ -84,7 +84,7 @@ def _kernel() -> RKernel:
 
 
 def measure(size: tuple[int, int]) -> Scale:
-    """Schedule and verify one graph, of so many operators for so many vEUs."""
+    """Schedule and verify a graph of ``size[0]`` operators for ``size[1]`` vEUs."""
     num_operators, num_veus = size
     graph = layered_graph(num_operators)
     device = find_device("a100").device(num_veus)

@@ -1,5 +1,5 @@
 """Models exported by their frameworks' own exporters, compiled and compared with ONNX Runtime.
 
-``zoo`` builds and exports the models in an environment that has the frameworks, ``check`` compiles
-and compares them in the project's own.
+``zoo`` builds and exports the models in an environment with the frameworks; ``check`` compiles and
+compares them in the project's environment.
 """

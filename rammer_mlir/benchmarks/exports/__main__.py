@@ -15,9 +15,9 @@ from rammer_mlir.benchmarks.exports.result import Result, load_results, save_res
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Check the models of a folder, each in a process of its own; write the table of all results.
+    """Check the models of a folder, each in a separate process; write a table of all results.
 
-    A model's result lies beside it, so that a later run with ``--new`` goes on where one ended.
+    A model's result is stored beside it, so that a later run with ``--new`` resumes.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)

@@ -1,4 +1,4 @@
-"""Compile exported models without giving shapes, run them at several, compare with ONNX Runtime."""
+"""Compile exported models with open shapes, run them at several, compare with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from rammer_mlir.benchmarks.exports.spec import Case, Spec, load
 from rammer_mlir.errors import RammerError
 
 _ERRORS = 3
-"""ONNX Runtime's log level that leaves its warnings out."""
+"""ONNX Runtime's log level that suppresses warnings."""
 
 _REPEATS = 7
-"""Timed runs: the shortest one counts, as other work on a machine only makes runs longer."""
+"""Timed runs; the shortest counts, since other work on the machine only slows runs down."""
 
 _OF_HALF = (1e-2, 2e-3)
-"""Relative and absolute tolerance where each node rounds to 16 bits."""
+"""Relative and absolute tolerance if each node rounds to 16 bits."""
 
 _OF_QUANTIZED = (5e-2, 2e-2)
-"""Likewise where activations are quantized.
+"""Relative and absolute tolerance if activations are quantized.
 
-A difference in the last bit moves an element between two steps of a byte to the other one, which
-moves what follows.
+A difference in the last bit can move an element to the neighbouring 8-bit step, which changes
+everything computed from it.
 """
 
 
 def check(path: Path, cases: int | None = None, threads: int | None = None) -> Result:
-    """Compile the ONNX file as it is, and run the first cases, or all, of the file beside it.
+    """Compile the ONNX file as it is, and run the first or all cases of the description beside it.
 
-    Where ``threads`` is given, ONNX Runtime and the program have so many, and both are timed.
+    With ``threads``, ONNX Runtime and the program use so many threads, and both are timed.
     """
     spec = load(path.with_suffix(".json"))
     options = onnxruntime.SessionOptions()
@@ -67,7 +67,7 @@ def check(path: Path, cases: int | None = None, threads: int | None = None) -> R
 def _declared(
     feeds: Mapping[str, Array], declared: Mapping[str, onnx.ValueInfoProto]
 ) -> dict[str, Array]:
-    """Drop the inputs that the exporter found unused; cast the others to their declared types."""
+    """Drop the inputs that the exporter removed as unused; cast others to their declared types."""
     found: dict[str, Array] = {}
     for name, info in declared.items():
         dtype = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
@@ -85,7 +85,7 @@ class _Run:
     is_timed: bool
 
     def case(self, feeds: dict[str, Array], case: Case) -> CaseResult:
-        """Run and compare one case."""
+        """Run and compare a case."""
         label = ", ".join(f"{name} {size}" for name, size in case.items()) or "as declared"
         try:
             found = self.theirs(feeds)
@@ -110,7 +110,7 @@ class _Run:
         return dict(zip(names, map(np.asarray, values), strict=True))
 
     def timed(self, feeds: dict[str, Array]) -> tuple[float, float]:
-        """Return the shortest run of both, which take turns, in seconds."""
+        """Return the shortest seconds of our and of ONNX Runtime's runs, which take turns."""
         shortest = [float("inf")] * 2
         for _ in range(_REPEATS):
             for number, work in enumerate((self.ours, self.theirs)):

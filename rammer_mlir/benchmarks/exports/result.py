@@ -1,4 +1,4 @@
-"""Results of checking one exported model, kept as JSON beside its ONNX file."""
+"""Results of checking an exported model, stored as JSON beside its ONNX file."""
 
 from __future__ import annotations
 
@@ -10,71 +10,71 @@ from typing import cast
 
 @dataclass(frozen=True)
 class CaseResult:
-    """One case: the worst error in tolerances, or why there is none."""
+    """The largest error of a case in tolerances, or the reason why there is none."""
 
     case: str
     excess: float = 0.0
     refusal: str = ""
     wrong: str = ""
     not_exported: str = ""
-    """What ONNX Runtime says, where the exported model itself does not take these sizes."""
+    """ONNX Runtime's message if the exported model itself rejects these sizes."""
     seconds: float = 0.0
-    """Of the first run, which compiles."""
+    """Seconds of the first run, including compilation."""
     timed: tuple[float, float] = (0.0, 0.0)
-    """Seconds of a later run, and of ONNX Runtime's; zeros where neither was timed."""
+    """Seconds of a later run, and of ONNX Runtime's; zeros if they were not timed."""
 
     @property
     def speed(self) -> float | None:
-        """How many times as fast as ONNX Runtime it runs."""
+        """ONNX Runtime's time divided by ours."""
         ours, theirs = self.timed
         return theirs / ours if ours else None
 
 
 @dataclass(frozen=True)
 class Result:
-    """All cases of one exported model."""
+    """All cases of an exported model."""
 
     name: str
     exporter: str
     cases: tuple[CaseResult, ...] = ()
     refusal: str = ""
     invalid: str = ""
-    """What ONNX Runtime says, where it does not take the exported model at all."""
+    """ONNX Runtime's message if it rejects the exported model at all sizes."""
 
     @property
     def ran(self) -> tuple[CaseResult, ...]:
-        """The cases that the exported model itself takes."""
+        """The cases that the exported model itself accepts."""
         return tuple(case for case in self.cases if not case.not_exported)
 
     @property
     def refusals(self) -> tuple[str, ...]:
-        """Every reason that the model or a case was refused for, once."""
+        """The distinct reasons for refusing the model or a case."""
         lines = [self.refusal, *(case.refusal for case in self.ran)]
         return tuple(dict.fromkeys(line for line in lines if line))
 
     @property
     def wrong(self) -> tuple[str, ...]:
-        """What is wrong with the results, by case."""
+        """Descriptions of wrong results, by case."""
         return tuple(f"{case.case}: {case.wrong}" for case in self.cases if case.wrong)
 
     @property
     def is_right(self) -> bool:
-        """Whether some case ran and none was refused or wrong."""
+        """Whether at least one case ran, and none was refused or wrong."""
         return bool(self.ran) and not self.refusals and not self.wrong
 
     @property
     def excess(self) -> float:
-        """The worst error of all cases, in tolerances."""
+        """The largest error of all cases, in tolerances."""
         return max((case.excess for case in self.ran), default=0.0)
 
     @property
     def speeds(self) -> tuple[float, ...]:
-        """How many times as fast as ONNX Runtime each case runs that was timed."""
+        """ONNX Runtime's time divided by ours, for each timed case."""
         return tuple(case.speed for case in self.ran if case.speed is not None)
 
     @property
     def seconds(self) -> float:
-        """The longest first run."""
+        """Seconds of the longest first run."""
         return max((case.seconds for case in self.ran), default=0.0)
 
 

@@ -1,4 +1,4 @@
-"""Inputs of an exported model and the sizes to run it at, kept as JSON beside its ONNX file."""
+"""Inputs of an exported model and the sizes to run it at, stored as JSON beside its ONNX file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Case = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Input:
-    """One input: its shape, where a name or a sum of names stands for an open dimension.
+    """An input; a name or a sum of names in its shape stands for an open dimension.
 
     ``kind`` is ``normal`` (f32), ``tokens`` (i64, below ``high``), ``mask`` (i64, ones and then
     zeros), ``lengths`` (i64, falling from ``high``), ``positions`` (i64, 0 and up), ``uniform``,
@@ -38,7 +38,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Spec:
-    """An exported model: who exported it, its inputs and cases."""
+    """An exported model: its exporter, its inputs and cases."""
 
     name: str
     exporter: str
@@ -46,24 +46,24 @@ class Spec:
     cases: tuple[Case, ...]
 
     def feeds(self, case: Case, seed: int = 0) -> dict[str, Array]:
-        """Return random inputs of one case by name."""
+        """Return random inputs of a case by name."""
         rng = np.random.default_rng(seed)
         return {each.name: each.draw(case, rng) for each in self.inputs}
 
     def save(self, path: Path) -> None:
-        """Write it as JSON."""
+        """Write the description as JSON."""
         path.write_text(json.dumps(asdict(self), indent=1))
 
 
 def load(path: Path) -> Spec:
-    """Return what ``Spec.save`` wrote."""
+    """Read a description that ``Spec.save`` wrote."""
     data = json.loads(path.read_text())
     inputs = tuple(Input(shape=tuple(each.pop("shape")), **each) for each in data["inputs"])
     return Spec(data["name"], data["exporter"], inputs, tuple(data["cases"]))
 
 
 def size_of(dim: int | str, case: Case) -> int:
-    """Return a dimension's size: ``past + length`` is the sum of both."""
+    """Return a dimension's size: ``past + length`` is the sum of both named sizes."""
     if isinstance(dim, int):
         return dim
     terms = (term.strip() for term in dim.split("+"))

@@ -1,1 +1,1 @@
-"""Runs the functions of a folder of MLIR files, and compares them with another compiler."""
+"""Run the functions of a folder of MLIR files, and compare them with another compiler."""

@@ -1,7 +1,7 @@
-"""``python -m rammer_mlir.benchmarks.foreign FOLDER``: how much of foreign MLIR runs, and right.
+"""``python -m rammer_mlir.benchmarks.foreign FOLDER``: the correct share of foreign MLIR.
 
-Each public function of each ``.mlir`` file is compiled and run in a process of its own, on random
-inputs, and compared with IREE where that is installed (``pip install iree-base-compiler
+Each public function of each ``.mlir`` file is compiled and run in a separate process, on random
+inputs, and compared with IREE if that is installed (``pip install iree-base-compiler
 iree-base-runtime``). Modules in one file are separated by lines ``// -----``.
 """
 
@@ -33,7 +33,7 @@ STATUSES = {
     "crash": "the process died",
     "time": "did not end in time",
 }
-"""What may become of a function, and what the table says of it."""
+"""Possible outcomes of a function, and their description in the table."""
 
 _FAULTS = ("wrong", "internal error", "crash", "time", "refused without a place")
 
@@ -42,7 +42,7 @@ _PLACE = re.compile(r"(?:the module|\.mlir):\d+(?::\d+)?")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a function."""
+    """The outcome of a function."""
 
     where: str
     status: str
@@ -50,7 +50,7 @@ class Outcome:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run everything, print the table, and return 1 if there are faults of the compiler."""
+    """Run everything, print the table, and return 1 if the compiler has a fault."""
     options = _parser().parse_args(arguments)
     folder: Path = options.folder
     if not folder.exists():
@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def table(found: Sequence[Outcome]) -> str:
-    """Return how many functions ended how."""
+    """Return the number of functions with each outcome."""
     counts = Counter(outcome.status for outcome in found)
     lines = [f"| {'outcome':<45} | functions |", f"| {'-' * 45} | --------: |"]
     lines += [f"| {words:<45} | {counts[status]:>9} |" for status, words in STATUSES.items()]
@@ -134,7 +134,7 @@ def _outcome(
 def _child(
     step: str, path: Path, number: int, name: str, folder: str, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Return the answer of a child process; a crash or a timeout is one too."""
+    """Return the answer of a child process; a crash or a timeout is an answer, too."""
     command = [
         sys.executable, "-m", "rammer_mlir.benchmarks.foreign.child",
         step, str(path), str(number), name, folder, str(options.size), str(options.seed),

@@ -1,8 +1,4 @@
-"""The child process of one step: list functions, compile and run one, or run the reference.
-
-Usage: ``python -m rammer_mlir.benchmarks.foreign.child STEP FILE PART ENTRY FOLDER SIZE SEED``. The
-answer is a line of JSON; arrays are in ``FOLDER/arrays.npz``.
-"""
+"""The child process of a step: list functions, compile and run a function, or run the reference."""
 
 from __future__ import annotations
 
@@ -32,14 +28,14 @@ TOLERANCES = {
     "float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-3, "float64": 1e-7,
     "complex64": 1e-3, "complex128": 1e-7,
 }  # fmt: skip
-"""Greatest difference by the type of a result, relative to the greatest expected value or 1."""
+"""Largest difference by the result's type, relative to the largest expected magnitude or 1."""
 
 _HIGHEST_INTEGER = 3
-"""Integer inputs are below this: many of them index small dimensions."""
+"""Upper bound of integer inputs, since many of them index small dimensions."""
 
 
 def main() -> int:
-    """Answer, and return the exit code."""
+    """Print the answer, and return the exit code."""
     step, file, part, entry, folder, size, seed = sys.argv[1:]
     (content,) = (p.text for p in parts_of(Path(file)) if p.number == int(part))
     steps = {"list": _list, "run": _run, "compare": _compare}
@@ -92,12 +88,12 @@ def _run(content: str, entry: str, folder: Path, size: int, seed: int) -> Mappin
 
 
 def _stored(value: NDArray[Any]) -> NDArray[Any]:
-    """Return an array that an .npz file can hold."""
+    """Convert an array to a type that an .npz file can store."""
     return value.view(f"u{value.dtype.itemsize}") if value.dtype.kind == "V" else value
 
 
 def random_inputs(signature: Signature | OpenSignature, size: int, seed: int) -> Arrays:
-    """Return random inputs: numbers around 0, small integers; open dimensions have one size."""
+    """Return random inputs: floats around 0, small integers; all open dimensions have one size."""
     generator = np.random.default_rng(seed)
     inputs: Arrays = {}
     for tensor in signature.inputs:
@@ -137,7 +133,7 @@ def _typed(value: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def difference(found: list[NDArray[Any]], expected: list[NDArray[Any]]) -> str:
-    """Return how results differ from expected ones; empty if they agree."""
+    """Return a description of how results differ from the expected ones; empty if they agree."""
     if len(found) != len(expected):
         return f"{len(found)} results, expected {len(expected)}"
     for number, (a, b) in enumerate(zip(found, expected, strict=True)):

@@ -15,8 +15,8 @@ class Part:
     """A module of a file.
 
     Attributes:
-        path: of the file.
-        number: of the module, where lines ``// -----`` separate several.
+        path: path of the file.
+        number: index of the module in the file; lines ``// -----`` separate modules.
         text: the module, with its line numbers in the file.
     """
 
@@ -30,7 +30,7 @@ def parts_of(path: Path) -> list[Part]:
 
     Raises:
         OSError: if the file cannot be read.
-        UnicodeDecodeError: if it is no text.
+        UnicodeDecodeError: if it is not text.
     """
     text = path.read_text(encoding="utf-8")
     parts: list[Part] = []
@@ -43,7 +43,7 @@ def parts_of(path: Path) -> list[Part]:
 
 
 def files_of(folder: Path) -> Iterator[Path]:
-    """Yield the MLIR files of a folder and its subfolders, or the file itself, in order."""
+    """Yield the MLIR files of a folder and its subfolders in order, or the file itself."""
     if folder.is_file():
         yield folder
         return

@@ -1,4 +1,4 @@
-"""The reference: IREE's compiler and runtime, of the development extras."""
+"""The reference: IREE's compiler and runtime, a development extra."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 def missing_reference() -> str:
-    """Return why results cannot be compared with IREE's; empty if they can be."""
+    """Return the reason why results cannot be compared with IREE's; empty if they can be."""
     for name, package in (
         ("iree.compiler", "iree-base-compiler"),
         ("iree.runtime", "iree-base-runtime"),
@@ -27,7 +27,7 @@ def run_reference(content: str, entry: str, inputs: Sequence[NDArray[Any]]) -> l
     """Return the results of a function.
 
     Raises:
-        Exception: whatever IREE raises for a module that it cannot compile.
+        Exception: any exception of IREE for a module that it cannot compile.
     """
     compiler: Any = importlib.import_module("iree.compiler")
     runtime: Any = importlib.import_module("iree.runtime")
@@ -58,7 +58,7 @@ def _compiled(compiler: Any, content: str) -> bytes:
 
 
 def _generalized(content: str) -> str:
-    """Return a module without named operations, whose names change from version to version."""
+    """Return a module with generalized named operations, whose names differ between versions."""
     from rammer_mlir import dialects
     from rammer_mlir.bindings import ir, passmanager
 

@@ -1,1 +1,1 @@
-"""Models as PyTorch and JAX have them, compiled each way that they can come in, and compared."""
+"""Models of PyTorch and JAX, compiled through each front end that accepts them, and compared."""

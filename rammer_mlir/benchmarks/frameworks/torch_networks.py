@@ -53,7 +53,7 @@ class ResNet18(nn.Module):
 
 
 class _Layer(nn.Module):
-    """A transformer's layer with normalisation after each half, as BERT has it."""
+    """A transformer's layer with normalisation after each half, as in BERT."""
 
     def __init__(self, width: int, heads: int, *, causal: bool) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class Decoder(_Transformer):
 
 
 class Lstm(nn.Module):
-    """LSTM layers on [N, T, inputs], and their last state in a nested tuple."""
+    """LSTM layers on [N, T, inputs]; the last state is returned as a nested tuple."""
 
     def __init__(self, inputs: int = 256, hidden: int = 512, layers: int = 2) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ def _small() -> dict[str, Callable[[], tuple[nn.Module, Arguments]]]:
 
 
 NAMES = tuple(_full())
-"""The networks."""
+"""Names of the networks."""
 
 
 def network(name: str, *, small: bool = False) -> tuple[nn.Module, Arguments]:

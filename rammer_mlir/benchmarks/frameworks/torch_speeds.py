@@ -1,9 +1,9 @@
-"""Latencies of networks that come in as ONNX, by ``torch.export`` and by ``torch.compile``.
+"""Latencies of networks imported from ONNX, from ``torch.export`` and by ``torch.compile``.
 
 Usage: python -m rammer_mlir.benchmarks.frameworks.torch_speeds [NAME ...] [--small]
 
-Each line has medians in milliseconds, the ratios to the way by ONNX, and the largest difference
-of the results from torch's own, relative to their largest value. The three take turns.
+Each line has medians in milliseconds, the ratios to the import from ONNX, and the largest
+difference from torch's own results, relative to their largest value. The three take turns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROUNDS, RUNS = 15, 5
 
 
 def ways(module: torch.nn.Module, arguments: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
-    """Return what runs a network on its arguments, by the way that it came in."""
+    """Return a function per front end that runs a network on its arguments."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         torch.onnx.export(module, arguments, path, dynamo=True, verbose=False)
@@ -47,7 +47,7 @@ def ways(module: torch.nn.Module, arguments: tuple[Any, ...]) -> dict[str, Calla
 
 
 def medians(runs: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
-    """Return the median seconds of each of some functions, which take turns."""
+    """Return the median seconds of each function; the functions take turns."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(ROUNDS):
         for name, run in runs.items():
@@ -59,7 +59,7 @@ def medians(runs: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
 
 
 def difference(found: object, expected: object) -> float:
-    """Return the largest difference of results, relative to the largest value of each."""
+    """Return the largest difference of results, relative to the largest magnitude of each."""
     leaves = torch.utils._pytree.tree_leaves
     pairs = zip(leaves(found), leaves(expected), strict=True)
     return max(

@@ -1,4 +1,4 @@
-"""RAMMER's figure 21: a training step of LSTM-TC, scheduled operator by operator and in waves."""
+"""RAMMER's figure 21: a training step of LSTM-TC, scheduled by operator and in waves."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ POLICIES = ("sequential", "wavefront")
 
 @dataclass(frozen=True)
 class Figure21Request:
-    """What to schedule and to run.
+    """Settings of the figure: a size to schedule and to run.
 
     Attributes:
-        size: of the model.
+        size: size of the model.
         threads: vEUs of the CPU.
         budget: seconds of timing; 0 for predictions only.
-        timeout: seconds for everything.
+        timeout: time limit in seconds for everything.
     """
 
     size: Size = "reduced"
@@ -47,11 +47,11 @@ class Figure21:
     """Seconds of a step.
 
     Attributes:
-        operators: rOperators on the simulated GPU.
-        base: predicted, a launch for each operator.
-        sequential: predicted, the same order in one launch.
+        operators: number of rOperators on the simulated GPU.
+        base: predicted, with a launch for each operator.
+        sequential: predicted, the same order in a single launch.
         wavefront: predicted, by Algorithm 1.
-        measured: on this machine's CPU, by policy; empty if it was not asked for.
+        measured: on this machine's CPU, by policy; empty if not requested.
     """
 
     request: Figure21Request
@@ -64,7 +64,7 @@ class Figure21:
 
 
 def measure_figure_21(request: Figure21Request) -> Figure21:
-    """Predict and measure in a process of its own; its failure is the result's error."""
+    """Predict and measure in a separate process; store its failure as the result's error."""
     found = in_child(_measure, request, request.timeout)
     return Figure21(request, error=found.message) if isinstance(found, Failure) else found
 

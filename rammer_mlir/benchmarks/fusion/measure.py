@@ -1,4 +1,4 @@
-"""Measure a training step with every way to fuse, side by side on one core."""
+"""Measure a training step with every fusion setting, in turns on one core."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ ONNX_RUNTIME = "onnxruntime"
 
 @dataclass(frozen=True)
 class FusionRequest:
-    """What to measure of a model.
+    """A model to measure, and the settings of its measurement.
 
     Attributes:
         model: the name of a training model.
         size: as published, reduced, or small.
-        settings: names of ways to fuse.
-        budget: seconds of timing, all ways together.
-        timeout: seconds for the whole model.
+        settings: names of fusion settings.
+        budget: seconds of timing for all settings together.
+        timeout: time limit in seconds for the whole model.
     """
 
     model: str
@@ -48,16 +48,16 @@ class FusionRequest:
 
 @dataclass(frozen=True)
 class Fused:
-    """A training step compiled in one way.
+    """A training step compiled with a fusion setting.
 
     Attributes:
-        setting: the name of the way.
-        seconds: of a step, the median of the faster half, on one core.
+        setting: the name of the setting.
+        seconds: time of a step, the median of the faster half, on one core.
         operators: rOperators of the program.
-        arena_bytes: memory of intermediate tensors, where those not alive together share places.
-        intermediate_bytes: all intermediate tensors one beside the other.
-        compile_seconds: of the compiler's thread.
-        worst: worst error against ONNX Runtime as a share of the tolerance; above 1 is wrong.
+        arena_bytes: memory of intermediate tensors, which share memory if not live together.
+        intermediate_bytes: sum of the sizes of all intermediate tensors.
+        compile_seconds: time of the compiler's thread.
+        worst: largest error against ONNX Runtime, divided by the tolerance; above 1 is wrong.
     """
 
     setting: str
@@ -71,12 +71,12 @@ class Fused:
 
 @dataclass(frozen=True)
 class FusionResult:
-    """Everything measured of one model.
+    """All measurements of a model.
 
     Attributes:
-        nodes: of the ONNX graph of the training step.
-        given_bytes: inputs and outputs, weights among both.
-        reference_seconds: a step by ONNX Runtime on one core.
+        nodes: nodes of the ONNX graph of the training step.
+        given_bytes: inputs and outputs, including weights.
+        reference_seconds: time of a step by ONNX Runtime on one core.
     """
 
     request: FusionRequest
@@ -88,12 +88,12 @@ class FusionResult:
     error: str | None = None
 
     def way(self, setting: str) -> Fused | None:
-        """Find one way to fuse."""
+        """Return the result of a fusion setting, or None if it was not measured."""
         return next((way for way in self.ways if way.setting == setting), None)
 
 
 def measure_fusion(request: FusionRequest) -> FusionResult:
-    """Measure a model in a process of its own; its failure is the result's error."""
+    """Measure a model in a separate process; store its failure as the result's error."""
     found = in_child(_measure, request, request.timeout)
     if isinstance(found, Failure):
         return FusionResult(request, error=found.message)
@@ -149,9 +149,9 @@ def _compile(model: onnx.ModelProto, setting: str) -> _Compiled:
 
 
 def _timed(run: Callable[[], object]) -> list[float]:
-    """Time one run after one that is not timed: the others have emptied the caches.
+    """Return the thread's seconds of a run, after an untimed run that refills the caches.
 
-    With one vEU everything is this thread's work, and its processor time stands still while other
+    With one vEU all work is this thread's, and its processor time does not advance while other
     processes have the core.
     """
     run()

@@ -1,4 +1,4 @@
-"""What compiling a training step takes the first time, and where the cache has it."""
+"""Time of the first compilation of a training step, and of reading it from the cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rammer_mlir.benchmarks.models.dali import Size
 from rammer_mlir.benchmarks.models.training_models import build_step
 
 GRAPH_STAGES = ("linalg", "operators", "tasks", "buffers", "program")
-"""From the model to the schedule: what Dali calls optimization; code is generated after them."""
+"""Stages from the model to the schedule: Dali's "optimization"; code generation follows them."""
 
 CACHE = "RAMMER_CACHE_DIR"
 REPEATS = 5
@@ -22,13 +22,13 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class Optimization:
-    """Seconds of compiling, by the clock.
+    """Wall-clock seconds of compiling.
 
     Attributes:
-        first: from the model to a program that can run, with an empty cache.
-        graph: the part of it until the schedule is made, without generating code.
-        hashed: until the cache knows which program it is.
-        cached: from there on, until it can run.
+        first: from the model to an executable program, with an empty cache.
+        graph: the part of it up to the schedule, without code generation.
+        hashed: until the cache key is computed.
+        cached: from the key until the cached program is executable.
     """
 
     first: float
@@ -38,21 +38,21 @@ class Optimization:
 
     @property
     def saving(self) -> float:
-        """Return the first compilation over what takes its place later."""
+        """Return the ratio of the first compilation to a cached compilation."""
         return self.first / (self.hashed + self.cached)
 
 
 def measure_optimization(job: tuple[str, Size]) -> Optimization:
-    """Compile a training model with an empty cache, and again; the best of some later times."""
+    """Compile a training model with an empty cache, then from the cache; keep the best time."""
     model = build_step(*job).model
-    # The compiler's packages are loaded with the first model, which is not what is measured.
+    # Warm up: the first compilation also imports packages, which is not measured here.
     rammer_mlir.compile(build_step("softmax_cross_entropy", "small").model, cache=False).close()
     with tempfile.TemporaryDirectory(prefix="rammer-fusion-") as folder:
         os.environ[CACHE] = folder
         first, stages = _compile(model)
         graph = sum(stages.get(stage, 0.0) for stage in GRAPH_STAGES)
         again = [_compile(model) for _ in range(REPEATS)]
-    # What the cache counts as its own is reading a program; before that, it looks for it.
+    # The stages' seconds cover reading the cached program; the rest is computing its key.
     whole, stages = min(again, key=lambda found: found[0])
     cached = sum(stages.values())
     return Optimization(first, graph, max(whole - cached, 0.0), cached)

@@ -1,7 +1,7 @@
-"""What the papers have of these training steps.
+"""The papers' numbers of these training steps.
 
-Dali: seconds are per epoch, megabytes per step, on a GPU that it does not name. RAMMER: the ratio
-in the text about its figure 21, on a V100.
+Dali: seconds are per epoch, megabytes per step, on a GPU that the paper does not name. RAMMER: the
+ratio in the text about its figure 21, on a V100.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Published:
-    """What Dali's tables have of a model.
+    """Dali's numbers of a model.
 
     Attributes:
-        title: its name there.
+        title: its name in the paper.
         fused, separate: seconds of an epoch with fusion and without.
-        recomputed: seconds with fusion and without temporaries; None where there is no row.
+        recomputed: seconds with fusion and without temporaries; None if the row is missing.
         fused_mb, separate_mb: memory of a step.
-        first, cached, hashed: seconds of the first optimization, of replaying a cached one, and of
-            the hash that finds it.
+        first, cached, hashed: seconds of the first optimization, of replaying a cached result, and
+            of the hash that finds it.
         computed: seconds of the computation itself.
     """
 
@@ -36,7 +36,7 @@ class Published:
 
     @property
     def saving(self) -> float:
-        """Return the first optimization over what takes its place later."""
+        """Return the ratio of the first optimization to a cached optimization."""
         return self.first / (self.cached + self.hashed)
 
 
@@ -53,7 +53,7 @@ PUBLISHED: dict[str, Published] = {
 }
 
 BEST_F_MAX = 3
-"""Of the Transformer, and of the other two likewise (its figure 2 and footnote)."""
+"""Best limit of inputs for the Transformer and also for the other two (figure 2, footnote)."""
 
 RAMMER_OVER_BASE = 2.28
 """Figure 21: training LSTM-TC with batch 256 on a V100, RAMMER against its base."""

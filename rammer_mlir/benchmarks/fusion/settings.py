@@ -1,4 +1,4 @@
-"""The ways to fuse that are compared, as options of a compilation."""
+"""The compared fusion settings, as options of a compilation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NO_FUSION, NO_LIMIT, DEFAULT, COST = "no fusion", "no limit", "default", "cost"
 
 
 def f_max(inputs: int) -> str:
-    """Return the name of a limit of an rOperator's inputs."""
+    """Return the name of the setting that limits an rOperator's inputs."""
     return f"F = {inputs}"
 
 
@@ -26,4 +26,4 @@ SETTINGS: dict[str, Options] = {
     DEFAULT: {},
     COST: {"boundary": "cost"},
 }
-"""By the name in tables."""
+"""Options by the setting's name in tables."""

@@ -1,1 +1,1 @@
-"""Benchmarks of GPU programs: what the tools say of their code, and what a GPU measures."""
+"""Benchmarks of GPU programs: reports of the assembling tools, and measurements on a GPU."""

@@ -1,8 +1,9 @@
 """Latency on a GPU: ``python -m rammer_mlir.benchmarks.gpu [MODEL ...]``.
 
 Models run with inputs and outputs on the device: one persistent kernel for the whole model
-(`wavefront`), and one launch for each operator (`sequential`), both launched each time and as a
-graph. What else is installed runs in turns with them. Says so and stops where there is no GPU.
+(`wavefront`), and one launch for each operator (`sequential`), both as launches and as replayed
+graphs. Other installed runtimes run in turns with them. Without a GPU the command prints a line and
+stops.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 @dataclass(frozen=True)
 class Result:
-    """One model's latencies by contender; the floor in seconds; what went wrong, in one line."""
+    """A model's latencies by contender, its lower bound in seconds, and its error in one line."""
 
     model: str
     batch: int
@@ -48,7 +49,7 @@ def open_gpu(kinds: Sequence[str] = tuple(GPU_FAMILIES)) -> tuple[str, Driver]:
     """Return the first kind of target that has a device here, and its driver.
 
     Raises:
-        TargetError: if there is none, with what was missing.
+        TargetError: if there is none, with the missing driver or device.
     """
     reasons: list[str] = []
     for kind in kinds:
@@ -62,7 +63,7 @@ def open_gpu(kinds: Sequence[str] = tuple(GPU_FAMILIES)) -> tuple[str, Driver]:
 def measure_model(
     name: str, batch: int, target: str, peaks: Peaks | None, seconds: float
 ) -> Result:
-    """Check and time one model."""
+    """Check and time a model."""
     model = build(name, batch=batch)
     feeds = random_feeds(model, 1)
     expected = OnnxRuntime(model).run(feeds)
@@ -90,7 +91,7 @@ def _compiled(
 
 
 def _floor(executable: GpuExecutable, peaks: Peaks | None) -> float:
-    """Return the seconds below which no run can be: every weight read, every operation done."""
+    """Return the lower bound of a run in seconds: every weight read and every operation done."""
     if peaks is None:
         return 0.0
     signature = executable.signature
@@ -100,13 +101,13 @@ def _floor(executable: GpuExecutable, peaks: Peaks | None) -> float:
 
 
 def measure_relays(target: str) -> dict[str, float]:
-    """Return the seconds of a launch of nothing, and of a wait for another vEU."""
+    """Return the seconds of an empty launch, and of a wait for another vEU."""
     relays = {name: Relay(*shape).compile(target) for name, shape in RELAYS.items()}
     return time_relays(relays, seconds=3.0)
 
 
 def report(found: Sequence[Result]) -> str:
-    """Return a row for each model: medians in ms, quartiles, the floor, and ratios to ours."""
+    """Return a row for each model: medians in ms, quartiles, the lower bound, and ratios."""
     names = list(dict.fromkeys(name for result in found for name in result.latencies))
     rows = [["model", "batch", "floor ms", *(f"{name} ms" for name in names)]]
     for result in found:
@@ -117,7 +118,7 @@ def report(found: Sequence[Result]) -> str:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, and write ``gpu.json`` and ``gpu.md``; 1 if a model failed."""
+    """Measure, print, and write ``gpu.json`` and ``gpu.md``; return 1 if a model failed."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.gpu")
     parser.add_argument("models", nargs="*", metavar="MODEL", default=list(TABLE_1))
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 16])

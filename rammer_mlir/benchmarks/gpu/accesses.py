@@ -1,8 +1,8 @@
-"""How rKernels touch device memory: ``python -m rammer_mlir.benchmarks.gpu.accesses MODEL``.
+"""Coalescing of rKernels: ``python -m rammer_mlir.benchmarks.gpu.accesses MODEL``.
 
-No GPU is needed: the emulator records what every lane accesses. Where few of the sectors of
-32 bytes would have been needed, lanes of a warp access memory far apart; few lanes mean that a
-warp's others are idle.
+No GPU is needed: the emulator records the accesses of every lane. A low ratio of needed to accessed
+sectors of 32 bytes shows uncoalesced accesses; few lanes show that the other lanes of a warp are
+idle.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def measure(
 
 
 def by_function(found: Sequence[WarpAccesses]) -> list[list[str]]:
-    """Return a row for each function, what moves most first."""
+    """Return a row for each function, most sectors moved first."""
     groups: dict[str, list[WarpAccesses]] = {}
     for one in found:
         groups.setdefault(one.access.function, []).append(one)
@@ -46,7 +46,7 @@ def by_function(found: Sequence[WarpAccesses]) -> list[list[str]]:
 
 
 def by_access(found: Sequence[WarpAccesses]) -> list[list[str]]:
-    """Return a row for each access, what moves most first."""
+    """Return a row for each access, most sectors moved first."""
     ordered = sorted(found, key=lambda one: -one.sectors)
     return [
         _row(one.access.function, f"{one.access.operation} of {one.access.num_bytes}", [one])

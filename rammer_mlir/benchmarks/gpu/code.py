@@ -1,7 +1,7 @@
-"""What the tools say of the models' GPU code: ``python -m rammer_mlir.benchmarks.gpu.code``.
+"""Registers and spills of the models' GPU code: ``python -m rammer_mlir.benchmarks.gpu.code``.
 
 No GPU is needed: ptxas assembles the PTX and reports registers and spills, and the linker refuses
-an hsaco with an undefined symbol. Every model is compiled in a process of its own.
+an hsaco with an undefined symbol. Every model is compiled in a separate process.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ NVIDIA = ("sm_80", "sm_90")
 AMD = ("gfx90a", "gfx942")
 
 _LONGEST = 1800.0
-"""Seconds for one model."""
+"""Time limit in seconds for a model."""
 
 
 @dataclass(frozen=True)
 class CodeReport:
-    """One model's code for one chip.
+    """The code of a model for a chip.
 
     Attributes:
         seconds: compile time, from the ONNX model to the binary.
         text_bytes: size of the PTX; 0 on AMD.
         binary_bytes: size of the cubin or the hsaco.
         registers: per thread, as ptxas or the code object's metadata report them.
-        spill_bytes: stores and loads per thread for lack of registers.
-        error: what went wrong, in one line.
+        spill_bytes: spill stores and loads per thread.
+        error: the error in one line, empty if there is none.
     """
 
     model: str
@@ -54,7 +54,7 @@ class CodeReport:
 
 
 def compile_for_gpu(model: str, chip: str, scale: Scale = "full") -> CodeReport:
-    """Compile a model with the default policy and number of vEUs of a chip."""
+    """Compile a model with a chip's default policy and number of vEUs."""
     begin = time.perf_counter()
     try:
         target = f"{'nvvm' if chip in NVIDIA else 'rocdl'}:{chip}"
@@ -106,7 +106,7 @@ def report(found: Sequence[CodeReport]) -> str:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compile the models, print the table and write it; return 1 where one failed."""
+    """Compile the models, print the table and write it; return 1 if a model failed."""
     parser = argparse.ArgumentParser(
         prog="python -m rammer_mlir.benchmarks.gpu.code", description=__doc__
     )

@@ -1,4 +1,4 @@
-"""Other ways to run an ONNX model on an NVIDIA GPU, as far as they are installed."""
+"""Other installed runtimes that run an ONNX model on an NVIDIA GPU."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import onnx
 from rammer_mlir.benchmarks.comparison import Array
 
 Run = Callable[[], object]
-"""Runs once, with inputs and outputs on the device, and waits for the result."""
+"""Runs the model once, with inputs and outputs on the device, and waits for the end."""
 
 
 def rivals(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> Iterator[tuple[str, Run]]:
-    """Yield what is installed, by name; what fails to take the model is said and left out."""
+    """Yield a run for each installed contender, by name; report and skip one that fails."""
     for name, make in _all():
         try:
             yield name, make(model, feeds)
-        except Exception as error:  # anything may go wrong in a rival, and must not end the table
+        except Exception as error:  # any failure of a contender must not end the table
             print(f"  {name}: left out, {type(error).__name__}: {str(error).splitlines()[:1]}")
 
 
 def missing() -> list[str]:
-    """Return what could be compared with but is not installed."""
+    """Return the names of supported contenders that are not installed."""
     found = {name for name, _ in _all()}
     every = ("onnxruntime CUDA", "TensorRT", "PyTorch eager", "PyTorch compiled, CUDA graphs")
     return [name for name in every if name not in found]

@@ -1,4 +1,4 @@
-"""Runs of programs on a GPU, with inputs and outputs there, and the cost of launches and waits."""
+"""Runs of programs with inputs and outputs on the GPU; the cost of launches and waits."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from rammer_mlir.errors import RammerError
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 RELAYS = {"empty": (2, 0), "relay": (2, 256), "alone": (1, 256)}
-"""vEUs and steps of the programs that launches and barriers are timed with."""
+"""(vEUs, steps) of the programs that time launches and barriers."""
 
 
 def ways_to_run(
     label: str, executable: GpuExecutable, feeds: Mapping[str, Array]
 ) -> dict[str, Callable[[], object]]:
-    """Return runs that wait for their end, with inputs and outputs on the device: two for each."""
+    """Return a launch and a replay of a graph, with inputs and outputs on the device.
+
+    Both wait until the run has ended.
+    """
     inputs = executable.to_device(feeds)
     captured = executable.capture(inputs)
 
@@ -37,10 +40,10 @@ def time_relays(executables: Mapping[str, GpuExecutable], seconds: float) -> dic
     """Check the relays, by their names in ``RELAYS``, and time them.
 
     Returns:
-        Seconds of a launch of nothing, and of a wait for another vEU.
+        Seconds of an empty launch, and of a wait for another vEU.
 
     Raises:
-        RammerError: if a relay computes a wrong number.
+        RammerError: if a relay computes a wrong result.
     """
     feeds = {"x": np.full(1, 0.5, np.float32)}
     contenders: dict[str, Callable[[], object]] = {}

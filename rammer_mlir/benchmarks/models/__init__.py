@@ -1,4 +1,4 @@
-"""Real networks and small ones, built in code with seeded random weights."""
+"""Real and small networks, built in code with seeded random weights."""
 
 from rammer_mlir.benchmarks.models.feeds import random_feeds
 from rammer_mlir.benchmarks.models.registry import (

@@ -2,7 +2,7 @@
 
 Sizes are those of Krizhevsky, "One weird trick for parallelizing convolutional neural networks",
 2014: the network of 2012 without the split into two halves and without normalisation across
-channels, with which the "light" AlexNet of the onnx package still comes.
+channels, which the "light" AlexNet of the onnx package still has.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What detectors share: boxes from predictions, and suppression of boxes that overlap.
+"""Shared parts of detectors: decoding of boxes, and suppression of overlapping boxes.
 
 Boxes are their corners ``left, top, right, bottom`` in pixels. The number of results is fixed, as
-in GluonCV: what is suppressed has score, label and corners -1, and stands last.
+in GluonCV: suppressed results have score, label and corners -1, and come last.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Detections:
 
 @dataclass(frozen=True)
 class Suppression:
-    """Which boxes stay.
+    """Parameters of non-maximum suppression.
 
     Attributes:
-        overlap: share of the union that two boxes of one label may have in common.
+        overlap: largest intersection over union of two boxes of a label.
         least: scores have to be higher.
-        most: how many stay, of each image.
+        most: maximum number of remaining boxes of an image.
     """
 
     overlap: float
@@ -48,7 +48,7 @@ def scalar(g: GraphBuilder, value: float) -> Value:
 
 
 def parts(g: GraphBuilder, x: Value, axis: int) -> list[Value]:
-    """Halve a tensor along an axis."""
+    """Split a tensor into halves along an axis."""
     return g.ops("Split", x, num_outputs=2, axis=axis)
 
 
@@ -59,14 +59,14 @@ def decode(
     scales: tuple[float, float],
     longest: float | None = None,
 ) -> Value:
-    """Return corners [..., 4] from offsets [..., 4] of boxes, which are centres and sizes.
+    """Decode corners [..., 4] from offsets [..., 4] of boxes, given by centres and sizes.
 
     Args:
         g: the graph.
-        deltas: offsets of the centre in sizes, then logarithms of the growth.
+        deltas: offsets of the centre in units of the size, then logarithms of the growth.
         boxes: centres and sizes, [..., 2] each.
-        scales: by which these two are multiplied.
-        longest: bound of the logarithm.
+        scales: factors of the offsets and of the logarithms.
+        longest: upper bound of the logarithm.
     """
     (offset, growth), (centre, size) = parts(g, deltas, -1), boxes
     offset = g.op("Mul", offset, scalar(g, scales[0]))
@@ -79,7 +79,7 @@ def decode(
 
 
 def centres_and_sizes(g: GraphBuilder, boxes: Value) -> tuple[Value, Value]:
-    """Return both [..., 2] of corners [..., 4]."""
+    """Return centres and sizes [..., 2] of boxes with corners [..., 4]."""
     low, high = parts(g, boxes, -1)
     size = g.op("Sub", high, low)
     return g.op("Add", low, g.op("Mul", size, scalar(g, 0.5))), size
@@ -88,7 +88,7 @@ def centres_and_sizes(g: GraphBuilder, boxes: Value) -> tuple[Value, Value]:
 def constant_boxes(
     g: GraphBuilder, centres: npt.NDArray[np.floating], sizes: npt.NDArray[np.floating]
 ) -> tuple[Value, Value]:
-    """Add centres and sizes [M, 2] of anchors."""
+    """Add the centres and sizes [M, 2] of anchors as constants."""
     return (
         g.constant(centres.astype(np.float32), "centres"),
         g.constant(sizes.astype(np.float32), "sizes"),
@@ -96,41 +96,43 @@ def constant_boxes(
 
 
 def clip(g: GraphBuilder, boxes: Value, image: int) -> Value:
-    """Move corners into the image."""
+    """Clip corners to the image."""
     return g.op("Clip", boxes, scalar(g, 0), scalar(g, image))
 
 
 def take(g: GraphBuilder, values: Value, order: Value) -> Value:
-    """Return of values [N, M, ...] those with the numbers [N, K] of each image."""
+    """Gather elements [N, K, ...] of values [N, M, ...] by indices [N, K] of each image."""
     numbers = g.op("Unsqueeze", order, g.integers(-1))
     return g.op("GatherND", values, numbers, batch_dims=1)
 
 
 def highest(g: GraphBuilder, scores: Value, most: int) -> tuple[Value, Value]:
-    """Return the highest scores of [N, M] in falling order, and their numbers."""
+    """Return the highest scores of [N, M] in descending order, and their indices."""
     found = g.ops("TopK", scores, g.integers(min(most, scores.shape[1])), num_outputs=2, axis=1)
     return found[0], found[1]
 
 
 def best(g: GraphBuilder, given: Detections, most: int) -> Detections:
-    """Return the detections of the highest scores, in falling order."""
+    """Return the detections of the highest scores, in descending order."""
     scores, order = highest(g, given.scores, most)
     return Detections(scores, take(g, given.boxes, order), take(g, given.labels, order))
 
 
 def suppress(g: GraphBuilder, given: Detections, rule: Suppression) -> Detections:
-    """Keep of boxes of one label that overlap the one with the highest score."""
+    """Suppress boxes that overlap a box of the same label with a higher score."""
     scores = g.op("Unsqueeze", given.scores, g.integers(1))
     limits = [g.constant(np.array([limit], np.float32)) for limit in (rule.overlap, rule.least)]
     kept = g.op("NonMaxSuppression", _apart(g, given), scores, g.integers(rule.most), *limits)
+    # NonMaxSuppression returns triples (image, class, box).
     at = g.op("Gather", kept, g.integers(0, 2), axis=1)
     none = g.constant(np.full(given.scores.shape, NOTHING, np.float32), "none")
     left = g.op("ScatterND", none, at, g.op("GatherND", given.scores, at))
+    # Suppressed scores are -1, so that sorting moves them to the end.
     return best(g, Detections(left, given.boxes, given.labels), rule.most)
 
 
 def _apart(g: GraphBuilder, given: Detections) -> Value:
-    """Move boxes of different labels so far apart that they do not overlap."""
+    """Offset boxes by their label, so that boxes of different labels never overlap."""
     reach = g.op("ReduceMax", g.op("Abs", given.boxes), keepdims=0)
     distance = g.op("Add", g.op("Mul", reach, scalar(g, 2)), scalar(g, 1))
     labels = g.op("Unsqueeze", g.op("Cast", given.labels, to=1), g.integers(-1))

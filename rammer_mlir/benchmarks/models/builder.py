@@ -31,12 +31,12 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Static shape."""
+        """The static shape."""
         return tuple(int(dim.dim_value) for dim in self.type.tensor_type.shape.dim)
 
     @property
     def elem_type(self) -> int:
-        """Element type, as ONNX's number for it."""
+        """The element type, as ONNX's number."""
         return int(self.type.tensor_type.elem_type)
 
 
@@ -44,7 +44,7 @@ class GraphBuilder:
     """Collects nodes, initialisers, inputs and outputs, and makes a model of them."""
 
     def __init__(self, name: str, seed: int = 0, opset: int = OPSET) -> None:
-        """Begin an empty graph; everything random in it comes from the seed."""
+        """Begin an empty graph; all its random numbers depend on the seed."""
         self.rng = np.random.default_rng(seed)
         self._name = name
         self._opset = opset
@@ -58,7 +58,7 @@ class GraphBuilder:
 
     @contextmanager
     def scope(self, name: str) -> Generator[None]:
-        """Put the name and a slash before the names of what is built inside."""
+        """Prefix the names of everything built inside with the name and a slash."""
         self._scopes.append(name)
         yield
         self._scopes.pop()
@@ -98,7 +98,7 @@ class GraphBuilder:
     def ops(
         self, op_type: str, *inputs: Value | None, num_outputs: int, **attributes: Attribute
     ) -> list[Value]:
-        """Add a node of several outputs; None stands for an omitted optional input."""
+        """Add a node with several outputs; None stands for an omitted optional input."""
         name = self._unique(op_type)
         names = [name] if num_outputs == 1 else [f"{name}:{i}" for i in range(num_outputs)]
         operands = [value.name if value else "" for value in inputs]
@@ -114,7 +114,7 @@ class GraphBuilder:
         return [Value(output, types[output], moments) for output in names]
 
     def op(self, op_type: str, *inputs: Value | None, **attributes: Attribute) -> Value:
-        """Add a node of one output."""
+        """Add a node with a single output."""
         return self.ops(op_type, *inputs, num_outputs=1, **attributes)[0]
 
     def _infer(self, node: onnx.NodeProto, inputs: Sequence[Value]) -> dict[str, onnx.TypeProto]:
@@ -143,9 +143,9 @@ class GraphBuilder:
         pads: Sequence[int] | None = None,
         with_bias: bool = False,
     ) -> Value:
-        """Add a 2-D convolution of x [N, C, H, W]; without pads, same size at stride 1.
+        """Add a 2-D convolution of x [N, C, H, W]; by default padded to the same size at stride 1.
 
-        One number for the kernel stands for a square; pads are top, left, bottom, right.
+        A single number is a square kernel; pads are top, left, bottom, right.
         """
         height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
         shape = [channels, x.shape[1] // groups, height, width]
@@ -163,7 +163,7 @@ class GraphBuilder:
         )
 
     def batch_norm(self, x: Value, gain: float = 1.0) -> Value:
-        """Add an inference-time batch normalisation over dimension 1, to this deviation."""
+        """Add an inference-time batch normalisation over dimension 1, scaled by ``gain``."""
         channels = x.shape[1]
         mean, variance = weights.statistics(self.rng, channels, x.moments)
         found = self.op(
@@ -203,7 +203,7 @@ class GraphBuilder:
         return self.op("Reshape", x, self.integers(*shape))
 
     def output(self, value: Value, name: str) -> None:
-        """Declare a node's result, once, as an output of the model under this name."""
+        """Declare a node's result as an output of the model under this name; once per value."""
         self._output_names[value.name] = name
         info = helper.make_tensor_value_info(name, value.elem_type, list(value.shape))
         self._outputs.append(info)

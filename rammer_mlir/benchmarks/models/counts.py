@@ -1,4 +1,4 @@
-"""How much a model holds and computes, counted from its ONNX graph alone."""
+"""Count the size and the arithmetic of a model from its ONNX graph alone."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Counts:
-    """What any implementation has to hold and to compute.
+    """Size and arithmetic that any implementation has.
 
     Attributes:
         parameters: elements of all initialisers.
         weight_bytes: their size.
         flops: multiplications and additions of convolutions, matrix products and recurrent cells,
-            by their definitions; papers that count multiply-adds have half of it.
+            by their definitions; papers that count multiply-adds report half of it.
     """
 
     parameters: int
@@ -29,7 +29,7 @@ class Counts:
 
 
 def count(model: onnx.ModelProto) -> Counts:
-    """Count a model of static shapes, its bodies of control flow left out."""
+    """Count a model of static shapes, without the bodies of its control flow."""
     sizes = [(prod(t.dims), helper.tensor_dtype_to_np_dtype(t.data_type).itemsize)
              for t in model.graph.initializer]  # fmt: skip
     shapes = _shapes(model)
@@ -54,7 +54,7 @@ def _shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
 
 
 def _without_large_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy that fits into one message: values matter to shapes only where they are few."""
+    """Return a copy below the size limit of a message; shape inference needs small values only."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     known = {info.name for info in copy.graph.input}
@@ -87,7 +87,7 @@ def _general_product(node: onnx.NodeProto, shapes: Shapes) -> int:
 
 
 def _recurrent(node: onnx.NodeProto, shapes: Shapes) -> int:
-    """Both products of every step: of the input, and of the state before."""
+    """Count both products of every step: of the input, and of the previous state."""
     steps = prod(shapes[node.input[0]][:2])
     return 2 * steps * (prod(shapes[node.input[1]]) + prod(shapes[node.input[2]]))
 
@@ -101,4 +101,4 @@ _COUNTERS: dict[str, Callable[[onnx.NodeProto, Shapes], int]] = {
     "GRU": _recurrent,
     "RNN": _recurrent,
 }
-"""Operators whose arithmetic grows faster than their memory; the others' is left out."""
+"""Operators whose arithmetic grows faster than their memory; all others are ignored."""

@@ -1,8 +1,8 @@
 """Dali's models as they are trained: each returns its ``loss`` [] f32 on inputs and labels.
 
-The paper's appendix gives the sizes. They need up to 9.6 GB a step there; ``reduced`` has the same
-structure at a size that two cores run in a fraction of a second. What the appendix leaves open is
-said in each function.
+The paper's appendix gives the sizes. They need up to 9.6 GB per step; ``reduced`` has the same
+structure at a size that two cores run in a fraction of a second. Each function documents the
+choices that the appendix leaves open.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Transformer:
 
 @dataclass(frozen=True)
 class Scores:
-    """Sizes of the loss alone."""
+    """Sizes of the model that consists of the loss alone."""
 
     batch: int
     length: int
@@ -75,8 +75,8 @@ SCORES_SIZES = {
 def build_cnn(size: Size) -> onnx.ModelProto:
     """Build the CNN of table 3: ``image`` [N, 1, 28, 28] f32, ``label`` [N] i64, 10 classes.
 
-    Convolutions of stride 1 keep the size of the image, as the 3136 inputs of the first dense layer
-    tell.
+    Convolutions of stride 1 keep the size of the image, as follows from the 3136 inputs of the
+    first dense layer.
     """
     sizes = CNN_SIZES[size]
     g = GraphBuilder("dali_cnn", seed=40)
@@ -92,10 +92,10 @@ def build_cnn(size: Size) -> onnx.ModelProto:
 
 
 def build_transformer(size: Size) -> onnx.ModelProto:
-    """Build a language model: ``tokens`` and ``label`` [N, T] i64, the next token at each place.
+    """Build a language model: ``tokens`` and ``label`` [N, T] i64, the next token at each position.
 
     Normalization comes before attention and before the dense layers, and once more before the
-    classifier; positions are added as sinusoids (Vaswani et al., 2017); nothing is dropped out. The
+    classifier; positions are added as sinusoids (Vaswani et al., 2017); there is no dropout. The
     vocabulary is that of the data set that the paper names, 2**15 pieces of words.
     """
     sizes = TRANSFORMER_SIZES[size]
@@ -123,7 +123,7 @@ def _positions(g: GraphBuilder, sizes: Transformer) -> Value:
 
 
 def _attention(g: GraphBuilder, x: Value, mask: Value, heads: int) -> Value:
-    """Add self-attention on x [N, T, features] that looks at no later place."""
+    """Add causal self-attention on x [N, T, features]."""
     batch, length, features = x.shape
     width = features // heads
     with g.scope("attention"):
@@ -141,7 +141,7 @@ def _attention(g: GraphBuilder, x: Value, mask: Value, heads: int) -> Value:
 def build_softmax_cross_entropy(size: Size) -> onnx.ModelProto:
     """Build the loss of section 2.4 alone: ``logits`` [N, T, C] f32 and ``label`` [N, T] i64.
 
-    Its training step is by the logits, which are an input.
+    Its training step differentiates by the logits, which are an input.
     """
     sizes = SCORES_SIZES[size]
     g = GraphBuilder("softmax_cross_entropy", seed=42)

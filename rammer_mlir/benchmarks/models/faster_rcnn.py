@@ -1,8 +1,9 @@
-"""Faster R-CNN with a pyramid of features on ResNet-50 (Ren et al., 2015; Lin et al., CVPR 2017).
+"""Faster R-CNN with a feature pyramid on ResNet-50 (Ren et al., 2015; Lin et al., CVPR 2017).
 
 Sizes, anchors and rules are torchvision's, images aside: 512x512 and 300 proposals instead of 800
-and 1000. As in GluonCV the number of proposals is fixed: each level pools all of them, those of
-other levels from a box outside of the image, and the sum is what each was pooled from its own.
+and 1000. As in GluonCV the number of proposals is fixed: each level pools all proposals, those of
+other levels from a box outside of the image, which gives zeros. The sum over the levels is
+therefore the result of each proposal's own level.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ RATIOS = (0.5, 1.0, 2.0)
 """Heights of anchors over their widths."""
 
 LONGEST = math.log(1000 / 16)
-"""Bound of the logarithm by which a box grows."""
+"""Upper bound of the logarithm of a box's growth."""
 
 HEAD_SCALES = (1 / 10, 1 / 5)
 BIN = 7
-"""Height and width of what is pooled from a proposal."""
+"""Height and width of the features that are pooled from a proposal."""
 
 OUTSIDE = -1000.0
 """Corners of a box from which zeros are pooled."""
@@ -53,14 +54,14 @@ class FasterRcnn:
 
     Attributes:
         image: height and width.
-        backbone: its ResNet.
-        channels: of each level of the pyramid.
+        backbone: the ResNet.
+        channels: channels of each level of the pyramid.
         anchors: smallest side of the anchors of the finest level; each later level doubles it.
         candidates: proposals of each level before suppression.
-        proposals: after it.
+        proposals: proposals after suppression.
         hidden: features of the two layers of the head.
-        classes: that it tells apart, with the background.
-        detections: at most.
+        classes: number of classes, including the background.
+        detections: maximum number of detections.
     """
 
     image: int
@@ -106,7 +107,7 @@ def build_sized(batch: int, size: FasterRcnn) -> onnx.ModelProto:
 
 
 def _pyramid(g: GraphBuilder, maps: Sequence[Value], channels: int) -> list[Value]:
-    """Add coarser levels to finer ones; after the coarsest, one more is half of it."""
+    """Add coarser levels to finer ones; append a level of half the size of the coarsest."""
     sides = [g.conv(x, channels, 1, with_bias=True) for x in maps]
     merged = [sides[-1]]
     for side in reversed(sides[:-1]):
@@ -121,7 +122,7 @@ def _pyramid(g: GraphBuilder, maps: Sequence[Value], channels: int) -> list[Valu
 
 
 def _proposals(g: GraphBuilder, maps: Sequence[Value], size: FasterRcnn) -> Detections:
-    """Return the boxes that are most likely something, those that overlap only once."""
+    """Return the boxes most likely to contain an object, after suppression."""
     predictor = _Predictor.of(g, maps[0])
     levels: list[tuple[Value, Value]] = []
     for level, features in enumerate(maps):
@@ -140,7 +141,7 @@ def _proposals(g: GraphBuilder, maps: Sequence[Value], size: FasterRcnn) -> Dete
 
 @dataclass(frozen=True)
 class _Predictor:
-    """Scores and offsets of anchors, by the same filters and biases for all levels."""
+    """Scores and offsets of anchors, with filters and biases shared by all levels."""
 
     shared: tuple[Value, Value]
     scores: tuple[Value, Value]
@@ -184,7 +185,7 @@ def _anchors(
 def _head(
     g: GraphBuilder, maps: Sequence[Value], proposals: Detections, size: FasterRcnn
 ) -> Detections:
-    """Return a box for each proposal and class; none of a proposal that is suppressed."""
+    """Return a box for each proposal and class; none for a suppressed proposal."""
     batch, count = proposals.scores.shape
     x = g.reshape(_pooled(g, maps, proposals, size), batch * count, -1)
     for _ in range(2):
@@ -201,7 +202,7 @@ def _head(
 
 
 def _is_left(g: GraphBuilder, proposals: Detections, shape: list[int]) -> Value:
-    """Return which proposals are not suppressed."""
+    """Return a mask of the proposals that are not suppressed."""
     return g.reshape(g.op("GreaterOrEqual", proposals.scores, scalar(g, 0)), *shape)
 
 
@@ -215,7 +216,7 @@ def _foreground(g: GraphBuilder, values: Value, batch: int) -> Value:
 def _pooled(
     g: GraphBuilder, maps: Sequence[Value], proposals: Detections, size: FasterRcnn
 ) -> Value:
-    """Pool [rows, C, BIN, BIN] of each proposal from the level that fits its size."""
+    """Pool [rows, C, BIN, BIN], each proposal from the level that fits its size."""
     batch, count = proposals.scores.shape
     rows = g.reshape(proposals.boxes, batch * count, 4)
     images = g.constant(np.repeat(np.arange(batch), count).astype(np.int64), "images")
@@ -233,7 +234,7 @@ def _pooled(
 
 
 def _levels(g: GraphBuilder, rows: Value, count: int) -> Value:
-    """Return the level [rows, 1] of each box: a box of 224x224 pixels is on the third one."""
+    """Return the level [rows, 1] of each box: a box of 224x224 pixels is on the third level."""
     _, sides = centres_and_sizes(g, rows)
     area = g.op("ReduceProd", sides, g.integers(1))
     side = g.op("Add", g.op("Mul", g.op("Sqrt", area), scalar(g, 1 / 224)), scalar(g, 1e-6))

@@ -14,14 +14,14 @@ from rammer_mlir.errors import ShapeError
 Array = npt.NDArray[np.generic]
 
 INDEX_LIMIT = 10
-"""Wide integers are drawn below it, so that they can serve as indices and exponents."""
+"""Upper bound of wide integers, so that they can serve as indices and exponents."""
 
 
 def random_feeds(model: onnx.ModelProto, seed: int = 0) -> dict[str, Array]:
     """Draw a value for every input of the model that has no initialiser.
 
-    Floats are standard normal, booleans fair, 32- and 64-bit integers in [0, 10), narrower ones
-    over their whole range. Raises ShapeError where a dimension is not a positive number.
+    Floats are standard normal, booleans fair, 32- and 64-bit integers in [0, 10), narrower integers
+    over their whole range. Raises ShapeError if a dimension is not a positive number.
     """
     rng = np.random.default_rng(seed)
     weights = {tensor.name for tensor in model.graph.initializer}

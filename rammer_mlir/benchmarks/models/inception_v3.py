@@ -1,6 +1,6 @@
 """Inception v3 for 299x299 images (Szegedy et al., CVPR 2016; IOS, Table 2).
 
-Every convolution has a batch norm and a ReLU. The auxiliary classifier of training is left out.
+Every convolution has a batch norm and a ReLU. The auxiliary classifier of training is omitted.
 """
 
 from __future__ import annotations
@@ -77,23 +77,23 @@ class _Inception:
         stride: int = 1,
         valid: bool = False,
     ) -> Value:
-        """Add convolution, batch norm and ReLU; the size stays unless ``valid`` or strided."""
+        """Add convolution, batch norm and ReLU; same padding unless ``valid``."""
         pads = [0, 0, 0, 0] if valid else None
         x = self.g.conv(x, channels // self.thinner, kernel, stride=stride, pads=pads)
         return self.g.op("Relu", self.g.batch_norm(x))
 
     def chain(self, x: Value, *layers: tuple[int, int | tuple[int, int]]) -> Value:
-        """Add convolutions of the given channels and kernels in a row."""
+        """Add a chain of convolutions with the given channels and kernels."""
         for channels, kernel in layers:
             x = self.conv(x, channels, kernel)
         return x
 
     def shrink(self, x: Value) -> Value:
-        """Halve height and width by a maximum."""
+        """Halve height and width by max pooling."""
         return self.g.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2])
 
     def pooled(self, x: Value, channels: int) -> Value:
-        """Add an average over 3x3 neighbours and a 1x1 convolution."""
+        """Add an average pooling over 3x3 and a 1x1 convolution."""
         attributes = {"kernel_shape": [3, 3], "strides": [1, 1], "pads": [1, 1, 1, 1]}
         return self.conv(self.g.op("AveragePool", x, **attributes), channels, 1)
 
@@ -115,7 +115,7 @@ class _Inception:
         return self.join([direct, self.conv(deep, 96, 3, stride=2, valid=True), self.shrink(x)])
 
     def module_17(self, x: Value, inner: int) -> Value:
-        """Add a module of the 17x17 grid with 7x7 convolutions in two factors (Figure 6)."""
+        """Add a module of the 17x17 grid with factored 7x7 convolutions (Figure 6)."""
         row, column = (1, 7), (7, 1)
         once = self.chain(x, (inner, 1), (inner, row), (192, column))
         twice = self.chain(

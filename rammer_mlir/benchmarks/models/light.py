@@ -1,8 +1,9 @@
 """The nine "light" networks of the onnx package, with seeded weights in place of their constants.
 
 The package ships the graphs of well-known networks with weights that are one constant each. Here
-every weight is drawn for its role and for what flows into it; everything else stays as published,
-the operator set of 2018 included. The small scale has a quarter of the channels and smaller images.
+every weight is drawn for its role and for the moments of its operand; everything else stays as
+published, including the opset of 2018. The small scale has a quarter of the channels and smaller
+images.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from rammer_mlir.benchmarks.models.scale import Scale
 from rammer_mlir.errors import ModelError
 
 IR_VERSION = 8
-"""The files have version 3, in which every weight has to be listed as an input too."""
+"""IR version of the result; the files' version 3 requires every weight to be an input, too."""
 
 
 @dataclass(frozen=True)
 class Light:
-    """One light network: the package's file name, and how the small scale shrinks it."""
+    """A light network: the package's file name, and how the small scale shrinks it."""
 
     stem: str
     small_image: int = 64
     small_divisor: int = 4
-    """Divides every number of channels; 1 where reshapes in the graph fix them."""
+    """Divisor of every number of channels; 1 if reshapes in the graph fix them."""
 
 
 def build(light: Light, batch: int, scale: Scale) -> onnx.ModelProto:
@@ -51,8 +52,8 @@ def build(light: Light, batch: int, scale: Scale) -> onnx.ModelProto:
 def _take_weights(model: onnx.ModelProto) -> light_shapes.Shapes:
     """Remove every weight from the graph; return their shapes by name.
 
-    Weights are f32 initialisers, nodes that fill a constant shape with one value, and reshapes of
-    them.
+    Weights are f32 initialisers, nodes that fill a constant shape with a value, and reshapes of
+    these.
     """
     graph = model.graph
     constants = {tensor.name: tensor for tensor in graph.initializer}
@@ -77,7 +78,7 @@ def _take_weights(model: onnx.ModelProto) -> light_shapes.Shapes:
 
 
 def _draw_all(model: onnx.ModelProto, shapes: light_shapes.Shapes, seed: int) -> list[TensorProto]:
-    """Draw every weight by the role it has in the first node that reads it."""
+    """Draw every weight by its role in the first node that reads it."""
     rng = np.random.default_rng(seed)
     moments: dict[str, Moments] = {model.graph.input[0].name: STANDARD}
     drawn: dict[str, weights.Floats] = {}
@@ -87,6 +88,7 @@ def _draw_all(model: onnx.ModelProto, shapes: light_shapes.Shapes, seed: int) ->
     for node in model.graph.node:
         operands = [unsqueezed.get(name, name) for name in node.input]
         missing = [name for name in operands if name in shapes and name not in drawn]
+        # Its operand is a weight, which is drawn for the node that reads the result.
         if node.op_type == "Unsqueeze":
             continue
         source = moments[operands[0]]
@@ -94,7 +96,7 @@ def _draw_all(model: onnx.ModelProto, shapes: light_shapes.Shapes, seed: int) ->
             drawn[name] = array
             moments[name] = Moments(float(array.mean()), float(array.var()))
         if node.op_type in ("Conv", "Gemm"):
-            result = STANDARD  # what its filters were drawn for
+            result = STANDARD  # the moments that its filters were drawn for
         else:
             result = propagate(node.op_type, [moments[n] for n in operands if n in moments])
         moments.update(dict.fromkeys(node.output, result))
@@ -136,4 +138,4 @@ NETWORKS = {
     "light_vgg19": Light("vgg19"),
     "light_zfnet512": Light("zfnet512", small_image=96),
 }
-"""Every light network that the package has."""
+"""All light networks of the package."""

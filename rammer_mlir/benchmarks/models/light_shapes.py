@@ -17,13 +17,13 @@ IMAGE_CHANNELS = 3
 def divide_channels(shapes: Shapes, divisor: int) -> None:
     """Divide every number of channels by the divisor, except the image's, in place."""
     for name, (first, *rest) in shapes.items():
-        # [O, I, kh, kw], [O, I] or [O]: taps stay, and so do the image's three channels.
+        # [O, I, kh, kw], [O, I] or [O]: kernel sizes stay, and so do the image's 3 channels.
         inner = [d if d in (1, IMAGE_CHANNELS) else d // divisor for d in rest[:1]]
         shapes[name] = [max(first // divisor, 1), *inner, *rest[1:]]
 
 
 def fit(model: onnx.ModelProto, shapes: Shapes, batch: int, image: int) -> None:
-    """Set the input's size, and what depends on it: reshapes, last poolings, Gemm weights."""
+    """Set the input's size, and the dependent reshapes, last poolings and Gemm weights."""
     graph = model.graph
     dims = graph.input[0].type.tensor_type.shape.dim
     for dim, size in zip(dims, (batch, IMAGE_CHANNELS, image, image), strict=True):
@@ -44,7 +44,7 @@ def fit(model: onnx.ModelProto, shapes: Shapes, batch: int, image: int) -> None:
 
 
 def _fit_pool(node: onnx.NodeProto, source: list[int]) -> None:
-    """Let a window that is larger than its input cover the input."""
+    """Shrink a window that is larger than its input to the input's size."""
     attributes = {attribute.name: attribute for attribute in node.attribute}
     window = list(attributes["kernel_shape"].ints)
     pads = list(attributes["pads"].ints) if "pads" in attributes else [0] * 4

@@ -1,4 +1,4 @@
-"""Losses of classifiers, from scores and labels to one number."""
+"""Losses of classifiers, from scores and labels to a scalar."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
 
 
 def cross_entropy(g: GraphBuilder, logits: Value, labels: Value) -> Value:
-    """Add the mean of minus the labels' log-softmax: [..., C] f32 and [...] i64 to [] f32."""
+    """Add the mean negative log-likelihood: [..., C] f32 and labels [...] i64 to [] f32."""
     found = _at_labels(g, g.op("LogSoftmax", logits, axis=-1), labels)
     return g.op("Neg", g.op("ReduceMean", found, keepdims=0))
 
 
 def softmax_cross_entropy(g: GraphBuilder, logits: Value, labels: Value) -> Value:
-    """Add the same in the operators that Dali writes it in (section 2.4): [...] f32, not its mean.
+    """Add the loss in Dali's operators (section 2.4): result [...] f32, without the mean.
 
-    Maximum, exponential and sum are what its search stores in temporary variables.
+    Dali's search stores maximum, exponential and sum in temporary variables.
     """
     axis = g.integers(-1)
     largest = g.op("ReduceMax", logits, axis, keepdims=1)
@@ -26,5 +26,5 @@ def softmax_cross_entropy(g: GraphBuilder, logits: Value, labels: Value) -> Valu
 
 
 def _at_labels(g: GraphBuilder, scores: Value, labels: Value) -> Value:
-    axis = len(scores.shape) - 1  # ONNX's reference evaluator does not take -1 here
+    axis = len(scores.shape) - 1  # ONNX's reference evaluator rejects -1 here
     return g.op("GatherElements", scores, g.op("Unsqueeze", labels, g.integers(axis)), axis=axis)

@@ -41,7 +41,7 @@ MLSTM_SIZES = {
 def build_mlstm(size: Size) -> onnx.ModelProto:
     """Build the mLSTM unrolled: ``tokens`` and ``label`` [T, N] i64 to ``loss`` [] f32.
 
-    It begins in a state of zeros; the classifier reads all hidden states at once.
+    The initial state is zero; the classifier reads all hidden states in a single product.
     """
     sizes = MLSTM_SIZES[size]
     g = GraphBuilder("mlstm", seed=43)
@@ -65,7 +65,7 @@ def build_mlstm(size: Size) -> onnx.ModelProto:
 
 class _Cell:
     def __init__(self, g: GraphBuilder, sizes: MLstm) -> None:
-        """Add the weights, whose normalization all steps share."""
+        """Add the weights, whose normalization is shared by all steps."""
         self._g = g
         inputs, hidden = sizes.embedding, sizes.hidden
         with g.scope("cell"):
@@ -76,7 +76,7 @@ class _Cell:
             self._bias = g.constant(weights.bias(g.rng, 4 * hidden), "bias")
 
     def _normalized(self, rows: int, columns: int) -> Value:
-        """Add ``gain * direction / norm(direction)`` by column."""
+        """Add ``gain * direction / norm(direction)`` for each column."""
         g = self._g
         drawn = weights.uniform(g.rng, [rows, columns], 1 / math.sqrt(rows))
         direction = g.constant(drawn, "weight")
@@ -85,7 +85,7 @@ class _Cell:
         return g.op("Mul", direction, g.op("Div", gain, norm))
 
     def step(self, x: Value, state: State) -> State:
-        """Add one cell on x [N, embedding]."""
+        """Add a cell on x [N, embedding]."""
         g = self._g
         left = g.op("MatMul", x, self._input_factor)
         factor = g.op("Mul", left, g.op("MatMul", state.hidden, self._state_factor))

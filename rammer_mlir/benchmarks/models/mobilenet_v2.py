@@ -13,7 +13,7 @@ from rammer_mlir.benchmarks.models.scale import Scale
 
 @dataclass(frozen=True)
 class Stage:
-    """Inverted residuals in a row: expansion t, channels c, repeats n, first one's stride s."""
+    """Consecutive inverted residuals: expansion t, channels c, repeats n, stride s of the first."""
 
     expansion: int
     channels: int
@@ -75,7 +75,7 @@ def _relu6(g: GraphBuilder, x: Value) -> Value:
 
 
 def _inverted_residual(g: GraphBuilder, x: Value, stage: Stage, stride: int) -> Value:
-    """Add expansion, depthwise convolution and linear projection, around a shortcut if it fits."""
+    """Add expansion, depthwise convolution, linear projection, and a shortcut if shapes match."""
     inner, y = x.shape[1] * stage.expansion, x
     if stage.expansion > 1:
         y = _relu6(g, g.batch_norm(g.conv(y, inner, 1)))

@@ -1,8 +1,8 @@
-"""Mean and variance of activations, followed through a graph by simple rules.
+"""Mean and variance of activations, propagated through a graph by simple rules.
 
-The benchmark models have random weights. Deep networks with carelessly drawn ones end in infinities
-or in outputs that hardly depend on the input, and then a comparison with a reference shows nothing.
-So every weight is drawn for the variance of what it multiplies, which these rules estimate.
+The benchmark models have random weights. With carelessly drawn weights, deep networks give
+infinities or outputs that hardly depend on the input, and a comparison with a reference shows
+nothing. So every weight is drawn for the variance of its operand, which these rules estimate.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-# What the standard logistic function does to a normal variable, to first order at zero.
+# The logistic function of a normal variable, linearized at zero.
 SIGMOID_SLOPE = 0.25
 
 LEAKY_SLOPE = 0.1
-"""Below zero, of the leaky ReLUs of all models."""
+"""Slope below zero of all models' leaky ReLUs."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,13 @@ def leaky_relu(x: Moments) -> Moments:
 
 
 def sigmoid(x: Moments) -> Moments:
-    """Moments of the logistic function, saturating at the variance of a fair coin, 1/4."""
+    """Moments of the logistic function; the variance is bounded by that of a fair coin, 1/4."""
     linear = SIGMOID_SLOPE**2 * x.variance
     return Moments(1 / (1 + math.exp(-x.mean)), linear / (1 + 4 * linear))
 
 
 def tanh(x: Moments) -> Moments:
-    """Moments of the hyperbolic tangent, saturating at the variance of a sign, 1."""
+    """Moments of the hyperbolic tangent; the variance is bounded by that of a sign, 1."""
     return Moments(math.tanh(x.mean), x.variance / (1 + x.variance))
 
 
@@ -85,7 +85,7 @@ def _mixture(xs: Sequence[Moments]) -> Moments:
 
 
 def _max_pool(xs: Sequence[Moments]) -> Moments:
-    # The maximum of a few correlated neighbours: about one standard deviation up, narrower.
+    # The maximum of a few correlated neighbours: a higher mean, a smaller deviation.
     return Moments(xs[0].mean + xs[0].std, 0.6 * xs[0].variance)
 
 
@@ -107,11 +107,11 @@ RULES: dict[str, Rule] = {
     "LayerNormalization": lambda _: STANDARD,
     "LSTM": lambda _: Moments(0.0, 0.1),
 }
-"""How an operator changes the moments of its inputs; where missing, it keeps its first input's."""
+"""Propagation rule of each operator; other operators keep the moments of their first input."""
 
 
 def contract(a: Moments, b: Moments, length: int, *, centred: bool) -> Moments:
-    """Moments of dot products of the given length of a with b, where b has a mean of zero.
+    """Moments of dot products of length ``length`` of a with b, where b has mean 0.
 
     When each filter of b sums to zero (``weights.is_centred``), the mean of a drops out.
     """
@@ -120,7 +120,7 @@ def contract(a: Moments, b: Moments, length: int, *, centred: bool) -> Moments:
 
 
 def propagate(op_type: str, inputs: Sequence[Moments]) -> Moments:
-    """Estimate the moments of an operator's outputs, products and convolutions aside."""
+    """Estimate the moments of an operator's outputs, except products and convolutions."""
     rule = RULES.get(op_type)
     if rule is not None:
         return rule(inputs)

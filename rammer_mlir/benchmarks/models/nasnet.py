@@ -3,11 +3,11 @@
 The first is for 32x32 images and in RAMMER's Table 1, the second for 331x331 images and scheduled
 by IOS, the third for 224x224 images and in RAMMER's Figure 13.
 
-The cells are those of the paper's Figure 4; a cell takes the outputs of the two cells before it.
-As in the paper's appendix, separable convolutions are applied twice, each preceded by a ReLU and
+The cells are those of the paper's Figure 4; a cell reads the outputs of the two preceding cells. As
+in the paper's appendix, separable convolutions are applied twice, each preceded by a ReLU and
 followed by a batch norm; cell inputs are brought to the cell's channels by 1x1 convolutions, and an
 older input of twice the size by a factorised reduction. The auxiliary classifier of training is
-left out.
+omitted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rammer_mlir.benchmarks.models.scale import Scale
 
 CLASSES = 10
 CONCATENATED = 6
-"""Values that a normal cell concatenates: its older input and its five blocks."""
+"""Tensors that a normal cell concatenates: its older input and its five blocks."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def _project(g: GraphBuilder, x: Value, filters: int) -> Value:
 
 
 def _adjust(g: GraphBuilder, x: Value, height: int, filters: int) -> Value:
-    """Bring a cell's older input to the height and channels of the cell."""
+    """Adapt a cell's older input to the height and channels of the cell."""
     with g.scope("adjust"):
         if x.shape[2] != height:
             return _factorised_reduction(g, x, filters)
@@ -152,7 +152,7 @@ def _adjust(g: GraphBuilder, x: Value, height: int, filters: int) -> Value:
 
 
 def _factorised_reduction(g: GraphBuilder, x: Value, filters: int) -> Value:
-    """Halve height and width by two convolutions on the even and on the odd positions."""
+    """Halve height and width by two convolutions, on the even and on the odd positions."""
     even = g.op("Relu", x)
     padded = g.op("Pad", even, g.integers(0, 0, 0, 0, 0, 0, 1, 1))
     ends = g.integers(x.shape[2] + 1, x.shape[3] + 1)

@@ -21,7 +21,7 @@ LAST_CHANNELS = 1280
 
 @dataclass(frozen=True)
 class RandWire:
-    """Sizes: image, channels of the first stage (each later one doubles), nodes of each stage."""
+    """Sizes: image, channels of the first stage (later stages double them), nodes of each stage."""
 
     image: int
     channels: int
@@ -53,7 +53,7 @@ def build(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def watts_strogatz(rng: np.random.Generator, nodes: int) -> list[list[int]]:
-    """Draw WS(nodes, 4, 0.75); return for each node the lower-numbered ones that it reads."""
+    """Draw WS(nodes, 4, 0.75); return the lower-numbered sources of each node."""
     ring = [(i, (i + step) % nodes) for step in range(1, NEIGHBOURS // 2 + 1) for i in range(nodes)]
     edges = {frozenset(edge) for edge in ring}
     for start, end in ring:
@@ -66,7 +66,7 @@ def watts_strogatz(rng: np.random.Generator, nodes: int) -> list[list[int]]:
 
 
 def _stage(g: GraphBuilder, x: Value, channels: int, nodes: int) -> Value:
-    """Add a stage, which halves height and width at the nodes that read nothing inside it."""
+    """Add a stage, whose source nodes halve height and width."""
     sources = watts_strogatz(g.rng, nodes)
     results: list[Value] = []
     for node, read in enumerate(sources):

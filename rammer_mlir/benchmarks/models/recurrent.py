@@ -17,7 +17,7 @@ from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
 from rammer_mlir.benchmarks.models.moments import Moments
 
 HIDDEN = Moments(0.0, 0.1)
-"""Of a layer's hidden states, about what these weights lead to; the same in both forms."""
+"""Approximate moments of a layer's hidden states, the same in both forms."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,17 @@ class LayerWeights:
 
 @dataclass(frozen=True)
 class State:
-    """What a layer hands from step to step: hidden and cell state, [N, hidden] each."""
+    """State of a layer after a step: hidden and cell state, [N, hidden] each."""
 
     hidden: Value
     cell: Value
 
 
 class StepSequence:
-    """T values [N, features], as one tensor [T, N, features] or one by one, whichever is asked."""
+    """T values [N, features], available as a tensor [T, N, features] and as single steps."""
 
     def __init__(self, g: GraphBuilder, source: Value | Sequence[Value]) -> None:
-        """Wrap one tensor or the single steps; nodes that convert are added on demand."""
+        """Wrap a tensor or the single steps; conversion nodes are added on demand."""
         self._g = g
         self._stacked = source if isinstance(source, Value) else None
         self._steps = None if isinstance(source, Value) else list(source)
@@ -75,14 +75,14 @@ class StepSequence:
 
 
 class Layer(Protocol):
-    """One LSTM layer, whose weights may be applied more than once."""
+    """An LSTM layer, whose weights may be applied more than once."""
 
     def sequence(self, x: StepSequence) -> tuple[StepSequence, State]:
         """Run from a zero state over all steps; return every hidden state, and the last state."""
         ...
 
     def step(self, x: Value, state: State) -> State:
-        """Run one step on x [N, inputs]."""
+        """Run a step on x [N, inputs]."""
         ...
 
 
@@ -91,7 +91,7 @@ def draw_weights(
 ) -> LayerWeights:
     """Draw a layer's weights so that its gates see a variance of about 1 from the input.
 
-    The recurrent part is weaker, so that a state forgets where it came from, as trained ones do.
+    The recurrent part is weaker, so that a state forgets its origin, as in trained layers.
     """
     gates = 4 * hidden
     return LayerWeights(
@@ -102,7 +102,7 @@ def draw_weights(
 
 
 class UnrolledLayer:
-    """A layer as cells of MatMul, Add, Split, Sigmoid, Tanh and Mul, sharing its weights."""
+    """A layer as cells of MatMul, Add, Split, Sigmoid, Tanh and Mul with shared weights."""
 
     def __init__(self, g: GraphBuilder, drawn: LayerWeights) -> None:
         """Add the weights to the graph."""
@@ -110,6 +110,7 @@ class UnrolledLayer:
         self._hidden = drawn.hidden
         self._kernel = g.constant(drawn.kernel.T, "kernel")
         self._recurrent = g.constant(drawn.recurrent.T, "recurrent")
+        # The biases of the input and of the hidden state are only ever added.
         self._bias = g.constant(drawn.bias.reshape(2, -1).sum(axis=0), "bias")
 
     def sequence(self, x: StepSequence) -> tuple[StepSequence, State]:
@@ -125,12 +126,13 @@ class UnrolledLayer:
         return StepSequence(self._g, outputs), state
 
     def step(self, x: Value, state: State) -> State:
-        """Add one cell."""
+        """Add a cell."""
         g = self._g
         projected = g.op("MatMul", x, self._kernel)
         carried = g.op("MatMul", state.hidden, self._recurrent)
         gates = g.op("Add", g.op("Add", projected, carried), self._bias)
         parts = g.ops("Split", gates, num_outputs=4, axis=-1)
+        # The order of ONNX's gates: input, output, forget, cell.
         enter, leave, forget = (g.op("Sigmoid", part) for part in parts[:3])
         kept = g.op("Mul", forget, state.cell)
         cell = g.op("Add", kept, g.op("Mul", enter, g.op("Tanh", parts[3])))
@@ -152,12 +154,12 @@ class OperatorLayer:
         ]
 
     def sequence(self, x: StepSequence) -> tuple[StepSequence, State]:
-        """Add one node for all steps."""
+        """Add a node for all steps."""
         hidden, state = self._node(x.stacked, [])
         return StepSequence(self._g, self._squeeze(hidden, 1)), state
 
     def step(self, x: Value, state: State) -> State:
-        """Add a node for a sequence of one step."""
+        """Add a node for a sequence of a single step."""
         axes = self._g.integers(0)
         initial = [self._g.op("Unsqueeze", v, axes) for v in (state.hidden, state.cell)]
         return self._node(self._g.op("Unsqueeze", x, axes), [None, *initial])[1]
@@ -173,5 +175,5 @@ class OperatorLayer:
 
 
 def make_layer(g: GraphBuilder, drawn: LayerWeights, unrolled: bool) -> Layer:
-    """Make a layer in one of the two forms."""
+    """Make a layer in either form."""
     return UnrolledLayer(g, drawn) if unrolled else OperatorLayer(g, drawn)

@@ -1,8 +1,8 @@
 """The recurrent models of RAMMER's Table 1: LSTM-TC, Seq2Seq-NMT and DeepSpeech2.
 
-The table gives lengths, layers and hidden sizes; inputs are synthetic, as in the paper. What it
-leaves open is fixed here and said in each function. Sequences are laid out [time, batch, features],
-the only layout that every implementation of ONNX's LSTM has.
+The table gives lengths, layers and hidden sizes; inputs are synthetic, as in the paper. Each
+function documents the choices that the table leaves open. Sequences have the layout [time, batch,
+features], the only layout that every implementation of ONNX's LSTM supports.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ LSTM_TC_TRAINING = {
     "reduced": (256, LstmTc(10, 4, 128, 10)),
     "small": (3, LSTM_TC_SIZES["small"]),
 }
-"""Batch and sizes of the model that is trained."""
+"""Batch and sizes of the model for training."""
 SEQ2SEQ_SIZES = {"full": Seq2Seq(100, 8, 30, 4, 128), "small": Seq2Seq(5, 3, 3, 2, 16)}
 DEEPSPEECH2_SIZES = {
     "full": DeepSpeech2(300, 161, 32, 7, 256, 29),
@@ -93,7 +93,8 @@ def build_lstm_tc(
 def build_lstm_tc_loss(size: Literal["full", "reduced", "small"]) -> onnx.ModelProto:
     """Build LSTM-TC's loss, unrolled: ``tokens`` [100, N, 256] f32, ``label`` [N] i64.
 
-    The batch is that of Figure 21, 256; cross entropy and the form of its step are ours.
+    The batch is that of Figure 21, 256; the paper does not name the loss; cross entropy is our
+    choice.
     """
     batch, sizes = LSTM_TC_TRAINING[size]
     g = GraphBuilder("lstm_tc_training", seed=10)
@@ -110,8 +111,8 @@ def build_seq2seq(
     """Build Seq2Seq: ``source`` [100, N, 128] f32 (embedded) to ``target`` [30, N, 128] f32.
 
     The decoder's layers start from the states of the encoder's last layers. Its first input is a
-    constant; every later one is its last layer's hidden state of the step before, so that the
-    decoder is serial in time, as it is in translation. ``layers`` are the encoder's, 8 by default.
+    constant; every later input is its last layer's hidden state of the previous step, so that the
+    decoder is serial in time, as in translation. ``layers`` are the encoder's, 8 by default.
     """
     size = SEQ2SEQ_SIZES[scale]
     if layers is not None:
@@ -168,7 +169,7 @@ def build_deepspeech2(
 def _lstm_stack(
     g: GraphBuilder, x: Value, hidden: int, layers: int, unrolled: bool
 ) -> tuple[StepSequence, list[State]]:
-    """Add layers on x [T, N, features]; return the last one's outputs and every last state."""
+    """Add layers on x [T, N, features]; return the last layer's outputs and all final states."""
     sequence = StepSequence(g, x)
     states: list[State] = []
     features, moments = x.shape[2], x.moments

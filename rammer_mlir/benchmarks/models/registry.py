@@ -35,7 +35,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Model:
-    """A benchmark model: how to build it, what it is, its inputs at full scale and batch 1."""
+    """A benchmark model: its builder, description, and inputs at full scale and batch 1."""
 
     build: BuildFunction
     description: str
@@ -84,7 +84,7 @@ TABLE_1: dict[str, Model] = {
     "seq2seq": Model(_seq2seq(False), "Seq2Seq-NMT, LSTM operators", SOURCE),
     "seq2seq_unrolled": Model(_seq2seq(True), "Seq2Seq-NMT, 920 cells", SOURCE),
 }
-"""The models of RAMMER's Table 1, the recurrent ones in two forms."""
+"""The models of RAMMER's Table 1, the recurrent models in two forms."""
 
 LIGHT: dict[str, Model] = {
     "light_alexnet": _light("light_alexnet", "AlexNet of Caffe, grouped", "data_0"),
@@ -97,7 +97,7 @@ LIGHT: dict[str, Model] = {
     "light_vgg19": _light("light_vgg19", "VGG-19", "data_0"),
     "light_zfnet512": _light("light_zfnet512", "ZFNet-512", "gpu_0/data_0"),
 }
-"""The networks that come with the onnx package."""
+"""The networks of the onnx package."""
 
 IOS: dict[str, Model] = {
     "inception_v3": Model(inception_v3.build, "Inception v3", {"image": (1, 3, 299, 299)}),
@@ -115,7 +115,7 @@ CLASSIFIERS: dict[str, Model] = {
     "darknet53": Model(darknet53.build, "DarkNet-53", {"image": (1, 3, 256, 256)}),
     "vgg19": Model(vgg.build, "VGG-19", {"image": IMAGE}),
 }
-"""Networks that "Bring Your Own Codegen" offloads, and that the other papers do not have."""
+"""Networks that "Bring Your Own Codegen" offloads, and that the other papers lack."""
 
 OWN: dict[str, Model] = {
     "one_element": Model(small.build_one_element, "a launch and nothing else", {"x": (1,)}),
@@ -170,13 +170,13 @@ IMAGENET: dict[str, Model] = {
         nasnet.build_mobile, "NASNet-A, 4 cells a stack, 1056 channels", {"image": IMAGE}
     ),
 }
-"""The networks of RAMMER's Figure 13, which are scheduled there and compared nowhere else."""
+"""The networks of RAMMER's Figure 13, which are only scheduled, on the simulator."""
 
 MODELS: dict[str, Model] = {**TABLE_1, **LIGHT, **IOS, **CLASSIFIERS, **OWN}
 """Every benchmark model that is one static program, by name."""
 
 ALL_MODELS: dict[str, Model] = {**MODELS, **IMAGENET, **DETECTORS}
-"""Those of one figure, and those that the host runs in parts, too."""
+"""All benchmark models, including detectors and networks that are only scheduled."""
 
 
 def build(name: str, batch: int = 1, scale: Scale = "full") -> onnx.ModelProto:

@@ -14,13 +14,13 @@ from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
 from rammer_mlir.benchmarks.models.scale import Scale
 
 EXPANSION = 4
-"""Channels after a bottleneck over those inside."""
+"""Ratio of the channels after a bottleneck to those inside."""
 
 BRANCH_GAIN = 0.25
-"""Standard deviation of what a block adds to its shortcut.
+"""Standard deviation of a block's result relative to its shortcut.
 
-Trained networks refine their features little by little, too. Blocks that add as much as there is
-multiply rounding errors, as random networks do: by a thousand in 50 layers.
+Trained networks refine their features gradually, too. With random blocks of full deviation,
+rounding errors would grow: by a factor of a thousand in 50 layers.
 """
 
 
@@ -29,12 +29,13 @@ class ResNet:
     """Sizes of a ResNet.
 
     Attributes:
-        name: of the model.
+        name: name of the model.
         image: height and width.
         width: channels of the stem; each later stage doubles them.
-        blocks: in each of the stages.
-        is_bottleneck: whether blocks are 1x1, 3x3, 1x1 convolutions instead of two 3x3 ones.
-        classes: that it tells apart.
+        blocks: number of blocks in each stage.
+        is_bottleneck: whether blocks are 1x1, 3x3, 1x1 convolutions instead of two 3x3
+            convolutions.
+        classes: number of classes.
     """
 
     name: str
@@ -87,9 +88,9 @@ def stem(g: GraphBuilder, image: Value, channels: int) -> Value:
 
 
 def stages(g: GraphBuilder, x: Value, size: ResNet, strides: Sequence[int] = ()) -> list[Value]:
-    """Add the stages after the stem, and return what each computes.
+    """Add the stages after the stem, and return the result of each.
 
-    ``strides`` are those of each stage's first block; by default all but the first halve the image.
+    ``strides`` are the strides of each stage's first block; by default all but the first are 2.
     """
     found: list[Value] = []
     for stage, blocks in enumerate(size.blocks):
@@ -103,7 +104,7 @@ def stages(g: GraphBuilder, x: Value, size: ResNet, strides: Sequence[int] = ())
 
 
 def _block(g: GraphBuilder, x: Value, width: int, stride: int, is_bottleneck: bool) -> Value:
-    """Add convolutions around a shortcut, which is projected where shapes differ."""
+    """Add convolutions and a shortcut, which is projected if shapes differ."""
     if is_bottleneck:
         y = conv_norm_relu(g, conv_norm_relu(g, x, width, 1), width, 3, stride)
         y = g.batch_norm(g.conv(y, EXPANSION * width, 1), BRANCH_GAIN)

@@ -23,11 +23,11 @@ class ResNeXt:
     image: int
     stem_channels: int
     blocks: tuple[int, ...]
-    """Of each stage."""
+    """Number of blocks in each stage."""
     cardinality: int
     group_width: int
     output_channels: int
-    """Channels that the first stage puts out; each later stage doubles them."""
+    """Output channels of the first stage; each later stage doubles them."""
 
 
 SIZES = {
@@ -85,7 +85,7 @@ def _conv_norm_relu(
 def _block(
     g: GraphBuilder, x: Value, width: int, channels: int, cardinality: int, stride: int
 ) -> Value:
-    """Add a bottleneck: 1x1, grouped 3x3, 1x1, around a shortcut that is projected if need be."""
+    """Add a bottleneck: 1x1, grouped 3x3, 1x1, and a shortcut that is projected if necessary."""
     branch = _conv_norm_relu(g, x, width, 1)
     branch = _conv_norm_relu(g, branch, width, 3, stride, cardinality)
     branch = g.batch_norm(g.conv(branch, channels, 1))

@@ -1,4 +1,4 @@
-"""Small dense models of our own, for what the published networks lack."""
+"""Small dense models of our own, for cases that the published networks lack."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def build_mlp(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def build_one_element(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build ``y = -x`` on [N] f32: what running it takes is the cost of a launch."""
+    """Build ``y = -x`` on [N] f32, whose time is the cost of a launch."""
     del scale  # there is nothing to make smaller
     g = GraphBuilder("one_element", seed=0)
     g.output(g.op("Neg", g.input("x", [batch])), "y")
@@ -103,8 +103,8 @@ def build_embedding(batch: int, scale: Scale) -> onnx.ModelProto:
 def build_multi_io(batch: int, scale: Scale) -> onnx.ModelProto:
     """Build a graph of several inputs and outputs with concatenations, splits and transposes.
 
-    ``left`` and ``right`` [N, 24, 32] and ``gain`` [32] f32 to ``top`` [N, 32, 16],
-    ``bottom`` [N, 32, 32] and ``total`` [N, 1, 1] f32. A value is an output and used further on.
+    ``left`` and ``right`` [N, 24, 32] and ``gain`` [32] f32 to ``top`` [N, 32, 16], ``bottom`` [N,
+    32, 32] and ``total`` [N, 1, 1] f32. One value is both an output and an operand.
     """
     length, features = (24, 32) if scale == "full" else (6, 8)
     g = GraphBuilder("multi_io", seed=6)

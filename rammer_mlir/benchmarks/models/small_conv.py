@@ -14,7 +14,7 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
 def build_nas_cell(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build one normal cell of NASNet-A: ``current``, ``previous`` [N, 44, 28, 28] f32 to ``y``."""
+    """Build a normal cell of NASNet-A: ``current``, ``previous`` [N, 44, 28, 28] f32 to ``y``."""
     size, filters = (28, 44) if scale == "full" else (8, 8)
     g = GraphBuilder("nas_cell", seed=11)
     current = g.input("current", [batch, filters, size, size])
@@ -30,8 +30,8 @@ def _activate(g: GraphBuilder, x: Value) -> Value:
 def build_depthwise_net(batch: int, scale: Scale) -> onnx.ModelProto:
     """Build depthwise and grouped convolutions: ``image`` [N, 3, 64, 64] f32 to ``y`` [N, 10].
 
-    One inverted residual with squeeze-and-excitation (as in MobileNetV3), a grouped convolution,
-    and a dilated one with uneven padding.
+    An inverted residual with squeeze-and-excitation (as in MobileNetV3), a grouped convolution, and
+    a dilated one with uneven padding.
     """
     size, channels = (64, 32) if scale == "full" else (15, 8)
     g = GraphBuilder("depthwise_net", seed=12)
@@ -68,7 +68,7 @@ def build_conv1d(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def build_bidirectional(batch: int, scale: Scale, *, op_type: str) -> onnx.ModelProto:
-    """Build one bidirectional recurrent layer with an initial hidden state.
+    """Build a bidirectional recurrent layer with an initial hidden state.
 
     ``x`` [20, N, 64] and ``initial`` [2, N, 64] f32 to ``y`` [20, N, 128] and ``last`` [2, N, 64].
     """

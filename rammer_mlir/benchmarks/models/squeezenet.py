@@ -12,12 +12,12 @@ from rammer_mlir.benchmarks.models.scale import Scale
 
 @dataclass(frozen=True)
 class SqueezeNet:
-    """Sizes: image, channels before the modules, and each module's squeezed channels or a pool."""
+    """Sizes: image, channels before the modules, and each module's squeezed channels."""
 
     image: int
     first: int
     modules: tuple[int, ...]
-    """Squeezed channels of each fire module; zero stands for a pooling between two."""
+    """Squeezed channels of each fire module; zero stands for a pooling."""
     classes: int
 
 
@@ -47,7 +47,7 @@ def _pool(g: GraphBuilder, x: Value) -> Value:
 
 
 def _fire(g: GraphBuilder, x: Value, squeezed: int) -> Value:
-    """Add a fire module around which its input, brought to its channels, is added."""
+    """Add a fire module and its complex bypass: a shortcut projected to the module's channels."""
     expanded = 4 * squeezed
     inner = g.op("Relu", g.conv(x, squeezed, 1, with_bias=True))
     parts = [g.op("Relu", g.conv(inner, expanded, kernel, with_bias=True)) for kernel in (1, 3)]

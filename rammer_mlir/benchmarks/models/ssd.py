@@ -1,8 +1,8 @@
-"""Single-shot detectors (Liu et al., ECCV 2016), as GluonCV has them.
+"""Single-shot detectors (Liu et al., ECCV 2016), in GluonCV's form.
 
 SSD 512 on MobileNet v1 (Howard et al., 2017), 20 classes, and SSD 300 on ResNet-34, 80 classes.
-Anchors, decoding and suppression are in the model: the 400 highest scores of all classes and boxes,
-of which at most 100 are left.
+Anchors, decoding and suppression are in the model, which keeps the 400 highest scores of all
+classes and boxes, and at most 100 of these after suppression.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
 from rammer_mlir.benchmarks.models.scale import Scale
 
 SCALES = (0.1, 0.2)
-"""Standard deviations of the offsets that the network was trained for."""
+"""Factors of the network's predicted offsets: their standard deviations in training."""
 
 RULE = Suppression(overlap=0.45, least=0.01, most=100)
 CANDIDATES = 400
@@ -39,7 +39,7 @@ OUTPUTS = ("scores", "boxes", "labels")
 _TWO = (1, 2, 1 / 2)
 _THREE = (1, 2, 1 / 2, 3, 1 / 3)
 RATIOS = (_TWO, _THREE, _THREE, _THREE, _TWO, _TWO)
-"""Widths of anchors over their heights, for each map of features."""
+"""Ratios of width to height of the anchors, for each feature map."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class Ssd:
         image: height and width.
         width: channels of the backbone's first convolution.
         extra: channels of the maps after the backbone.
-        narrowest: channels that a 1x1 convolution in front of one of them has at least.
-        has_norms: whether convolutions there have a batch norm instead of a bias.
-        sizes: of anchors, in pixels; one more than there are maps.
+        narrowest: least channels of the 1x1 convolution before each of these maps.
+        has_norms: whether their convolutions have a batch norm instead of a bias.
+        sizes: sizes of anchors in pixels; one more than the number of maps.
         steps: pixels from one anchor to the next, for each map.
-        classes: that it tells apart, without the background.
+        classes: number of classes, without the background.
     """
 
     image: int
@@ -83,13 +83,13 @@ RESNET_34 = {
 }  # fmt: skip
 _BLOCKS = {"full": (3, 4, 6, 3), "small": (1, 1, 1, 1)}
 _STRIDES = (1, 2, 1, 2)
-"""Of ResNet-34's stages: the third one keeps the size here."""
+"""Strides of ResNet-34's stages; the third keeps the size in this detector."""
 
 _SEPARABLE = {
     "full": ((2, 1), (4, 2), (4, 1), (8, 2), (8, 1), (16, 2), *((16, 1),) * 5, (32, 2), (32, 1)),
     "small": ((2, 1), (4, 2), (8, 2), (16, 2), (32, 2)),
 }
-"""Channels of MobileNet's separable convolutions over those of the first one, and strides."""
+"""Strides of MobileNet's separable convolutions, and their channels relative to the first."""
 
 
 def build_mobilenet(batch: int, scale: Scale) -> onnx.ModelProto:
@@ -114,7 +114,7 @@ def build_resnet(batch: int, scale: Scale) -> onnx.ModelProto:
 def _mobilenet(
     g: GraphBuilder, x: Value, width: int, separable: Sequence[tuple[int, int]]
 ) -> list[Value]:
-    """Add MobileNet v1 without its classifier; return its last maps of a 16th and of a 32nd."""
+    """Add MobileNet v1 without its classifier; return its last maps at strides 16 and 32."""
     with g.scope("stem"):
         x = resnet.conv_norm_relu(g, x, width, 3, 2)
     maps: list[Value] = []
@@ -141,7 +141,7 @@ def _detector(g: GraphBuilder, maps: list[Value], size: Ssd, last_pad: int) -> o
 
 
 def _extra(g: GraphBuilder, x: Value, size: Ssd, last_pad: int) -> list[Value]:
-    """Add maps of features after the backbone, each half as high and wide as the one before."""
+    """Add feature maps after the backbone, each half as high and wide as the previous map."""
     found: list[Value] = []
     for number, channels in enumerate(size.extra):
         pad = last_pad if number == len(size.extra) - 1 else 1
@@ -161,7 +161,7 @@ def _norm_relu(g: GraphBuilder, x: Value, size: Ssd) -> Value:
 def _anchors(
     features: Value, size: Ssd, number: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return centres and sizes [H * W * depth, 2] of one map's anchors."""
+    """Return centres and sizes [H * W * depth, 2] of a map's anchors."""
     rows, columns = np.mgrid[: features.shape[2], : features.shape[3]] + 0.5
     own, following = size.sizes[number : number + 2]
     between = np.sqrt(own * following)

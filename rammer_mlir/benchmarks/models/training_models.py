@@ -19,8 +19,8 @@ class TrainingModel:
 
     Attributes:
         build: makes the forward model, whose output is ``loss``.
-        description: for tables.
-        weights: what is trained, where these are not the initializers that builders call weights.
+        description: text for tables.
+        weights: names of the trained values, if they are not the initializers named as weights.
     """
 
     build: Callable[[Size], onnx.ModelProto]
@@ -39,7 +39,7 @@ TRAINING_MODELS: dict[str, TrainingModel] = {
         recurrent_models.build_lstm_tc_loss, "LSTM-TC of RAMMER's Figure 21, unrolled"
     ),
 }
-"""By name."""
+"""Models with a loss, by name."""
 
 
 def _model(name: str) -> TrainingModel:
@@ -58,8 +58,8 @@ def build_step(name: str, size: Size = "full", *, rate: float | None = 0.01) -> 
     """Build a training step; raise OptionError for an unknown name.
 
     Args:
-        name: one of ``TRAINING_MODELS``.
-        size: as published, for measurements on a few cores, or for tests.
-        rate: of gradient descent; None for gradients in the place of new weights.
+        name: a key of ``TRAINING_MODELS``.
+        size: ``full`` as published, ``reduced`` for measurements on few cores, ``small`` for tests.
+        rate: learning rate; None for gradients instead of new weights.
     """
     return training_step(build_forward(name, size), weights=_model(name).weights, rate=rate)

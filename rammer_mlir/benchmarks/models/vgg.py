@@ -16,9 +16,9 @@ class Vgg:
 
     Attributes:
         image: height and width.
-        stages: channels and number of the 3x3 convolutions in front of each pooling.
+        stages: channels and number of the 3x3 convolutions before each pooling.
         hidden: features of the two hidden layers of the classifier.
-        classes: that it tells apart.
+        classes: number of classes.
     """
 
     image: int

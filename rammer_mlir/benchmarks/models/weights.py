@@ -1,4 +1,4 @@
-"""Seeded random weights, scaled so that activations keep a variance of about one."""
+"""Seeded random weights, scaled so that activations keep a variance of about 1."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def uniform(rng: np.random.Generator, shape: Sequence[int], std: float) -> Float
 
 
 def is_centred(shape: Sequence[int]) -> bool:
-    """Whether filters of this shape [outputs, inputs, taps...] are made to sum to zero.
+    """Whether filters of a shape [outputs, inputs, taps...] are centred to sum to zero.
 
     Rectified activations have a positive mean. Filters that see this mean turn it into a constant,
     layer after layer, until the output hardly depends on the input (compare Qiao et al., "Weight
-    Standardization", 2019). Depthwise filters are left alone: their taps see nearly equal values,
-    of which a centred filter would leave nothing.
+    Standardization", 2019). Depthwise filters are not centred: their taps see nearly equal values,
+    which a centred filter would cancel.
     """
     return shape[1] > 1
 
 
 def filters(rng: np.random.Generator, shape: Sequence[int], source: Moments) -> Floats:
-    """Draw filters that give variance 1 on a source of these moments (Glorot and Bengio, 2010)."""
+    """Draw filters for a result of variance 1 from these moments (Glorot and Bengio, 2010)."""
     fan_in = math.prod(shape[1:])
     centre = is_centred(shape)
     square = source.variance if centre else source.variance + source.mean**2
@@ -50,7 +50,7 @@ def bias(rng: np.random.Generator, length: int) -> Floats:
 
 
 def scale(rng: np.random.Generator, length: int) -> Floats:
-    """Draw scales around one."""
+    """Draw scales around 1."""
     return 1 + uniform(rng, [length], 0.1)
 
 

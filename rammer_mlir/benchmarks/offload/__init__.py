@@ -1,1 +1,1 @@
-"""Evaluation of code generators: what they take of models, and what that costs and gains."""
+"""Evaluate external code generators: their share of models, its cost and its gain."""

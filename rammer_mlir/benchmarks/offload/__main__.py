@@ -61,7 +61,7 @@ def _select(patterns: Sequence[str]) -> list[str]:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Refuse, before anything is measured, what could not be written afterwards.
+    """Refuse options whose results could not be written, before measuring.
 
     Raises:
         OptionError: naming the option.
@@ -110,7 +110,7 @@ def _measure(options: argparse.Namespace, codegens: tuple[str, ...], name: str) 
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure the models that are asked for, and write the page of all results in the folder."""
+    """Measure the requested models, and write a page of all results in the folder."""
     options = _parser().parse_args(arguments)
     codegens, names = chosen_codegens(options), _select(options.models)
     _check(options)

@@ -1,4 +1,4 @@
-"""How far results of detectors agree, of which rounding decides the order and the number."""
+"""Agreement of two detectors' results, whose order and number depend on rounding."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rammer_mlir.benchmarks.comparison import Array
 from rammer_mlir.benchmarks.models.ssd import OUTPUTS
 
 SCORE, PIXELS = 0.01, 2.0
-"""Differences of scores and of corners up to which two detections are the same."""
+"""Largest differences of scores and of corners between two equal detections."""
 
 
 def agreement(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float | None:
-    """Return the share of expected detections that were found; None where there are none."""
+    """Return the fraction of the expected detections that were found; None if none is expected."""
     if set(expected) != set(OUTPUTS) or set(found) != set(OUTPUTS):
         return None
     scores, boxes, labels = (_pairs(expected[name], found[name]) for name in OUTPUTS)
@@ -23,7 +23,7 @@ def agreement(expected: Mapping[str, Array], found: Mapping[str, Array]) -> floa
 
 
 def _pairs(a: Array, b: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Return differences [N, K, K, ...] of each of [N, K, ...] from each other one."""
+    """Return the differences [N, K, K, ...] between all pairs of [N, K, ...] and [N, K, ...]."""
     first, second = (np.asarray(each, np.float64) for each in (a, b))
     first, second = (each.reshape(*each.shape[:2], -1) for each in (first, second))
     return np.abs(first[:, :, None] - second[:, None, :])

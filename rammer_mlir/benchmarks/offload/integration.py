@@ -1,7 +1,7 @@
-"""How much code an integration is: lines that are not blank.
+"""The size of a code generator's integration in nonblank lines of code.
 
-They are those of the folder of its class, or of the file if it has no folder, and of the files that
-have its name among the engines.
+Counted are the folder of its class, or the file if it has no folder, and the files of its name
+among the engines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _ENDINGS = (".py", ".c", ".h", ".mlir", ".toml", ".json")
 
 
 def integration_lines(codegen: object) -> int:
-    """Count the lines of a code generator."""
+    """Count the nonblank lines of a code generator."""
     file = Path(inspect.getfile(type(codegen))).resolve()
     room = Path(codegens.__file__).resolve().parent
     if file.is_relative_to(room) and file.parent != room:

@@ -1,4 +1,4 @@
-"""Measure a model computed by the compiler alone, with code generators always, and by cost."""
+"""Measure a model with the compiler alone, with code generators everywhere, and by cost."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from rammer_mlir.errors import TargetError
 
 HOST = "host"
 ALWAYS, COST = "always", "cost"
-"""Ways to choose between code of a code generator and the compiler's own: by measured costs."""
+"""Ways to choose between a code generator and the compiler: always the former, or by cost."""
 
 
 @dataclass(frozen=True)
 class OffloadRequest:
-    """What to measure of a model.
+    """A model to measure, and the settings of its measurement.
 
     Attributes:
         model: its name.
-        codegens: one after the other.
-        plugins: modules or files that make code generators known.
-        scale: of the model.
-        batch: images, or the like.
-        threads: of every contender; for us, vEUs.
+        codegens: code generators, measured sequentially.
+        plugins: modules or files that register code generators.
+        scale: scale of the model.
+        batch: batch size.
+        threads: threads of every contender, and vEUs of our programs.
         budget: seconds of timing for each code generator.
-        patience: seconds within which a contender has to be ready, and regions to be counted.
+        patience: seconds within which a contender must be ready, and regions must be counted.
     """
 
     model: str
@@ -54,15 +54,15 @@ class OffloadRequest:
 
 @dataclass(frozen=True)
 class Measured:
-    """One way to run the model.
+    """A way to run the model, with its measurements.
 
     Attributes:
         name: ``onnxruntime``, ``host``, ``always``, ``cost``.
-        latency: side by side with the others of the same code generator.
-        worst: worst error against the reference as a share of the tolerance.
-        agreement: of detections, the share that the reference has too; None for other models.
-        beginning: what happens once; None for the reference.
-        spent: what a run spends its time on; None for the reference.
+        latency: timed in turns with the other ways of the same code generator.
+        worst: largest error against the reference, divided by the tolerance.
+        agreement: fraction of the reference's detections that were found; None for other models.
+        beginning: times of one-time work; None for the reference.
+        spent: times of a run by kind of work; None for the reference.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one code generator does for a model, and why parts of that are missing."""
+    """The results of a code generator for a model, and the reasons for missing results."""
 
     codegen: str
     partition: Partition | None = None
@@ -83,18 +83,18 @@ class Outcome:
     reasons: list[str] = field(default_factory=list[str])
 
     def run(self, name: str) -> Measured | None:
-        """Find one way to run the model."""
+        """Return the measurements of a way to run the model, or None if it was not measured."""
         return next((run for run in self.runs if run.name == name), None)
 
     def seconds(self, name: str) -> float | None:
-        """Find a median latency."""
+        """Return the median latency of a way, or None if it was not measured."""
         run = self.run(name)
         return None if run is None else run.latency.median
 
 
 @dataclass(frozen=True)
 class OffloadResult:
-    """Everything measured of one model."""
+    """All measurements of a model."""
 
     request: OffloadRequest
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
@@ -102,7 +102,7 @@ class OffloadResult:
 
 
 def measure_offload(request: OffloadRequest) -> OffloadResult:
-    """Measure a model with each code generator; what fails is a reason, and ends nothing else."""
+    """Measure a model with each code generator; record a failure as a reason and go on."""
     with tempfile.TemporaryDirectory(prefix="rammer-offload-") as folder, ExitStack() as stack:
         path = Path(folder) / "model.onnx"
         model = Request(request.model, request.scale, request.batch)
@@ -130,7 +130,7 @@ class _Measuring:
     feeds: Feeds
 
     def open(self, stack: ExitStack, opens: Open, name: str) -> Lane:
-        """Open the model in a process of its own, which ends with the stack.
+        """Open the model in a separate process, which ends with the stack.
 
         Raises:
             TargetError: if that fails.
@@ -140,7 +140,7 @@ class _Measuring:
         return lane
 
     def outcome(self, codegen: str, common: Mapping[str, Lane]) -> Outcome:
-        """Measure one code generator; the lanes in common are there already."""
+        """Measure one code generator; ``common`` has the lanes that all of them share."""
         request = self.request
         job = Job(self.path, codegen, request.plugins, request.threads)
         counted = in_child(partition, job, request.patience)

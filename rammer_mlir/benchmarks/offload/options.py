@@ -1,4 +1,4 @@
-"""Which code generators to measure: options of commands."""
+"""Command-line options that select code generators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rammer_mlir.support.plugins import load_plugins
 
 
 def add_codegen_options(parser: argparse.ArgumentParser) -> None:
-    """Add which code generators to measure, and where they come from."""
+    """Add the options that select code generators, and the plug-ins that define them."""
     parser.add_argument(
         "--codegens", metavar="NAME,...", default="", help="code generators; default all there are"
     )
@@ -22,10 +22,10 @@ def add_codegen_options(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_codegens(options: argparse.Namespace) -> tuple[str, ...]:
-    """Return the names that were asked for, or all.
+    """Return the requested names, or all.
 
     Raises:
-        OptionError: if there are none, or one is unknown.
+        OptionError: if there are none, or a name is unknown.
     """
     load_plugins(options.plugin)
     names = tuple(filter(None, map(str.strip, options.codegens.split(",")))) or CODEGENS.names()
@@ -39,5 +39,5 @@ def chosen_codegens(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def plugin_places(options: argparse.Namespace) -> tuple[str, ...]:
-    """Return the plug-ins as a process in another folder finds them."""
+    """Return the plug-ins with absolute paths, for processes in other folders."""
     return tuple(str(Path(p).resolve()) if p.endswith(".py") else p for p in options.plugin)

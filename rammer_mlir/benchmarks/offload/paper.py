@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Published:
-    """What the paper has of a model.
+    """The paper's numbers of a model.
 
     Attributes:
-        title: its name there.
-        nodes: share of nodes that TensorRT takes, in percent; it takes all MACs.
+        title: its name in the paper.
+        nodes: percentage of nodes that TensorRT executes; it executes all MACs.
         jetson: speedup in f32 and in f16.
         merged, split: subgraphs without and with cost-based partitioning.
         merged_ms, split_ms: latency of these.
-        u250: speedup, share of nodes, share of MACs; None where it was left out.
+        u250: speedup, share of nodes, share of MACs; None if the paper omits the model.
         zynq: likewise.
     """
 
@@ -78,4 +78,4 @@ INTEGRATIONS = {
 """Lines of code of the paper's integrations."""
 
 INITIALISATION = (8.0, 62.0)
-"""Seconds in which TensorRT builds the engine of a subgraph, least and most."""
+"""Shortest and longest time in seconds in which TensorRT builds a subgraph's engine."""

@@ -1,4 +1,4 @@
-"""What a code generator takes of a model, counted in the IR after the passes that form regions."""
+"""Count a code generator's share of a model in the IR, after the passes that form regions."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from rammer_mlir.programs.host_program import Evaluate
 from rammer_mlir.support.plugins import load_plugins
 
 _STEPS = ("rtask-merge-regions", "rtask-split-regions", "rtask-generate-regions")
-"""Passes after which there is something to count."""
+"""Passes after which the IR is counted."""
 
 _COPIED = "fill"
-"""Kind of an operation of which every user gets a copy, so that it is none of the model's."""
+"""Kind of operation that is copied for every user, and therefore not counted."""
 
 
 @dataclass(frozen=True)
@@ -46,22 +46,22 @@ class Job:
 
 @dataclass(frozen=True)
 class Partition:
-    """What a code generator takes.
+    """A code generator's share of a model.
 
     Attributes:
-        operations: of the model, as the host would compute it; one with a reading counts as one,
-            whatever it consists of, and so does each step of the host.
-        readings: operations whose meaning is known.
-        macs: multiplications that are added up.
-        taken: operations, all of them with a reading, in regions that it made code of.
-        taken_macs: in these regions.
+        operations: operations of the model, as the host would compute them. An operation with a
+            reading counts as one whatever its size, and so does each step of the host.
+        readings: operations whose meaning is recognized.
+        macs: multiply-accumulate operations.
+        taken: operations in regions that the code generator compiled; all have a reading.
+        taken_macs: multiply-accumulate operations in these regions.
         merged: regions before cost-based partitioning.
         split: regions after it.
-        generated: regions that it made code of.
-        converted: bytes that these regions copy between layouts of their own and those of what they
-            read and return, in each run; 0 where the code generator does not say it.
-        seconds: for making it.
-        lines: of code of the code generator.
+        generated: regions that the code generator compiled.
+        converted: bytes per run that these regions convert between their internal layouts and those
+            of their operands and results; 0 if the code generator does not report it.
+        seconds: time of generating the code.
+        lines: lines of code of the code generator.
     """
 
     operations: int = 0
@@ -78,7 +78,7 @@ class Partition:
 
 
 def partition(job: Job) -> Partition:
-    """Count what a code generator takes of a model.
+    """Count a code generator's share of a model.
 
     Raises:
         RammerError: if the model cannot be imported, or the code generator fails.
@@ -99,7 +99,7 @@ def partition(job: Job) -> Partition:
 
 
 def _programs(model: Model) -> Iterator[ImportedModel | int]:
-    """Yield the static programs of a model, and how many operations the host runs itself."""
+    """Yield the static programs of a model, and numbers of operations that the host executes."""
     found = prepare_any(model, {}, {})
     if not isinstance(found, HostedGraph):
         yield import_prepared(found)
@@ -107,13 +107,14 @@ def _programs(model: Model) -> Iterator[ImportedModel | int]:
     yield sum(isinstance(step, Evaluate) for step in found.program.steps)
     for part in found.parts:
         if open_signature(part.model).is_open:
+            # An open part has no static program, so that its nodes count as the host's.
             yield len(part.model.graph.node)
         else:
             yield from _programs(part.model)
 
 
 def _passes(job: Job) -> list[str]:
-    """Return the pipelines up to each of the passes after which something is counted."""
+    """Return the pipelines up to each of the passes after which the IR is counted."""
     options = check_options(
         "cpu", offload=job.codegen, offload_choice="always", num_veus=job.num_veus
     )
@@ -128,7 +129,7 @@ def _passes(job: Job) -> list[str]:
 
 
 def _count(program: ImportedModel, passes: Sequence[str]) -> tuple[Counter[str], float]:
-    """Return what is counted of a static program, and the seconds of making code."""
+    """Return the counts of a static program, and the seconds of generating code."""
     context = ir.Context()
     dialects.register(context)
     merge, split, generate = passes
@@ -155,6 +156,7 @@ def _count(program: ImportedModel, passes: Sequence[str]) -> tuple[Counter[str],
             if is_generated:
                 total["converted"] += _converted_bytes(codegen, region)
                 continue
+            # A region without code returns to the host.
             total["taken"] -= sum(
                 reading.kind != _COPIED for each in region.operations for reading in each.readings
             )
@@ -164,7 +166,7 @@ def _count(program: ImportedModel, passes: Sequence[str]) -> tuple[Counter[str],
 
 
 def _called(module: ir.Module) -> Iterator[tuple[str, Region, bool]]:
-    """Yield the code generator and the region of each call, and whether it has made code of it."""
+    """Yield the code generator and the region of each call, and whether it compiled the region."""
     own = [f for f in functions(module) if CODEGEN in f.operation.attributes]
     known = {
         symbol_name(f): (
@@ -182,7 +184,7 @@ def _called(module: ir.Module) -> Iterator[tuple[str, Region, bool]]:
 
 
 def _converted_bytes(codegen: str, region: Region) -> int:
-    """Return the bytes that a region converts at its boundary, if its code generator says it."""
+    """Return the bytes that a region converts at its boundary, if the code generator reports it."""
     count: Callable[[Region], int] | None
     count = getattr(CODEGENS.get(codegen), "converted_bytes", None)
     return 0 if count is None else count(region)

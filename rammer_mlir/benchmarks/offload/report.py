@@ -1,4 +1,4 @@
-"""The page of results: what was measured beside the paper's numbers."""
+"""The page of results: the measurements beside the paper's numbers."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _percent(part: float, whole: float) -> str:
 
 
 def offload_table(results: Results) -> str:
-    """One row per model and code generator: shares, latencies, speedups."""
+    """Return a table with a row per model and code generator: shares, latencies, speedups."""
     rows = [[
         "model", "code generator", "known", "all", "MACs", f"{REFERENCE} ms", "host ms",
         "all offloaded ms", "speedup", "error", "paper: nodes", "paper: f32, f16",
@@ -134,7 +134,7 @@ def _error(outcome: Outcome) -> str:
 
 
 def fpga_table(results: Results) -> str:
-    """One row per model that the paper has."""
+    """Return a table with a row per model of the paper."""
     rows = [["model", "U250", "Zynq"]]
     for name in dict.fromkeys(result.request.model for result in results):
         if name in PUBLISHED:
@@ -144,7 +144,7 @@ def fpga_table(results: Results) -> str:
 
 
 def region_table(results: Results) -> str:
-    """One row per model and code generator: regions before and after partitioning."""
+    """Return a table with a row per model and code generator: regions before, after splitting."""
     rows = [["model", "code generator", "without", "with", "compiled", "paper", "paper ms"]]
     for model, outcome in _pairs(results):
         found, published = outcome.partition, PUBLISHED.get(model)
@@ -162,7 +162,7 @@ def region_table(results: Results) -> str:
 
 
 def time_table(results: Results) -> str:
-    """One row per model and code generator: shares of a run."""
+    """Return a table with a row per model and code generator: shares of a run."""
     rows = [["model", "code generator", "ms", "generated", "host", "copies", "waits, launches",
              "between programs", "rTasks"]]  # fmt: skip
     for model, outcome in _pairs(results):
@@ -179,7 +179,7 @@ def _spent_cells(spent: Spent) -> list[str]:
 
 
 def beginning_table(results: Results) -> str:
-    """One row per model and code generator: making code, compiling, the first run."""
+    """Return a table with a row per model and code generator: times of one-time work."""
     rows = [["model", "code generator", "making code", "compiling", "host's compiling",
              "first run", "later run"]]  # fmt: skip
     for model, outcome in _pairs(results):
@@ -195,7 +195,7 @@ def beginning_table(results: Results) -> str:
 
 
 def line_table(results: Results) -> str:
-    """One row per integration, here and in the paper."""
+    """Return a table with a row per integration, here and in the paper."""
     own = {
         outcome.codegen: outcome.partition.lines
         for _, outcome in _pairs(results)

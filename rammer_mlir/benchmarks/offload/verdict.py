@@ -1,4 +1,4 @@
-"""Whether choosing by cost is as good as it should be: the better of both, or better than both."""
+"""Check that the choice by cost is as fast as the faster of host and offloading, or faster."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from rammer_mlir.benchmarks.offload.measure import (
 )
 
 ACCEPTABLE = 1.03
-"""Latency by cost over that of the better of both, which it should not exceed."""
+"""Largest acceptable ratio of the latency by cost to the faster of both."""
 
 MIXED = 0.95
-"""Where it is less than this, mixing both is better than either."""
+"""Below this ratio, mixing both is faster than either."""
 
 _LONGEST = 300
-"""Characters of a reason that are printed."""
+"""Longest reason that is printed, in characters."""
 
 CHOICES = (HOST, ALWAYS, COST)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How the choice by cost compares with the better one of host and everything offloaded."""
+    """Ratio of the choice by cost to the faster of the host alone and everything offloaded."""
 
     ratio: float
 
     @property
     def is_acceptable(self) -> bool:
-        """Whether it is as good as the better of both."""
+        """Whether the choice is as fast as the faster of both."""
         return self.ratio <= ACCEPTABLE
 
     @property
     def is_better(self) -> bool:
-        """Whether it is better than both."""
+        """Whether the choice is faster than both."""
         return self.ratio <= MIXED
 
     def __str__(self) -> str:
-        """Give the ratio, and what it means."""
+        """Format the ratio and its meaning."""
         words = "better than both" if self.is_better else "yes" if self.is_acceptable else "no"
         return f"{self.ratio:.3f} {words}"
 
 
 def verdict(outcome: Outcome) -> Verdict | None:
-    """Compare the latencies; None where one is missing."""
+    """Compare the latencies; return None if one is missing."""
     host, always, cost = (outcome.seconds(name) for name in CHOICES)
     if host is None or always is None or cost is None:
         return None
@@ -57,7 +57,7 @@ def verdict(outcome: Outcome) -> Verdict | None:
 
 
 def verdict_table(results: list[OffloadResult]) -> str:
-    """One row per model and code generator: latencies in ms, and whether `cost` is good enough."""
+    """Return a table with a row per model and code generator: latencies in ms, and the verdict."""
     heading = ["model", "threads", "code generator", *(f"{name} ms" for name in CHOICES)]
     rows = [[*heading, f"cost over the better, at most {ACCEPTABLE}"]]
     for result in results:
@@ -72,7 +72,7 @@ def verdict_table(results: list[OffloadResult]) -> str:
 
 
 def summary(results: list[OffloadResult]) -> str:
-    """Say for how many it holds."""
+    """Return a line with the number of acceptable choices."""
     found = [v for r in results for o in r.outcomes if (v := verdict(o)) is not None]
     good = sum(v.is_acceptable for v in found)
     better = sum(v.is_better for v in found)
@@ -83,7 +83,7 @@ def summary(results: list[OffloadResult]) -> str:
 
 
 def failures(results: list[OffloadResult]) -> list[str]:
-    """Say what is missing, and why, a line for each."""
+    """Return a line for each missing result, with the reason."""
     lines = [f"- {r.request.model}: {_short(r.error)}" for r in results if r.error]
     lines += [
         f"- {result.request.model}, {outcome.codegen}: {', '.join(steps)}: {_short(reason)}"
@@ -95,7 +95,7 @@ def failures(results: list[OffloadResult]) -> list[str]:
 
 
 def _by_reason(outcome: Outcome) -> dict[str, list[str]]:
-    """Return for each reason what failed for it."""
+    """Return the names of the failures for each reason."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for step, _, reason in (text.partition(": ") for text in outcome.reasons):
         found[reason].append(step)

@@ -18,7 +18,7 @@ from rammer_mlir.benchmarks.publish import RESULTS
 from rammer_mlir.benchmarks.test_workers import check_all
 
 _SECONDS = 300
-"""The time limit of a network, of the largest beside other work on the machine."""
+"""Time limit in seconds of a network; the largest takes long beside other work."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the suite, write a table and the reason of every test that fails, print the counts."""
+    """Run the suite; write a table and the reasons of all failures; print the counts."""
     options = _parser().parse_args(arguments)
     cases = suite(options.filter, options.kinds)
     names = [case.name for case in cases]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from onnx.backend.test.case.test_case import TestCase
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "light")
-"""Kinds of tests that the onnx package brings along whole."""
+"""Kinds of tests whose models and data the onnx package includes."""
 
 DataSet = tuple[Sequence[object], Sequence[object]]
 """Inputs and expected outputs: arrays, lists of arrays, None."""
@@ -28,15 +28,15 @@ _ONNX_DOMAINS = ("", "ai.onnx")
 
 @dataclass(frozen=True)
 class Case:
-    """One test.
+    """A test.
 
     Attributes:
         name: unique among all kinds.
         kind: one of ``KINDS``.
         relative: tolerance of its outputs.
         absolute: tolerance of its outputs.
-        node: a node test, which holds its model and data.
-        path: a file or folder with model and data, of the other kinds.
+        node: the node test with its model and data, for kind ``node``.
+        path: a file or folder with the model and data, for the other kinds.
     """
 
     name: str
@@ -62,12 +62,12 @@ class Case:
 
     @property
     def domain(self) -> str:
-        """The first domain beside ONNX's own that a node is of; empty if there is none."""
+        """The first domain of a node other than ONNX's own; empty if there is none."""
         nodes = self.model.graph.node
         return next((node.domain for node in nodes if node.domain not in _ONNX_DOMAINS), "")
 
     def data_sets(self) -> Iterator[DataSet]:
-        """Yield all inputs with the outputs that they should give."""
+        """Yield all inputs with their expected outputs."""
         if self.node is not None:
             for inputs, outputs in self.node.data_sets or ():
                 yield list(map(_normalized, inputs)), list(map(_normalized, outputs))
@@ -106,7 +106,7 @@ def _cases(kind: str) -> Iterator[Case]:
 
 
 def _tolerances(folder: Path) -> tuple[float, float]:
-    """Return the tolerances of a folder's description, or the suite's."""
+    """Return the tolerances in a folder's description, or the suite's."""
     path = folder / "data.json"
     stated = json.loads(path.read_text()) if path.exists() else {}
     return stated.get("rtol", 1e-3), stated.get("atol", 1e-7)

@@ -1,4 +1,4 @@
-"""The two compilers that take the suite: ours behind ONNX's backend interface, and ONNX Runtime."""
+"""The two compilers that run the suite: ours through ONNX's backend API, and ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rammer_mlir.benchmarks.test_workers import Check
 from rammer_mlir.errors import RammerError
 
 _REFUSED, _WRONG, _FAULT = "refused: ", "wrong: ", "fault: "
-"""How reasons begin; what ends a process or its time limit has none of them."""
+"""Prefixes of reasons; a crash or a time-out has no prefix."""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """Who takes the suite: how a model is compiled, and which errors refuse it."""
+    """A compiler under test: a function that compiles a model, and its errors of refusal."""
 
     prepare: Callable[[onnx.ModelProto], Run]
     refusals: type[Exception]
@@ -54,7 +54,7 @@ def _make_check(engine: str) -> Check:
 
 
 def check(case: Case, engine: Engine) -> str | None:
-    """Return why a test fails, in one line; None if all data sets give their outputs."""
+    """Return the reason why a test fails in a line; None if all data sets give their outputs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -73,7 +73,7 @@ def check(case: Case, engine: Engine) -> str | None:
 
 
 def outcome(reason: str | None) -> str:
-    """Return which of passed, refused, wrong and fault a reason says."""
+    """Return the kind of a reason: passed, refused, wrong or fault."""
     if reason is None:
         return "passed"
     return next((p[:-2] for p in (_REFUSED, _WRONG) if reason.startswith(p)), "fault")

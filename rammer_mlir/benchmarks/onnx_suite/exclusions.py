@@ -1,4 +1,4 @@
-"""Tests that no inference compiler of numbers is meant to pass, and why."""
+"""Tests outside the scope of an inference compiler of numbers, with the reasons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OPERATORS: Mapping[str, str] = {
 
 
 def exclusion(case: Case) -> str | None:
-    """Return why a test is excluded; None for a test that should pass."""
+    """Return the reason for excluding a test; None for a test that should pass."""
     for operator in case.operators:
         if operator in _OPERATORS:
             return _OPERATORS[operator]

@@ -1,4 +1,4 @@
-"""ONNX Runtime on the suite's inputs, also of element types that NumPy has from ml_dtypes."""
+"""Run the suite's inputs in ONNX Runtime, including element types of ml_dtypes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from onnx import helper, numpy_helper
 from rammer_mlir.frontends.onnx.tensors import num_bytes
 
 Run = Callable[[Sequence[object]], Sequence[object]]
-"""From inputs by position to outputs by position."""
+"""Maps inputs by position to outputs by position."""
 
 _NEWEST_IR = 13
-"""The newest version of the file format that it reads; the tests' newer one says nothing else."""
+"""The newest IR version that it reads; the tests' newer version adds nothing that they use."""
 
 
 def prepare(model: onnx.ModelProto) -> Run:
-    """Open a session for a model and return what runs it."""
+    """Open a session for a model and return a function that runs it."""
     os.environ["ALLOW_RELEASED_ONNX_OPSET_ONLY"] = "0"  # the tests use the newest opset
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
@@ -46,7 +46,7 @@ def prepare(model: onnx.ModelProto) -> Run:
 
 
 def _array_of(value: object) -> object:
-    """Return NumPy's scalars, which it does not take, as arrays."""
+    """Convert NumPy scalars, which ONNX Runtime rejects, to arrays."""
     return np.asarray(value) if isinstance(value, np.generic) else value
 
 
@@ -61,7 +61,7 @@ def _is_extension_kind(kind: int) -> bool:
 
 
 def _value(array: object) -> onnxruntime.OrtValue:
-    """Return an array as the runtime keeps it: narrow elements share bytes."""
+    """Convert an array to ONNX Runtime's storage, which packs narrow elements into bytes."""
     assert isinstance(array, np.ndarray)
     if not _is_extension(array):
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)

@@ -1,4 +1,4 @@
-"""What passes of the suite, as tables: by kind of test, and by operator."""
+"""Tables of the suite's results: by kind of test, and by operator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ suite's own rules; ONNX Runtime takes the same tests beside it.
 
 @dataclass(frozen=True)
 class Result:
-    """One test: why we fail it and why ONNX Runtime does; None for a test that passes."""
+    """A test with our and ONNX Runtime's reason of failure; None for a test that passes."""
 
     name: str
     group: str
@@ -34,13 +34,13 @@ class Result:
 def collect(
     cases: Sequence[Case], ours: Mapping[str, str | None], theirs: Mapping[str, str | None] | None
 ) -> list[Result]:
-    """Return the results of tests, in their order; without ``theirs``, ONNX Runtime passes all."""
+    """Return the tests' results in order; without ``theirs``, ONNX Runtime passes all."""
     operators = {case.name: "+".join(case.operators) for case in cases}
     return [
         Result(
             case.name,
             _group(case),
-            # A definition written out counts for the operator that it defines.
+            # A test of an expanded function counts for the operator that the function defines.
             operators.get(case.name.partition("_expanded")[0], operators[case.name]),
             ours[case.name],
             theirs[case.name] if theirs else None,
@@ -55,7 +55,7 @@ def _group(case: Case) -> str:
 
 
 def counts(results: Sequence[Result]) -> str:
-    """Return how many tests of each kind pass, are refused, are wrong, and are faults."""
+    """Return the numbers of passed, refused, wrong and faulty tests of each kind."""
     rows = [["tests", "all", "passed", "refused", "wrong", "fault", "ONNX Runtime passed"]]
     groups = dict.fromkeys(result.group for result in results)
     for group in groups:

@@ -14,7 +14,7 @@ from rammer_mlir.benchmarks.packages.table import PACKAGES
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Put the models of all packages, or of some, into a folder, each with its description."""
+    """Write the models of all or some packages into a folder, each with its description."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("packages", nargs="*", help="names; all of the table without any")
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def wheel_of(package: Package, folder: Path) -> Path:
-    """Return a package's wheel, downloaded into a folder if it is not there yet."""
+    """Return the path of a package's wheel in a folder, downloading it if it is missing."""
     pattern = f"{package.name.replace('-', '_')}-{package.version}-*.whl"
     if not any(folder.glob(pattern)):
         pip = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--quiet"]

@@ -1,4 +1,4 @@
-"""Models of packages, and their inputs and sizes written in one line each."""
+"""Models of packages, with their inputs and sizes in a compact notation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PackagedModel:
     """An ONNX file of a wheel.
 
     Attributes:
-        file: its path in the wheel.
+        file: path in the wheel.
         inputs: a line for each, as ``input_of`` reads it.
         cases: sizes of the open dimensions, as ``case_of`` reads them.
     """
@@ -28,31 +28,31 @@ class PackagedModel:
 
     @property
     def name(self) -> str:
-        """The name of the file, with its folder's where the file's says nothing."""
+        """The file's name, prefixed by the folder's name if the file's name is generic."""
         path = PurePosixPath(self.file)
         return f"{path.parent.name}-model" if path.stem == "model" else path.stem
 
 
 @dataclass(frozen=True)
 class Package:
-    """A package on PyPI, in one version, and its models."""
+    """A version of a package on PyPI, and its models."""
 
     name: str
     version: str
     models: tuple[PackagedModel, ...]
 
     def spec(self, model: PackagedModel) -> Spec:
-        """Return the description of a model as the check of exported models takes it."""
+        """Return the description of a model in the format of the check of exported models."""
         inputs = tuple(map(input_of, model.inputs))
         cases = tuple(map(case_of, model.cases))
         return Spec(model.name, f"{self.name} {self.version}", inputs, cases)
 
 
 def input_of(text: str) -> Input:
-    """Return an input written as ``name: kind[dimension, ...] high``.
+    """Parse an input written as ``name: kind[dimension, ...] high``.
 
     Raises:
-        OptionError: if it is not of this form.
+        OptionError: if the text is not of this form.
     """
     found = _INPUT.fullmatch(text)
     if found is None:
@@ -65,7 +65,7 @@ def input_of(text: str) -> Input:
 
 
 def case_of(text: str) -> Case:
-    """Return sizes written as ``name=size ...``."""
+    """Parse sizes written as ``name=size ...``."""
     pairs = (each.partition("=") for each in text.split())
     return {name: int(size) for name, _, size in pairs}
 

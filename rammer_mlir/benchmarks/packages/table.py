@@ -1,4 +1,4 @@
-"""The packages whose models are checked: each of another producer, age or kind of input."""
+"""The packages whose models are checked; each has another producer, age or kind of input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make RAMMER's and IOS's figures and tables again: ``python -m rammer_mlir.benchmarks.papers``."""
+"""Reproduce RAMMER's and IOS's figures and tables: ``python -m rammer_mlir.benchmarks.papers``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def chosen(names: Sequence[str]) -> list[Study[Any]]:
-    """Return studies by name, all if none is named.
+    """Return studies by name, or all if no name is given.
 
     Raises:
         OptionError: if there is no such study.
@@ -66,7 +66,7 @@ def chosen(names: Sequence[str]) -> list[Study[Any]]:
 
 
 def commit() -> str:
-    """Return the commit of the code that measures, with a mark if files differ from it."""
+    """Return the commit of the measuring code, with a mark if files differ from it."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"]
     try:
         found = subprocess.run(
@@ -79,7 +79,7 @@ def commit() -> str:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, keep the records, write the page; the status is 1 if a case failed."""
+    """Measure, store the records, write the page; return 1 if a case failed."""
     options = _parser().parse_args(arguments)
     if options.workers < 1:
         raise OptionError(f"workers: expected at least 1, found {options.workers}")

@@ -1,4 +1,4 @@
-"""Exhibits: the figures and tables of a paper, laid out from the records of studies."""
+"""Exhibits: the figures and tables of a paper, generated from the records of studies."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Literal
 from rammer_mlir.benchmarks.papers.study import Records
 
 Basis = Literal["predicted", "measured", "counted", "not repeated"]
-"""How our numbers come about; ``not repeated`` needs hardware or software that is not to be had."""
+"""Origin of our numbers; ``not repeated`` needs unavailable hardware or software."""
 
 Figures = Callable[[Records], str]
-"""Lays out records in Markdown."""
+"""Formats records in Markdown."""
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,10 @@ class Plot:
     """Groups of bars.
 
     Attributes:
-        name: of the file, without its ending.
-        unit: of the bars.
+        name: name of the file, without extension.
+        unit: unit of the bars.
         series: names of the bars of a group.
-        groups: for each group its name and the heights of its bars; None where there is no bar.
+        groups: for each group its name and the heights of its bars; None for a missing bar.
     """
 
     name: str
@@ -34,17 +34,17 @@ class Plot:
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A figure or a table of a paper, made again.
+    """A figure or a table of a paper, reproduced.
 
     Attributes:
         name: its number in the paper, such as ``Figure 11``.
         title: its subject.
-        basis: how our numbers come about.
-        studies: the names of the studies whose records it lays out.
-        setting: what was predicted, measured or counted, for whom.
-        body: lays out the records.
+        basis: origin of our numbers.
+        studies: the names of the studies whose records it shows.
+        setting: the predicted, measured or counted quantity, and the device.
+        body: formats the records.
         remark: why our numbers differ from the paper's.
-        plot: the same as a plot; None without one.
+        plot: the same as a plot; None if there is none.
     """
 
     name: str
@@ -58,15 +58,15 @@ class Exhibit:
 
 
 def ratio(value: float) -> str:
-    """Return a ratio for a table."""
+    """Format a ratio for a table."""
     return f"{value:.2f}"
 
 
 def ms(value: float) -> str:
-    """Return milliseconds for a table, with three digits that matter."""
+    """Format milliseconds for a table, with three significant digits."""
     return f"{value:.3f}" if value < 10 else f"{value:.2f}" if value < 100 else f"{value:.1f}"
 
 
 def percent(value: float) -> str:
-    """Return a share for a table."""
+    """Format a fraction for a table, in percent."""
     return f"{value:.1%}"

@@ -1,4 +1,4 @@
-"""Task graphs of benchmark models as they are compiled for a device."""
+"""Task graphs of benchmark models compiled for a device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rammer_mlir.scheduling.graph import TaskGraph
 
 
 def model_graph(name: str, device: str, batch: int = 1, scale: Scale = "full") -> TaskGraph:
-    """Compile a benchmark model up to its tiled rOperators on buffers, as `wavefront` gets them.
+    """Compile a benchmark model up to its tiled rOperators on buffers, the input of `wavefront`.
 
     Raises:
         OptionError: if there is no such model or device.

@@ -1,4 +1,4 @@
-"""Tables that no paper has: joint models, and every policy beside a lower bound."""
+"""Tables beyond the papers: joint models, and every policy beside a lower bound."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ makes those of "Bring Your Own Codegen".
 
 
 def page(records: Records) -> str:
-    """Return the page in Markdown; exhibits without all of their records say so."""
+    """Return the page in Markdown; an exhibit with missing records is marked."""
     parts = [_HEAD, _contents(records)]
     for title, exhibits in SECTIONS.items():
         parts.append(f"## {title}\n")
@@ -52,7 +52,7 @@ def plots(records: Records) -> list[Plot]:
 
 
 def is_measured(exhibit: Exhibit, records: Records) -> bool:
-    """Whether all cases that an exhibit lays out have records."""
+    """Whether all cases that an exhibit shows have records."""
     return all(
         records.get(study.name, case.key, {})
         for study in STUDIES
@@ -98,7 +98,7 @@ def _section(exhibit: Exhibit, records: Records) -> str:
 
 
 def _origin(exhibit: Exhibit, records: Records) -> str:
-    """Return the commits and dates of the records, and the processor where something is timed."""
+    """Return the records' commits and dates, and the processor if something is timed."""
     found = [
         record for study in exhibit.studies for record in records.studies.get(study, {}).values()
     ]

@@ -20,7 +20,7 @@ def draw(plot: Plot, folder: Path) -> None:
     matplotlib = required("matplotlib")
     required("matplotlib.figure")
     folder.mkdir(parents=True, exist_ok=True)
-    # Text as text, and nothing that differs between two drawings of the same numbers.
+    # Text stays text, and equal numbers give equal files (no random ids).
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "rammer", "font.size": 8}):
         figure = matplotlib.figure.Figure(figsize=(7.0, 2.6), layout="constrained")
         panel = figure.subplots()

@@ -27,7 +27,7 @@ BATCHES = (1, 16)
 
 @dataclass(frozen=True)
 class Comparison:
-    """A model on a device; a number of vEUs for the CPU, 0 for a GPU's multiprocessors."""
+    """A model on a device with a number of vEUs; 0 for a GPU's multiprocessors."""
 
     model: str
     device: str
@@ -37,20 +37,20 @@ class Comparison:
 
     @property
     def key(self) -> str:
-        """The model, the batch size, the device, and the scale unless it is the full one."""
+        """The model, the batch size, the device, and the scale unless it is full."""
         small = "" if self.scale == "full" else f", {self.scale}"
         return f"{self.model}, batch {self.batch}, {self.device_name}{small}"
 
     @property
     def device_name(self) -> str:
-        """The device with its number of vEUs, unless that follows from the device."""
+        """The device with its number of vEUs, unless the device determines that."""
         return f"{self.device} {self.num_veus}" if self.num_veus else self.device
 
 
 def measure(request: Comparison) -> Record:
     """Return the predicted milliseconds of each policy, and a lower bound.
 
-    No schedule with the rKernels of the fastest plan, in one launch, is below the bound.
+    No schedule with the fastest plan's rKernels in a single launch is below the bound.
     """
     description = find_device(request.device)
     device = description.device(request.num_veus or None)

@@ -1,4 +1,4 @@
-"""Predicted against measured time of whole programs on this CPU: how far the simulator is off."""
+"""Predicted against measured time of whole programs on this CPU: the simulator's error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODELS = (
 
 @dataclass(frozen=True)
 class Programs:
-    """Models to run on a number of vEUs, each for so many seconds."""
+    """Models to run on a number of vEUs, each for a number of seconds."""
 
     models: tuple[str, ...] = MODELS
     threads: int = 1
@@ -30,7 +30,7 @@ class Programs:
 
     @property
     def key(self) -> str:
-        """The number of vEUs, and the scale unless it is the full one."""
+        """The number of vEUs, and the scale unless it is full."""
         small = "" if self.scale == "full" else f", {self.scale}"
         return f"{self.threads} vEU{small}"
 

@@ -1,4 +1,4 @@
-"""Studies: sets of independent cases, each measured in a process of its own."""
+"""Studies: sets of independent cases, each measured in a separate process."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.errors import OptionError
 
 Record = dict[str, Any]
-"""The figures of a case, as JSON holds them."""
+"""The figures of a case as a JSON object."""
 
 TIMEOUT = 1800.0
-"""Seconds for one case."""
+"""Time limit in seconds of a case."""
 
 
 class Case(Protocol):
-    """One measurement."""
+    """A measurement of a study."""
 
     @property
     def key(self) -> str:
-        """A name that no other case of the study has."""
+        """A name that is unique in the study."""
         ...
 
 
@@ -36,11 +36,12 @@ class Study(Generic[_Case]):
     """Cases that are measured in the same way.
 
     Attributes:
-        name: of the study.
-        measure: returns the record of a case; a function of a module, for other processes.
-        cases: all of them, at full size.
+        name: name of the study.
+        measure: returns the record of a case; must be importable, as it runs in other processes.
+        cases: all cases, at full size.
         quick: small cases, which tests measure again.
-        is_timed: whether the figures are times of this machine; others are the same everywhere.
+        is_timed: whether the figures are times of this machine; otherwise they are the same on
+            every machine.
     """
 
     name: str
@@ -54,8 +55,8 @@ class Study(Generic[_Case]):
 class Records:
     """The records of all studies, by the study's name and the case's key.
 
-    A record also holds the commit of the code that measured it, the date, and the processor. A case
-    that could not be measured has an ``error`` instead of figures.
+    A record also has the commit of the measuring code, the date, and the processor. A case that
+    could not be measured has an ``error`` instead of figures.
     """
 
     studies: dict[str, dict[str, Record]] = field(default_factory=dict[str, "dict[str, Record]"])
@@ -80,7 +81,7 @@ class Records:
         self.studies.setdefault(study, {})[key] = record
 
     def write(self, path: Path) -> None:
-        """Write the records in one step, a line for each case."""
+        """Write the records atomically, a line for each case."""
         path.parent.mkdir(parents=True, exist_ok=True)
         studies = [
             f" {json.dumps(name)}: {{\n"
@@ -97,7 +98,7 @@ def read_records(path: Path) -> Records:
     """Return the records of a file.
 
     Raises:
-        OptionError: if there is no such file, or it holds something else.
+        OptionError: if there is no such file, or it has other contents.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -109,9 +110,9 @@ def read_records(path: Path) -> Records:
 def measure_all(
     work: Sequence[tuple[Study[Any], Case]], workers: int
 ) -> Iterator[tuple[Study[Any], Case, Record]]:
-    """Measure cases, so many at the same time, and yield each one when it is done.
+    """Measure cases, ``workers`` of them concurrently, and yield each when it is done.
 
-    Timed studies come last, one case after the other, so that nothing disturbs them.
+    Timed studies come last, sequentially, so that nothing disturbs them.
     """
     untimed = [pair for pair in work if not pair[0].is_timed]
     with ThreadPoolExecutor(workers) as pool:

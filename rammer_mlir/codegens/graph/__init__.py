@@ -1,1 +1,1 @@
-"""Regions as graphs in JSON, which engines run: NumPy, ONNX Runtime and OpenVINO."""
+"""Regions as JSON graphs that engines run: NumPy, ONNX Runtime and OpenVINO."""

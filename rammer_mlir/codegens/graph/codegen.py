@@ -1,4 +1,4 @@
-"""Code generators of graphs, one for each engine."""
+"""Code generators of JSON graphs, one for each engine."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from rammer_mlir.scheduling.device import Device
 
 
 class _Graphs:
-    """Takes all that a graph can say; a region is one rTask, which its engine runs.
+    """Supports everything that a graph can express; a region is one rTask, which its engine runs.
 
-    With all threads, the rTask has the device to itself.
+    With the option of all threads, the rTask uses the whole device.
     """
 
     name: ClassVar[str]
@@ -31,23 +31,23 @@ class _Graphs:
     needs: ClassVar[tuple[Requirement, ...]] = ()
 
     def patterns(self) -> Sequence[CompositePattern]:
-        """Return none: engines fuse operators themselves."""
+        """Return no patterns: engines fuse operators themselves."""
         return ()
 
     def supports(self, reading: Reading) -> bool:
-        """Whether a graph can say an operation."""
+        """Whether a graph can express an operation."""
         return is_expressible(reading)
 
     def limits(self) -> Limits:
-        """Return none."""
+        """Return no limits."""
         return Limits()
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Whether a region computes something: moving elements alone costs less than a call."""
+        """Whether a region has arithmetic: moving elements alone costs less than a call."""
         return facts.macs > 0
 
     def generate(self, region: Region) -> RegionCode | None:
-        """Return a region's graph."""
+        """Return a region's graph, or None if it is not expressible."""
         try:
             graph = graph_of(region)
         except NotExpressibleError:
@@ -59,12 +59,12 @@ class _Graphs:
         )  # fmt: skip
 
     def missing(self) -> str | None:
-        """Return what to install, in words; None if everything is."""
+        """Return a message about missing packages; None if all are installed."""
         return requirements.missing(self.needs)
 
 
 class NumPyGraphs(_Graphs):
-    """Graphs for NumPy: slow, and independent of all other code; what others are compared with."""
+    """Graphs for NumPy: slow, but independent of other code, and thus the reference of others."""
 
     name: ClassVar[str] = "numpy"
 
@@ -89,9 +89,9 @@ class OpenVinoGraphs(_Graphs):
     )
 
     def supports(self, reading: Reading) -> bool:
-        """Whether a graph can say an operation, and OpenVINO computes it as it is said.
+        """Whether a graph can express an operation, and OpenVINO computes it with the same types.
 
-        It leaves out conversions to f16 and back.
+        Conversions to and from f16 are not supported.
         """
         operands = (*reading.inputs, reading.output)
         return super().supports(reading) and all(o.element_type != "f16" for o in operands)

@@ -1,4 +1,4 @@
-"""Functions of elements as operators: trees of expressions, and those that have a name."""
+"""Element-wise functions as graph operators: expression trees, and named expressions."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _NAMED: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "softsign": ("Softsign", {}),
     "reciprocal": ("Reciprocal", {}),
 }
-"""Names of expressions of one input: the operator, and its attributes where they are left out."""
+"""Named expressions of one input: the operator, and the default values of its attributes."""
 
 CASTS: Mapping[str, int] = {"f32": 1, "i8": 3, "i32": 6, "f16": 10}
-"""Numbers of element types in ONNX's attributes."""
+"""Element types as the numbers in ONNX's attributes."""
 
 
 def write_cast(writer: GraphWriter, value: str, element_type: str, out: str = "") -> str:
     """Write a conversion of elements.
 
     Raises:
-        NotExpressibleError: if graphs do not have the type.
+        NotExpressibleError: if graphs do not support the type.
     """
     if element_type not in CASTS:
         raise NotExpressibleError(element_type)
@@ -55,14 +55,14 @@ def write_function(
     parameters: Mapping[str, float],
     inputs: Sequence[str],
 ) -> str:
-    """Write a function of elements; its inputs broadcast against each other.
+    """Write an element-wise function; its inputs broadcast against each other.
 
     Args:
-        writer: gets the operators.
-        kind: the reading's.
-        expression: of the inputs by number.
-        parameters: numbers that a named expression has.
-        inputs: names of tensors.
+        writer: the graph under construction.
+        kind: kind of the reading.
+        expression: expression of the inputs, which are numbered.
+        parameters: parameters of a named expression.
+        inputs: names of the input tensors.
 
     Returns:
         The name of the result.

@@ -1,4 +1,4 @@
-"""Readings as operators of a graph."""
+"""Translate readings to the operators of a graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rammer_mlir.passes.regions.weights import number_of, splat_of
 from rammer_mlir.programs.json_graph import ELEMENT_TYPES, Graph, GraphTensor, Value
 
 Namer = Callable[[Hashable], str]
-"""Returns the name of a tensor."""
+"""Maps a value to the name of its tensor."""
 
 _REDUCTIONS = {
     "reduce_sum": "ReduceSum", "reduce_mean": "ReduceMean", "reduce_max": "ReduceMax",
@@ -32,10 +32,10 @@ _ANY_TYPE = ("transpose", "reshape", "slice", "concat", "pad", "broadcast")
 
 
 def graph_of(region: Region) -> Graph:
-    """Return a region as a graph; its values are named by their numbers.
+    """Translate a region to a graph; its values are named by their numbers.
 
     Raises:
-        NotExpressibleError: if an operation cannot be said.
+        NotExpressibleError: if an operation is not expressible.
     """
     writer = GraphWriter()
     for operation in region.operations:
@@ -63,7 +63,7 @@ def _numbered(values: Mapping[Hashable, int], value: Hashable) -> str:
 
 
 def is_expressible(reading: Reading) -> bool:
-    """Whether a graph can say an operation."""
+    """Whether a graph can express an operation."""
     try:
         write_reading(GraphWriter(), reading, lambda value: f"v{hash(value)}")
     except NotExpressibleError:
@@ -75,7 +75,7 @@ def write_reading(writer: GraphWriter, reading: Reading, name_of: Namer) -> None
     """Write the operators of a reading.
 
     Raises:
-        NotExpressibleError: if it cannot be said.
+        NotExpressibleError: if the reading is not expressible.
     """
     operands = (*reading.inputs, reading.output)
     if any(0 in operand.shape for operand in operands):
@@ -91,14 +91,14 @@ def write_reading(writer: GraphWriter, reading: Reading, name_of: Namer) -> None
         write = _write_convolution
     if write is None:
         raise NotExpressibleError(reading.kind)
-    # A zero may be read from any scalar: only tensors have names.
+    # Scalar operands are part of the expression; only tensors have names.
     tensors = [o for o in reading.inputs if number_of(o) is None]
     inputs = [_input(writer, operand, name_of) for operand in tensors]
     write(writer, reading, inputs, name_of(reading.output.value))
 
 
 def _input(writer: GraphWriter, operand: Operand, name_of: Namer) -> str:
-    """Return the name of a tensor; constants in the code of a region are no inputs of it."""
+    """Return the name of a tensor; expand a splat constant, which is not an input of the region."""
     number = splat_of(operand)
     if number is None:
         return name_of(operand.value)
@@ -119,6 +119,7 @@ def _write_convolution(
     channels = weight.shape[kernel.index("C")] if "C" in kernel else 1
     features = prod(weight.shape[: len(kernel)]) // channels
     x, w = inputs
+    # ONNX's Conv has no dimension of groups: they are part of the channels.
     if "G" in given["layout"]:
         x = writer.reshape(x, (image.shape[0], image.shape[1] * image.shape[2], *extents))
     if weight.shape != (features, channels, *given["kernel"]):
@@ -135,6 +136,7 @@ def _write_convolution(
 
 def _write_pool(writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str) -> None:
     given: Mapping[str, Any] = reading.attributes
+    # A window inside the padding has no element, for which ONNX defines no maximum or mean.
     is_padded = any(p >= k for p, k in zip(given["pads"], given["kernel"] * 2, strict=True))
     spatial_letters(reading)
     if is_padded or not has_known_windows(reading):
@@ -143,6 +145,7 @@ def _write_pool(writer: GraphWriter, reading: Reading, inputs: Sequence[str], ou
     more = (
         {"count_include_pad": int(given.get("count_include_pad", True))} if kind[0] == "A" else {}
     )
+    # ONNX has no pooling by sums: an average times the size of the window.
     is_sum = reading.kind == "sum_pool"
     found = writer.node(
         kind, inputs, "" if is_sum else out,
@@ -164,7 +167,7 @@ def _write_product(writer: GraphWriter, reading: Reading, inputs: Sequence[str],
 
 
 def _is_contraction(reading: Reading) -> bool:
-    """Whether a reading sums products of integers in i32, or of halves in f32."""
+    """Whether a reading sums products of integers in i32, or of f16 in f32."""
     types = [operand.element_type for operand in (*reading.inputs, reading.output)]
     is_known = reading.kind in ("matmul", "batch_matmul") or "weight_layout" in reading.attributes
     return is_known and types in (["i8", "i8", "i32"], ["f16", "f16", "f32"])
@@ -174,7 +177,7 @@ def _multiply(
     writer: GraphWriter, op: str, reading: Reading, factors: Sequence[str], out: str,
     **attributes: Value,
 ) -> str:  # fmt: skip
-    """Write a contraction: of integers by its own operator, of halves in f32."""
+    """Write a contraction: of integers by its own operator, of f16 with conversions to f32."""
     kind = reading.inputs[0].element_type
     if kind == "f16":
         factors = [write_cast(writer, factor, "f32") for factor in factors]
@@ -208,9 +211,11 @@ def _write_reshape(writer: GraphWriter, reading: Reading, inputs: Sequence[str],
 def _write_slice(writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str) -> None:
     offsets, sizes, strides = (_tuple(reading, key) for key in ("offsets", "sizes", "strides"))
     parts = zip(offsets, sizes, strides, strict=True)
+    # The end of a strided slice is just after its last element.
     ends = [o + (n - 1) * s + 1 for o, n, s in parts]
     bounds = [writer.integers(*values) for values in (offsets, ends, range(len(sizes)), strides)]
     part = writer.node("Slice", [*inputs, *bounds])
+    # A slice in linalg may also drop dimensions of size 1.
     writer.node("Reshape", [part, writer.integers(*reading.output.shape)], out)
 
 
@@ -251,9 +256,10 @@ def _write_elementwise(
     result = write_function(writer, reading.kind, expression, parameters, operands)
     whole = tuple(range(reading.output.rank))
     indexing: Any = reading.attributes["indexing"]
+    # A result that is an input's own tensor cannot be renamed.
     if whole in indexing and result not in operands:
         writer.rename(result, out)
-    else:  # inputs that are all smaller than the result are repeated
+    else:  # all inputs are smaller than the result: broadcast explicitly
         writer.node("Expand", [result, writer.integers(*reading.output.shape)], out)
 
 
@@ -267,7 +273,7 @@ def _write_quantize(writer: GraphWriter, reading: Reading, inputs: Sequence[str]
 
 
 def _aligned(writer: GraphWriter, reading: Reading, inputs: Sequence[str]) -> list[str]:
-    """Return inputs with their dimensions where the result has them, so that they broadcast."""
+    """Reshape inputs to the result's rank, so that they broadcast."""
     indexing: Any = reading.attributes["indexing"]
     pairs = zip(reading.inputs, indexing, strict=True)
     tensors = [(o, dims) for o, dims in pairs if number_of(o) is None]
@@ -284,6 +290,7 @@ def _align(
         return name
     kept = [place for place, dim in enumerate(dims) if dim != FIRST_ELEMENT]
     order = sorted(kept, key=lambda place: dims[place])
+    # Permute first: a reshape alone cannot exchange dimensions.
     if order != kept:
         first = [place for place in range(len(dims)) if place not in kept]
         name = writer.node("Transpose", [name], perm=[*first, *order])

@@ -1,4 +1,4 @@
-"""Writes the operators of a graph one after the other."""
+"""Append operators to a graph."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from rammer_mlir.programs.json_graph import Graph, GraphConstant, GraphNode, Gra
 
 
 class GraphWriter:
-    """A graph in the making."""
+    """A graph under construction."""
 
     def __init__(self) -> None:
-        """Begin without any operator."""
+        """Begin with an empty graph."""
         self._nodes: list[GraphNode] = []
         self._constants: dict[tuple[object, ...], GraphConstant] = {}
 
     def node(self, op: str, inputs: Sequence[str], out: str = "", **attributes: Value) -> str:
-        """Append an operator with one result; return the result's name, a new one if not given."""
+        """Append an operator with one result; return its name, which is generated if not given."""
         name = out or f"t{len(self._nodes)}"
         self._nodes.append(GraphNode(op, tuple(inputs), (name,), attributes))
         return name
 
     def rename(self, name: str, out: str) -> None:
-        """Give the result of the last operator another name."""
+        """Rename the result of the last operator."""
         last = self._nodes[-1]
         assert last.outputs == (name,), "only what nobody reads yet"
         self._nodes[-1] = replace(last, outputs=(out,))
@@ -36,7 +36,7 @@ class GraphWriter:
         return found.name
 
     def number(self, value: float, element_type: str = "f32") -> str:
-        """Return the name of a number without dimensions."""
+        """Return the name of a scalar constant."""
         name = f"c{len(self._constants)}"
         values = (float(value),) if element_type[0] == "f" else (int(value),)
         return self._constants.setdefault(
@@ -44,7 +44,7 @@ class GraphWriter:
         ).name
 
     def reshape(self, value: str, shape: Sequence[int]) -> str:
-        """Return a value in another shape."""
+        """Append a reshape; return the name of its result."""
         return self.node("Reshape", [value, self.integers(*shape)])
 
     def graph(

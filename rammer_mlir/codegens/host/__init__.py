@@ -1,1 +1,1 @@
-"""Regions that the host computes itself, so that passes can change what is inside of them."""
+"""Regions that the host compiles itself, so that passes can rewrite their contents."""

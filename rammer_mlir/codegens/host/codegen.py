@@ -1,4 +1,4 @@
-"""Regions of the host: layers, for quantization; the host compiles them like all else."""
+"""Regions of the host: layers for quantization, which the compiler itself compiles."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CONTRACTIONS = (
 _ACTIVATIONS = ("relu", "clip", "sigmoid", "swish", "gelu", "hard_swish", "leaky_relu", "tanh")
 
 _MOST_STEPS = 3
-"""Element-wise functions after a contraction: a bias, a sum of branches, an activation."""
+"""Most element-wise functions after a contraction: bias, sum of branches, activation."""
 
 
 def _step(value: Pattern) -> Pattern:
@@ -40,24 +40,24 @@ def _layer() -> Pattern:
 
 
 class Host:
-    """Takes contractions with what follows on them, each as a region of its own, and has no code.
+    """Forms a region of each contraction with its element-wise consumers, and generates no code.
 
-    What has no code is the host's: the regions are there to be changed, by quantization.
+    Regions without code are compiled by the host: they exist to be rewritten by quantization.
     """
 
     name: ClassVar[str] = HOST
 
     def patterns(self) -> Sequence[CompositePattern]:
-        """Return a contraction with up to three element-wise functions."""
+        """Return the pattern of a contraction with up to three element-wise functions."""
         return [CompositePattern("host.layer", _layer())]
 
     def supports(self, reading: Reading) -> bool:
-        """Whether an operation is a contraction, or of other elements than f32."""
+        """Whether an operation is a contraction, or has other element types than f32."""
         is_f32 = all(o.element_type == "f32" for o in (*reading.inputs, reading.output))
         return reading.kind in _CONTRACTIONS or not is_f32
 
     def limits(self) -> Limits:
-        """Return that a region is one layer."""
+        """Limit a region to a single layer."""
         return Limits(operations=1)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
@@ -65,5 +65,5 @@ class Host:
         return facts.macs > 0
 
     def version(self) -> str:
-        """Return that its code is this project's alone."""
+        """Return the version: the code depends on this project alone."""
         return ""

@@ -1,7 +1,7 @@
-"""LLVM IR that calls a dispatch function of IREE with the interface of external rKernels.
+"""LLVM IR adapters from the ABI of external rKernels to IREE's dispatch functions.
 
-The types are those of version 6 of the interface of executable libraries; a library answers no
-other version. An environment (constants, imports, processor data) is zero here.
+The types are those of version 6 of the interface of executable libraries; a library rejects any
+other version. The environment (constants, imports, processor data) is zero here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 INTERFACE_VERSION = 6
 
 REFUSED = 6
-"""Status: the library has another version, or its function needs local memory or constants."""
+"""Status: the library's version differs, or its function needs local memory or constants."""
 
 _TEXT = """
 ; workgroup size, constants, workgroup count, concurrency, bindings: numbers; arrays, and lengths
@@ -87,13 +87,13 @@ done:
 
 @dataclass(frozen=True)
 class Call:
-    """How a dispatch function is called.
+    """The arguments of a dispatch function's call.
 
     Attributes:
         query: the function that returns its library.
-        workgroups: how many there are along x, y and z.
-        bindings: for each binding, in order, the number of the operand that it is.
-        num_bytes: of each operand, inputs first.
+        workgroups: number of workgroups along x, y and z.
+        bindings: for each binding, in order, the number of its operand.
+        num_bytes: bytes of each operand, inputs first.
     """
 
     query: str
@@ -103,7 +103,7 @@ class Call:
 
     @property
     def num_workgroups(self) -> int:
-        """Workgroups in all."""
+        """Total number of workgroups."""
         x, y, z = self.workgroups
         return x * y * z
 

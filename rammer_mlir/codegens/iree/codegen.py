@@ -23,15 +23,15 @@ from rammer_mlir.support.log import LOGGER
 from rammer_mlir.support.usable_cores import usable_cores
 
 ALIGNMENT = 64
-"""Bytes: IREE's code loads whole cache lines from where its operands begin."""
+"""Bytes: IREE's code assumes that its operands are aligned to cache lines."""
 
 
 class Iree:
-    """Compiles single operations, with element-wise ones around them, by IREE's compiler.
+    """Compiles single operations, with their element-wise neighbours, by IREE's compiler.
 
-    Each becomes one dispatch function, whose workgroups are rTasks; no runtime of IREE is needed.
-    What IREE makes several dispatches or transients of is the host's. Equal regions are compiled
-    once in a process.
+    Each becomes a dispatch function, whose workgroups are rTasks; IREE's runtime is not needed. The
+    host computes operations that IREE would compile to several dispatches or with transients. Equal
+    regions are compiled once in a process.
     """
 
     name: ClassVar[str] = "iree"
@@ -41,41 +41,41 @@ class Iree:
     )
 
     min_macs: ClassVar[int] = 0
-    """Poolings, reductions and softmax have no products."""
+    """Zero: poolings, reductions and softmax have no products."""
 
     pads_apart: ClassVar[bool] = True
-    """IREE makes a dispatch of its own of a padding, and fails for depthwise convolutions."""
+    """IREE compiles a padding to a separate dispatch, and fails for depthwise convolutions."""
 
     def __init__(self) -> None:
-        """Begin with nothing compiled."""
+        """Begin with an empty memo of compiled regions."""
         self._known: dict[str, ObjectCode | None] = {}
 
     def missing(self) -> str | None:
-        """Say what is expected and not installed."""
+        """Return a message about missing packages; None if all are installed."""
         return requirements.missing(NEEDS)
 
     def version(self) -> str:
-        """Return the version of the compiler that it needs."""
+        """Return the required version of IREE's compiler."""
         return VERSION
 
     def patterns(self) -> Sequence[CompositePattern]:
-        """Return what becomes one dispatch."""
+        """Return the patterns that become a single dispatch."""
         return PATTERNS
 
     def supports(self, reading: Reading) -> bool:
-        """Whether a single operation becomes one dispatch."""
+        """Whether a single operation becomes a single dispatch."""
         return is_supported(reading)
 
     def limits(self) -> Limits:
-        """Take one operation, or composite, a region: others would be several dispatches."""
+        """Limit a region to one operation or composite: others would be several dispatches."""
         return Limits(operations=1)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Take what is more than element-wise: that, the host fuses with other operations."""
+        """Whether a region is more than element-wise, which the host would fuse with others."""
         return is_worth(facts.readings)
 
     def prepare(self, regions: Sequence[Region]) -> None:
-        """Compile regions side by side: IREE's compiler is a process of its own."""
+        """Compile regions in parallel: IREE's compiler is a separate process."""
         programs = [program for program in map(program_of, regions) if program is not None]
         wanted = {_key(program): program for program in programs}
         missing = [program for key, program in wanted.items() if key not in self._known]
@@ -84,7 +84,7 @@ class Iree:
                 list(pool.map(self._compiled, missing))
 
     def generate(self, region: Region) -> RegionCode | None:
-        """Return a region's objects; None if IREE does not make one dispatch of it."""
+        """Return a region's objects; None if IREE does not make a single dispatch of it."""
         program = program_of(region)
         made = None if program is None else self._compiled(program)
         if made is None:
@@ -110,7 +110,7 @@ class Iree:
 
 
 def _key(program: Program) -> str:
-    """Identify a region, whatever its name is, with all that its code depends on."""
+    """Return the memo key of a region: everything that its code depends on except its name."""
     flags = " ".join((*flags_of(machine_of(program.target)), *program.flags))
     text = f"{VERSION} {program.target} {flags}\n{program.lines}"
     return hashlib.sha256(text.encode()).hexdigest()[:24]

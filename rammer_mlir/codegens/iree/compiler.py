@@ -1,4 +1,4 @@
-"""IREE's compiler: where it is, and a region's text through it."""
+"""Find IREE's compiler, and compile a region's text with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.programs.modules import Requirement
 
 VERSION = "3.13.0"
-"""The interface between its objects and their callers changes with releases."""
+"""The compiler's version; the ABI between its objects and callers changes with releases."""
 
 NEEDS = (Requirement("iree-base-compiler", VERSION, extra="offload-iree"),)
 
@@ -33,7 +33,7 @@ _FLAGS = (
     "--iree-llvmcpu-debug-symbols=false",
     "--compile-to=hal",
 )
-"""Element types stay, nothing is packed at run time, and as much as possible is one dispatch."""
+"""Keep element types, pack nothing at run time, and fuse as much as possible into a dispatch."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Compiled:
 
 
 def flags_of(machine: Machine) -> tuple[str, ...]:
-    """Return the options that decide what code becomes."""
+    """Return the flags that determine the code."""
     return (
         *_FLAGS,
         f"--iree-llvmcpu-target-triple={machine.triple}",
@@ -60,10 +60,10 @@ def compile_text(
     """Compile a module to a static library; None if IREE cannot.
 
     Args:
-        text: the module.
-        machine: that the code is for.
-        flags: further ones, which users give.
-        seconds: most time: some inputs keep IREE's compiler busy for very long.
+        text: text of the module.
+        machine: the target machine of the code.
+        flags: additional flags from the user.
+        seconds: time limit, since IREE's compiler takes very long for some inputs.
 
     Raises:
         TargetError: if the compiler cannot be started, or does not know a flag.

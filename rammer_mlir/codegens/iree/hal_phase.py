@@ -1,8 +1,4 @@
-"""How a region is dispatched, from the text of IREE's ``hal`` phase.
-
-The outputs of the region are arguments too (``iree.abi.output``), so that every buffer is one of
-its operands; anything else that the program allocates, fills or copies is a transient.
-"""
+"""Read a region's dispatch from the text of IREE's ``hal`` phase."""
 
 from __future__ import annotations
 
@@ -27,15 +23,15 @@ _OTHERS = re.compile(
     r"hal\.command_buffer\.(?!create|dispatch<|execution_barrier|finalize)"
     r"|hal\.device\.queue\.(?!execute\.indirect)"
 )
-"""Operations of programs that do more than to call one function on their operands."""
+"""Operations beyond a single call of a dispatch function on the operands."""
 
 
 def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
-    """Return how the only dispatch of a program is called; None if there is anything else.
+    """Return the call of a program's only dispatch; None if the program does anything else.
 
     Args:
-        text: of the ``hal`` phase.
-        num_bytes: of each operand of the region, inputs first.
+        text: text of the ``hal`` phase.
+        num_bytes: bytes of each operand of the region, inputs first.
     """
     executables = _EXECUTABLE.findall(text)
     is_single = text.count("hal.command_buffer.dispatch<") == len(executables) == 1
@@ -49,6 +45,7 @@ def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
     counts = [numbers.get(name.strip(), 0) for name in dispatch[1].split(",")]
     buffers = {name: int(number) for name, number in _BUFFER.findall(main)}
     places, operands = _bound(dispatch[2], part, numbers), _bound(execute[1], main, buffers)
+    # A count is 0 if its operand is not a constant.
     if not places or not operands or max(places) >= len(operands) or 0 in counts:
         return None
     x, y, z = counts
@@ -57,7 +54,7 @@ def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
 
 
 def _part_with(text: str, pattern: re.Pattern[str]) -> tuple[str, re.Match[str]] | None:
-    """Return the function that a pattern is found in, and the match: names are a function's own."""
+    """Return the function in which a pattern is found, and the match; names are local to it."""
     for part in text.split("util.func"):
         found = pattern.search(part)
         if found is not None:
@@ -66,9 +63,10 @@ def _part_with(text: str, pattern: re.Pattern[str]) -> tuple[str, re.Match[str]]
 
 
 def _bound(listing: str, part: str, known: Mapping[str, int]) -> list[int] | None:
-    """Return the numbers of what a list binds; None if something is unknown, or not whole."""
+    """Return the numbers of the bound operands; None if any is unknown or bound partially."""
     zeros = {name for name, value in _CONSTANT.findall(part) if int(value) == 0}
     found = _BINDING.findall(listing)
+    # A line that does not match is a binding of another kind.
     is_whole = len(found) == len(listing.splitlines())
     if not is_whole or any(start not in zeros or name not in known for name, start in found):
         return None

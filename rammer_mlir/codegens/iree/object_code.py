@@ -21,14 +21,14 @@ from rammer_mlir.lowering.llvm.named_machines import named_machine
 from rammer_mlir.programs.modules import forms_for
 
 _MOST_BYTES = 1 << 30
-"""Of operands that workgroups are tried on."""
+"""Largest sum of operands' bytes for which workgroups are probed."""
 
 
 @dataclass(frozen=True)
 class ObjectCode:
     """Objects of a region: ``adapter`` defines ``symbol`` and calls ``library``, which is IREE's.
 
-    ``tiles`` says what an rTask is.
+    ``tiles`` defines the rTasks.
     """
 
     symbol: str
@@ -41,7 +41,7 @@ def machine_of(target: str) -> Machine:
     """Return the processor of a target.
 
     Raises:
-        TargetError: if it takes no objects.
+        TargetError: if it does not link objects.
     """
     _, _, name = target.partition(":")
     if "object" not in forms_for(target):
@@ -52,7 +52,7 @@ def machine_of(target: str) -> Machine:
 
 
 def make_object(program: Program, symbol: str) -> ObjectCode | None:
-    """Return the objects of a region; None if it does not become one call of a function."""
+    """Return the objects of a region; None if it does not become a single function call."""
     machine = machine_of(program.target)
     text = program.text(f"{symbol}_region")
     compiled = compile_text(text, machine, program.flags, program.seconds)
@@ -68,9 +68,10 @@ def make_object(program: Program, symbol: str) -> ObjectCode | None:
 
 
 def _tiles(program: Program, symbol: str, call: Call, library: bytes) -> Tiles | None:
-    """Return rTasks that are proven; None if the function fails."""
+    """Return rTasks with proven boxes; None if the function fails."""
     is_small = sum(call.num_bytes) <= _MOST_BYTES
     if len(program.outputs) != 1 or not is_small or not _runs_here(program.target):
+        # The boxes cannot be probed, so a single rTask runs all workgroups.
         return Tiles(call.num_workgroups)
     one = emit_object(adapter_ir(symbol, call, 1), machine_of(program.target))
     code = load_object(one, library)
@@ -87,7 +88,7 @@ def _runs_here(target: str) -> bool:
 
 
 def _runner(address: int, program: Program, failed: list[int]) -> Run:
-    """Return what runs a workgroup on inputs of its own, and keeps statuses that are not 0."""
+    """Return a function that runs a workgroup on private inputs, and records nonzero statuses."""
     inputs = [tensor.random(seed) for seed, tensor in enumerate(program.inputs)]
     pointers = [ctypes.c_void_p] * (len(inputs) + 1)
     function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, *pointers)(address)

@@ -1,4 +1,4 @@
-"""What IREE's compiler makes one dispatch of, by readings."""
+"""The operations that IREE's compiler makes a single dispatch of, by readings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rammer_mlir.passes.regions.patterns import CompositePattern, op
 from rammer_mlir.passes.regions.reading import Reading
 
 ELEMENT_TYPES = {"f32": np.float32, "i32": np.int32, "i8": np.int8}
-"""Those that IREE computes with as they are."""
+"""Element types that IREE computes with unchanged."""
 
 _CONVOLUTIONS = ("conv1d", "conv2d", "conv3d")
 _DEPTHWISE = ("depthwise_conv1d", "depthwise_conv2d", "depthwise_conv3d")
@@ -22,7 +22,7 @@ _REDUCTIONS = tuple(f"reduce_{name}" for name in _REDUCED.split())
 _POOLS = ("max_pool", "min_pool", "sum_pool", "average_pool")
 
 _MAIN = (*_PRODUCTS, *_CONVOLUTIONS, *_DEPTHWISE, *_REDUCTIONS, *_POOLS, "softmax")
-"""Each of them is a dispatch, with element-wise functions after it."""
+"""Kinds that become a dispatch each, together with element-wise functions after them."""
 
 _UNARY = tuple(
     "relu clip sigmoid swish gelu hard_sigmoid hard_swish leaky_relu elu softplus mish softsign "
@@ -38,11 +38,11 @@ _EFFICIENCY = {
     **dict.fromkeys(_PRODUCTS, 0.9),
     "softmax": 0.5,
 }
-"""Speed beside the host's rKernels: one vEU on a Zen 4 core, f32, images in the layout NCHW."""
+"""Speed relative to the host's rKernels, measured on one vEU on a Zen 4 core, f32, layout NCHW."""
 
 
 def is_supported(reading: Reading) -> bool:
-    """Whether IREE compiles an operation well, and computes it as it is."""
+    """Whether IREE compiles an operation efficiently and with the same element types."""
     operands = (*reading.inputs, reading.output)
     is_known = reading.kind in _MAIN or reading.kind in _ELEMENTWISE
     return is_known and all(operand.element_type in ELEMENT_TYPES for operand in operands)
@@ -54,12 +54,12 @@ def is_worth(readings: Iterable[Reading]) -> bool:
 
 
 def efficiency(readings: Iterable[Reading]) -> float:
-    """Return the estimated speed of a region's arithmetic beside the host's."""
+    """Return the estimated speed of a region's arithmetic relative to the host's."""
     return min((_EFFICIENCY.get(reading.kind, 1.0) for reading in readings), default=1.0)
 
 
 def _is_one_dispatch(match: Match) -> bool:
-    """Whether IREE takes all of a match, and all after the main operation has its shape."""
+    """Whether IREE supports all of a match, and all steps keep the main operation's shape."""
     (main,) = [place for place, r in enumerate(match.readings) if r.kind in _MAIN]
     shape = match.readings[main].output.shape
     has_shape = all(reading.output.shape == shape for reading in match.readings[main:])
@@ -74,7 +74,7 @@ _COMPOSITES = (
     ("reduction", op(_REDUCTIONS), 0),
     ("softmax", op("softmax"), 0),
 )
-"""Names, main operations and priorities: element-wise neighbours belong to contractions first."""
+"""Names, main operations and priorities; contractions take element-wise neighbours first."""
 
 PATTERNS = tuple(
     CompositePattern(f"iree.{name}", with_steps(main, _UNARY, _BINARY), _is_one_dispatch, priority)

@@ -1,9 +1,10 @@
-"""The boxes that workgroups write, found by running them.
+"""Find the boxes that workgroups write by running them.
 
-A hypothesis comes from a few rTasks, each alone on outputs filled with a pattern. It is proven on
-all of them: in order and in reverse, no element of an rTask's box has changed before it runs, and
-all have afterwards. The boxes are disjoint and cover the output, so that a write beyond its own box
-is seen in one of the two orders. All is done with two patterns: a result may equal one of them.
+A hypothesis comes from a few rTasks, each run alone on outputs filled with a pattern. It is then
+proven on all rTasks, in order and in reverse: no element of an rTask's box changes before it runs,
+and all have changed afterwards. The boxes are disjoint and cover the output, so that a write
+outside of its own box is detected in one of the two orders. Two patterns are used, since a result
+may equal either of them.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from numpy.typing import NDArray
 from rammer_mlir.passes.ir.boxes_text import Box
 
 _PATTERNS = (0xA5, 0x5A)
-"""Bytes that outputs are filled with."""
+"""Bytes that fill the outputs."""
 
 _MOST_RTASKS = 64
-"""Workgroups of an rTask are as many as lead to at most so many rTasks, where that is possible."""
+"""Desired upper bound of the number of rTasks, which determines the workgroups of each."""
 
 Run = Callable[[int, NDArray[np.generic]], None]
 """Runs a workgroup, whose output is in the array."""
@@ -31,9 +32,9 @@ Part = tuple[slice, ...]
 
 @dataclass(frozen=True)
 class Tiles:
-    """Consecutive workgroups as rTasks: how many each has, and what box of the output it writes.
+    """Consecutive workgroups grouped as rTasks: workgroups of each, number of rTasks, output box.
 
-    Without a box, it writes all of the output.
+    Without a box, the rTask writes the whole output.
     """
 
     workgroups_each: int
@@ -44,11 +45,11 @@ class Tiles:
 def find_tiles(
     run: Run, workgroups: Sequence[int], outputs: Sequence[NDArray[np.generic]]
 ) -> Tiles:
-    """Return the smallest rTasks whose boxes are proven; all workgroups as one where none are.
+    """Return the smallest rTasks with proven boxes; all workgroups as one rTask if none is proven.
 
     Args:
         run: runs a workgroup.
-        workgroups: how many there are along each axis, the fastest one first.
+        workgroups: number of workgroups along each axis, the fastest axis first.
         outputs: two equal arrays of the output's shape.
     """
     total = prod(workgroups)
@@ -61,7 +62,7 @@ def find_tiles(
 
 
 def _groupings(workgroups: Sequence[int]) -> list[int]:
-    """Return numbers of workgroups that an rTask may have: few rTasks first, but enough."""
+    """Return candidate numbers of workgroups per rTask: at most ``_MOST_RTASKS`` rTasks first."""
     total, inner = prod(workgroups), 1
     found: set[int] = set()
     for extent in workgroups:
@@ -73,7 +74,7 @@ def _groupings(workgroups: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class _Grid:
-    """Tiles of an output: sizes, how many there are, and of which digit of the rTask's number."""
+    """Tiles of an output: sizes, counts, and strides of the tile indices in the rTask's number."""
 
     shape: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -81,20 +82,20 @@ class _Grid:
     strides: tuple[int, ...]
 
     def part(self, rtask: int) -> Part:
-        """Return the box of an rTask; slices end at the output's border by themselves."""
+        """Return the box of an rTask; slicing clips it at the output's border."""
         digits = (rtask // s % n for s, n in zip(self.strides, self.counts, strict=True))
         starts = (digit * size for digit, size in zip(digits, self.sizes, strict=True))
         return tuple(slice(s, s + size) for s, size in zip(starts, self.sizes, strict=True))
 
     def box(self) -> Box:
-        """Return the box in terms of ``d0``."""
+        """Return the box as affine expressions of the rTask ``d0``."""
         digits = zip(self.sizes, self.counts, self.strides, strict=True)
         return [(f"d0 floordiv {s} mod {n} * {z}" if n > 1 else 0, z) for z, n, s in digits]
 
 
 @dataclass(frozen=True)
 class _Probe:
-    """Runs rTasks on two arrays, which are filled with a pattern each."""
+    """Runs rTasks on two arrays, each filled with a pattern."""
 
     run: Run
     each: int
@@ -102,7 +103,7 @@ class _Probe:
     outputs: Sequence[NDArray[np.generic]]
 
     def hypothesis(self) -> _Grid | None:
-        """Return the grid that the first rTask along each axis implies; None if there is none."""
+        """Return the grid implied by the first rTask along each axis; None if there is none."""
         shape = self.outputs[0].shape
         first = self._box_of(0)
         if first is None or any(part.start for part in first):
@@ -112,6 +113,7 @@ class _Probe:
         strides, stride = [1] * len(shape), 1
         while stride < self.count:
             moved = [n for n, part in enumerate(self._box_of(stride) or ()) if part.start]
+            # No axis moved, several did, or this axis moved before: the tiles are not a grid.
             if len(moved) != 1 or strides[moved[0]] > 1:
                 return None
             strides[moved[0]] = stride
@@ -120,7 +122,8 @@ class _Probe:
         return _Grid(shape, sizes, counts, tuple(strides)) if is_whole else None
 
     def proves(self, grid: _Grid) -> bool:
-        """Whether each rTask writes exactly its box, and results do not depend on their order."""
+        """Whether each rTask writes exactly its box, and results are independent of their order."""
+        # Both orders and both patterns have to give the same bytes.
         results: set[bytes] = set()
         for order in (range(self.count), range(self.count - 1, -1, -1)):
             self._fill()
@@ -130,7 +133,7 @@ class _Probe:
         return len(results) == 1
 
     def _box_of(self, rtask: int) -> Part | None:
-        """Return the box that an rTask writes; None if it is none."""
+        """Return the box that an rTask writes; None if its writes are not a box."""
         self._fill()
         self._execute(rtask)
         changed = self._changed(())
@@ -140,7 +143,7 @@ class _Probe:
         return box if changed[box].all() else None
 
     def _writes(self, rtask: int, part: Part) -> bool:
-        """Run an rTask; return whether all of a part has changed, and nothing had before."""
+        """Run an rTask; return whether all of a part has changed, and nothing of it had before."""
         was_changed = self._changed(part).any()
         self._execute(rtask)
         return not was_changed and bool(self._changed(part).all())
@@ -155,9 +158,10 @@ class _Probe:
                 self.run(number, array)
 
     def _changed(self, part: Part) -> NDArray[np.bool_]:
-        """Return for each element of a part whether it was written."""
+        """Return a mask of the elements of a part that were written."""
         size = self.outputs[0].itemsize
         numbers = (int.from_bytes(bytes([pattern] * size), "little") for pattern in _PATTERNS)
         pairs = zip(self.outputs, numbers, strict=True)
         first, second = (array[part].view(f"u{size}") != number for array, number in pairs)
+        # A result may equal one of the patterns, but not both.
         return first | second

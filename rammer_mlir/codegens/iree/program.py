@@ -1,4 +1,4 @@
-"""A region as a program that IREE's compiler takes."""
+"""A region as an input program of IREE's compiler."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rammer_mlir.passes.regions.region import Region
 from rammer_mlir.support.aligned import aligned_bytes
 
 _OUTPUT = "iree.abi.output"
-"""Attribute of an argument: it is where a result is to be written."""
+"""Attribute of an argument that receives a result."""
 
 _NAME = "NAME"
 
 SECONDS = 120.0
-"""Most time for one region, unless users say more: some keep IREE's compiler busy for very long."""
+"""Default time limit for a region: IREE's compiler takes very long for some inputs."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,15 @@ class Tensor:
 
     @property
     def num_bytes(self) -> int:
-        """Size in memory."""
+        """Size in bytes."""
         return int(np.prod(self.shape)) * self.dtype.itemsize
 
     def array(self) -> NDArray[np.generic]:
-        """Return zeros that begin on a cache line."""
+        """Return zeros, aligned to a cache line."""
         return aligned_bytes(self.num_bytes).view(self.dtype).reshape(self.shape)
 
     def random(self, seed: int) -> NDArray[np.generic]:
-        """Return small numbers that begin on a cache line, few of which are equal."""
+        """Return small, mostly distinct random numbers, aligned to a cache line."""
         numbers = np.random.default_rng(seed).standard_normal(4093)
         found = self.array()
         found[...] = np.resize(numbers if self.dtype.kind == "f" else numbers * 16, self.shape)
@@ -47,10 +47,10 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Program:
-    """A region with its outputs after its inputs as arguments, and where it is to run.
+    """A region with inputs and outputs as arguments, its target and its compiler settings.
 
-    ``NAME`` stands for the function's name in ``lines``. ``flags`` are further ones of
-    ``iree-compile``, which may take so many ``seconds``.
+    ``NAME`` stands for the function's name in ``lines``. ``flags`` are additional flags of
+    ``iree-compile``, which is limited to ``seconds``.
     """
 
     lines: str
@@ -61,12 +61,12 @@ class Program:
     seconds: float = SECONDS
 
     def text(self, name: str) -> str:
-        """Return the module with a function of this name."""
+        """Return the module with a function named ``name``."""
         return self.lines.replace(f"@{_NAME}(", f"@{name}(", 1)
 
 
 def program_of(region: Region) -> Program | None:
-    """Return the program of a region; None if a tensor is empty, or of types that IREE changes."""
+    """Return the program of a region; None for empty tensors, or types that IREE would change."""
     with ir.Context() as context, ir.Location.unknown():
         context.allow_unregistered_dialects = True  # for the attribute of outputs
         module = ir.Module.parse(region.text)

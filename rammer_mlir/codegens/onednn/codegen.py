@@ -1,4 +1,4 @@
-"""The code generator: which operations it takes, and the code of regions."""
+"""The code generator for oneDNN: its supported operations, and the code of regions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from rammer_mlir.programs.module_options import Value
 from rammer_mlir.programs.modules import CodeModule
 
 NEED = Requirement("onednn-cpu-gomp", "2023.2.0", "/libdnnl.so.3", "offload-onednn")
-"""The C code has numbers of this version's enumerations."""
+"""The required version, whose enumeration values the C code contains."""
 
 _FILES = tuple(Path(__file__).with_name(name) for name in ("build.c", "run.c"))
 
@@ -53,21 +53,21 @@ CODE = TableCode(CodeModule("onednn", "c", needs=(NEED,)), _FILES)
 _NO_FUNCTION = 100
 
 MATH = {"strict": 0, "bf16": 1, "f16": 2, "any": 3, "tf32": 4}
-"""The library's numbers of the ways in which products of f32 may be rounded."""
+"""The library's values for the ways in which products of f32 may be rounded."""
 
 _MOST_JOINED = 2
-"""Parts of a concatenation: those of more are branches, which vEUs can compute side by side."""
+"""Most parts of a concatenation; more parts are branches that vEUs can compute in parallel."""
 
 _MOST_PARTS, _LEAST_MACS = 8, 1 << 20
-"""Of rTasks of a region: how many there are, and the multiplications of one of several."""
+"""Most rTasks of a region, and least multiplications of an rTask if there are several."""
 
 
 class OneDnn:
     """Operations of f32 on images, matrices and elements, by oneDNN 3.2.
 
-    A region is one rTask for each part of the batch, which runs on its vEU's thread, alone unless
-    users ask for more threads. Between its primitives, values keep the layouts that the library
-    asks for. Weights are packed when the region is opened.
+    A region has an rTask for each part of the batch, which runs on the thread of its vEU, alone
+    unless users request more threads. Between its primitives, values keep the layouts that the
+    library prefers. Weights are packed when the region is opened.
     """
 
     name: ClassVar[str] = "onednn"
@@ -82,7 +82,7 @@ class OneDnn:
     )
 
     def patterns(self) -> Sequence[CompositePattern]:
-        """Return what is one primitive: an operation with those after it, and repetitions."""
+        """Return the patterns of primitives: operations with post operations, and resizing."""
         main = {
             "onednn.convolution": op(CONVOLUTIONS, wildcard("x"), constant("w")),
             "onednn.layer": op(PRODUCTS, wildcard("x"), constant("w")),
@@ -102,22 +102,25 @@ class OneDnn:
         return [*chains, CompositePattern("onednn.resize", repeated, _is_one, 1)]
 
     def supports(self, reading: Reading) -> bool:
-        """Take what is a primitive beside those; convolutions and products are composites."""
+        """Whether a single operation is a primitive by itself.
+
+        Convolutions and products are not: patterns match them, with their post operations.
+        """
         if reading.kind in (*CONVOLUTIONS, *PRODUCTS) or reading.inputs[0].is_constant:
             return False
         is_join = reading.kind == "concat" and len(reading.inputs) > _MOST_JOINED
         return not is_join and is_expressible([reading])
 
     def limits(self) -> Limits:
-        """Return the most operations of a region, which is computed by one vEU."""
+        """Return the most operations of a region, since each of its rTasks runs on one vEU."""
         return Limits(operations=64)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Take all regions; the policy chooses by cost."""
+        """Return True for all regions; the policy chooses by cost."""
         return True
 
     def missing(self) -> str | None:
-        """Return what is expected and what is found, None if all is installed."""
+        """Return a message about missing packages; None if all are installed."""
         return requirements.missing(CODE.module.needs)
 
     def version(self) -> str:
@@ -125,7 +128,7 @@ class OneDnn:
         return NEED.version
 
     def generate(self, region: Region) -> RegionCode | None:
-        """Return C that calls the library, None for what it does not compute well."""
+        """Return C that calls the library; None if the library does not support the region well."""
         asked = _asked(region)
         if asked is None:
             return None
@@ -145,7 +148,7 @@ class OneDnn:
         )
 
     def layouts(self, region: Region) -> Layouts:
-        """Return the images that the library likes in blocks: then it converts less."""
+        """Return the images whose blocked layout reduces the library's conversions."""
         least = self.converted_bytes(region)
         number = len(region.inputs)
         chosen: dict[int, Dims] = {}
@@ -162,13 +165,13 @@ class OneDnn:
         )
 
     def converted_bytes(self, region: Region) -> int:
-        """Return the bytes of inputs and outputs that a run copies from or into other layouts."""
+        """Return the bytes of inputs and outputs that a run converts from or to other layouts."""
         asked = _asked(region)
         return 0 if asked is None else asked[0].parts * asked[1].converted_bytes
 
 
 def code_for(options: Mapping[str, Value]) -> TableCode:
-    """Return the C code with the macros of these options; none for defaults."""
+    """Return the C code with the macros of these options; the defaults need no macros."""
     threads, math = options.get("threads", 1), MATH[str(options.get("math", "strict"))]
     lines = f"#define THREADS {threads}\n" if threads != 1 else ""
     return replace(CODE, settings=lines + (f"#define MATH {math}\n" if math else ""))
@@ -177,14 +180,14 @@ def code_for(options: Mapping[str, Value]) -> TableCode:
 def _asked(
     region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({})
 ) -> tuple[Table, Needs] | None:
-    """Return a table of a part of the batch for each rTask, and what it needs; None for the host's.
+    """Return the table of an rTask's part of the batch and its needs; None for the host.
 
     Args:
-        region: of any layouts.
-        in_blocks: further inputs and outputs that are to lie in blocks, as in ``table_of``.
+        region: region with any layouts.
+        in_blocks: additional inputs and outputs in blocked layouts, as in ``table_of``.
 
     Raises:
-        RammerError: if the library is missing, or is another one.
+        RammerError: if the library is missing, or has another version.
     """
     try:
         table = table_of(region, in_blocks)
@@ -203,7 +206,7 @@ def _asked(
 
 
 def _boxes(region: Region, table: Table) -> dict[int, Box] | None:
-    """Return what an rTask reads or writes of each buffer; None if the parts are no boxes."""
+    """Return the box of each buffer that an rTask reads or writes; None if a part is no box."""
     kinds = [ir.ShapedType(kind) for kind in (*region.inputs, *region.outputs)]
     found = {number: _piece(kinds[number].shape, table.parts) for number in table.split_buffers()}
     boxes = {number: box for number, box in found.items() if box is not None}
@@ -211,7 +214,7 @@ def _boxes(region: Region, table: Table) -> dict[int, Box] | None:
 
 
 def _piece(shape: Sequence[int], parts: int) -> Box | None:
-    """Return the part of a buffer of an rTask: of equal parts one after the other in memory."""
+    """Return an rTask's box of a buffer that is divided into equal consecutive parts."""
     box: list[tuple[int | str, int]] = []
     index, left = "d0", parts
     for size in shape:

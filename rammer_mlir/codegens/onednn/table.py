@@ -1,4 +1,4 @@
-"""A region's table as its C code reads it: 64-bit numbers, those of oneDNN 3.2 among them."""
+"""Serialize a region's table as 64-bit words for its C code, with oneDNN 3.2's enum values."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ _ALGORITHMS: Mapping[str, tuple[int, *tuple[float, ...]]] = {
     "reduce_sum_square": (196602, 2.0),
     "softmax": (196608,),
 }  # fmt: skip
-"""Functions with the numbers of ``dnnl_alg_kind_t``, and the first of their parameters."""
+"""Functions with the values of ``dnnl_alg_kind_t``, and their leading constant parameters."""
 
 _NAMES = {
     Role.RESULT: 17, Role.SOURCE: 1, Role.WEIGHTS: 33, Role.BIAS: 41, Role.PART: 1024,
     Role.POST: 32770,
 }  # fmt: skip
-"""Operands with the numbers of arguments; parts and those of post operations count up."""
+"""Argument numbers of operands; those of parts and post operations count up from there."""
 
 _BLOCKED_TAGS = {3: 56, 4: 78, 5: 121}
-"""``dnnl_aBc16b`` and its kin, by their dimensions."""
+"""``dnnl_aBc16b`` and its variants, by the number of dimensions."""
 
 _SECOND, _NEXT_POST = 2, 32768
-"""The second operand of a binary primitive; between what two post operations read."""
+"""Argument number of a binary primitive's second operand, and stride between post operations."""
 
 
 def words_of(table: Table, scratch_bytes: int = 0) -> list[int]:
-    """Return a table for a scratch of so many bytes."""
+    """Serialize a table whose scratch has ``scratch_bytes``."""
     rows = [word for n in range(len(table.values)) for word in _value_words(table, n)]
     rows += [word for node in table.nodes for word in _node_words(node)]
     header = [len(table.values), len(table.nodes), table.num_inputs, table.num_buffers]
@@ -51,7 +51,7 @@ def words_of(table: Table, scratch_bytes: int = 0) -> list[int]:
 
 
 def _value_words(table: Table, number: int) -> list[int]:
-    """Return a ``struct value``."""
+    """Serialize a ``struct value``."""
     value = table.values[number]
     dims, strides = value.view.dims, value.view.strides
     parts = 1 if number in table.whole else table.parts
@@ -62,12 +62,12 @@ def _value_words(table: Table, number: int) -> list[int]:
 
 
 def _blocked_tag(value: Value) -> int:
-    """Return the layout of a buffer in blocks of channels; 0 for the value's own strides."""
+    """Return the blocked layout tag of a buffer; 0 for the value's own strides."""
     return _BLOCKED_TAGS[len(value.view.dims)] if value.in_blocks else 0
 
 
 def _node_words(node: Node) -> list[int]:
-    """Return a ``struct node``."""
+    """Serialize a ``struct node``."""
     operands = [word for n, each in enumerate(node.operands) for word in _operand(node, n, each)]
     places = [n for n, post in enumerate(node.posts) if _ALGORITHMS[post.name][0] >= 131056]
     for place, each in zip(places, node.read, strict=True):
@@ -81,14 +81,14 @@ def _node_words(node: Node) -> list[int]:
 
 
 def _operand(node: Node, place: int, operand: Operand) -> list[int]:
-    """Return a ``struct operand``."""
+    """Serialize a ``struct operand``."""
     name = _NAMES[operand.role] + (place - 1 if operand.role == Role.PART else 0)
     is_second = operand.role == Role.WEIGHTS and node.kind > Kind.MATMUL
     return [_SECOND if is_second else name, operand.value, operand.layout]
 
 
 def _function(function: Function) -> list[int]:
-    """Return the number and two parameters of a function."""
+    """Return the algorithm and two parameters of a function."""
     algorithm, *first = _ALGORITHMS[function.name]
     numbers = (*first, function.alpha, function.beta)[:2]
     return [algorithm, *struct.unpack("<2q", struct.pack("<2d", *numbers))]

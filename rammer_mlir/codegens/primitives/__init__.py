@@ -1,1 +1,1 @@
-"""Regions as primitives of a library: what integrations of several libraries have in common."""
+"""Regions as primitives of a library: the common part of integrations of several libraries."""

@@ -1,4 +1,4 @@
-"""Operations of a region as primitives of a library."""
+"""Translate operations of a region to primitives of a library."""
 
 from __future__ import annotations
 
@@ -47,22 +47,22 @@ _REDUCTIONS = tuple(
 )
 
 _AVERAGES = {False: "average_pool", True: "inner_average_pool"}
-"""Averages of windows: of all of their elements, or of those inside of the image."""
+"""Average pooling, by whether the padding is excluded from the count."""
 
 MOST_POSTS, MOST_MAIN, MOST_DIMS = 5, 27, 6
-"""Functions after a primitive, its other operands, and dimensions of a value."""
+"""Most functions after a primitive, most other operands, and most dimensions of a value."""
 
 
 def table_of(region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({})) -> Table:
     """Return the table of a region.
 
     Args:
-        region: of any layouts.
-        in_blocks: further inputs and outputs that are to lie in blocks of channels, by their
-            buffers, and their shapes in row-major order.
+        region: region with any layouts.
+        in_blocks: row-major shapes of additional inputs and outputs in blocked layouts, by their
+            buffers.
 
     Raises:
-        NotExpressibleError: if some of it is no primitive.
+        NotExpressibleError: if an operation is not a primitive.
     """
     values = RegionValues.of(region, in_blocks)
     operations = [each for each in region.operations if not is_renamed(each)]
@@ -75,7 +75,7 @@ def table_of(region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({}
 
 
 def is_expressible(readings: Sequence[Reading]) -> bool:
-    """Whether readings, each of which computes on those before, are one primitive."""
+    """Whether a chain of readings, each on the result of the previous, is a single primitive."""
     tensors = [o.value for r in readings for o in (*r.inputs, r.output)]
     numbers = {value: n for n, value in enumerate(dict.fromkeys(tensors))}
     operation = RegionOperation("", tuple(readings), numbers, (), (numbers[tensors[-1]],))
@@ -88,7 +88,7 @@ def is_expressible(readings: Sequence[Reading]) -> bool:
 
 @dataclass(frozen=True)
 class _Builder:
-    """Makes the primitive of one operation; ``is_alone`` if it is all of a region."""
+    """Builds the primitive of an operation; ``is_alone`` if it is the whole region."""
 
     values: RegionValues
     operation: RegionOperation
@@ -98,8 +98,9 @@ class _Builder:
         """Return the primitive.
 
         Raises:
-            NotExpressibleError: if there is none.
+            NotExpressibleError: if the operation is not a primitive.
         """
+        # Fills only initialize the results of other operations.
         readings = [each for each in self.operation.readings if each.kind != "fill"]
         for reading in readings:
             _check_types(reading)
@@ -132,7 +133,7 @@ class _Builder:
         return Operand(Role.RESULT, self.values.write(self.operation.outputs[0], view), layout)
 
     def _with_steps(self, node: Node, readings: Sequence[Reading]) -> Node:
-        """Append biases and post operations."""
+        """Append the element-wise readings after the first as biases and post operations."""
         main = readings[0]
         for step in steps_behind(readings):
             post = unary_function(step.reading)
@@ -145,7 +146,7 @@ class _Builder:
         return node
 
     def _with_operand(self, node: Node, main: Reading, step: Step) -> Node:
-        """Append a bias, or a function of the result and another tensor."""
+        """Append a bias, or a binary post operation that reads another tensor."""
         post = binary_function(step.reading, is_first=step.is_first)
         assert step.other is not None
         view = dense(step.other.shape).spread(step.places, main.output.rank)
@@ -169,13 +170,14 @@ class _Builder:
         return replace(node, operands=(*node.operands, bias))
 
     def convolution(self, reading: Reading) -> Node:
-        """Return a convolution."""
+        """Return a convolution; its weights are packed."""
         image, weights = reading.inputs
         kernel = weight_view(reading)
         src = self._read(Role.SOURCE, image, image_view(reading))
         dst = self._result(image_view(reading, is_output=True))
         windows = _windows(reading)
-        # One of single points is faster as it lies than with copies in blocks in front and after.
+        # A pointwise convolution is faster in its given layout than with conversions to a blocked
+        # layout before and after.
         is_plain = self.is_alone and windows.are_points and reading.attributes["groups"] == 1
         layout = Layout.PLAIN if is_plain else Layout.ANY
         packed = replace(self._read(Role.WEIGHTS, weights, kernel, Layout.PACKED), is_whole=True)
@@ -183,7 +185,7 @@ class _Builder:
         return Node(Kind.CONVOLUTION, operands, windows=windows)
 
     def product(self, reading: Reading) -> Node:
-        """Return a product; weights are packed."""
+        """Return a matrix product; its weights are packed."""
         left, right = reading.inputs
         src = self._read(Role.SOURCE, left, _matrix(reading, 0), Layout.PLAIN)
         is_packed = not self.operation.name.endswith(".product")
@@ -195,7 +197,7 @@ class _Builder:
         return Node(Kind.MATMUL, (dst, src, weights))
 
     def element_wise(self, reading: Reading) -> Node:
-        """Return a function of one tensor, or of two, of which the second may be repeated."""
+        """Return a unary or binary function; the second operand of the latter may broadcast."""
         function, whole = unary_function(reading), reading.output.shape
         if function is None:
             return self._binary(reading)
@@ -224,7 +226,7 @@ class _Builder:
         return Node(Kind.BINARY, operands, function)
 
     def softmax(self, reading: Reading) -> Node:
-        """Return softmax along one dimension."""
+        """Return a softmax along a single dimension."""
         axes = _dims(reading, "axes")
         if len(axes) != 1:
             raise NotExpressibleError("a softmax along several dimensions")
@@ -233,7 +235,7 @@ class _Builder:
         return Node(Kind.SOFTMAX, operands, Function("softmax"), axes[0])
 
     def pool(self, reading: Reading) -> Node:
-        """Return a pool; a sum is an average with a factor."""
+        """Return a pooling; a sum is an average with a factor."""
         image_view(reading)
         windows = _windows(reading)
         if set(windows.dilations) != {0}:
@@ -246,7 +248,7 @@ class _Builder:
         return Node(Kind.POOLING, operands, Function(name), windows=windows, posts=factor)
 
     def reduction(self, reading: Reading) -> Node:
-        """Return a reduction; that of all of an image is a pool, in any layout."""
+        """Return a reduction; over whole images it is a pooling, which supports any layout."""
         (source,) = reading.inputs
         axes = _dims(reading, "axes")
         kept = dense([1 if d in axes else n for d, n in enumerate(source.shape)])
@@ -260,7 +262,7 @@ class _Builder:
         return Node(Kind.REDUCTION, rows, Function(reading.kind))
 
     def concatenation(self, reading: Reading) -> Node:
-        """Return a concatenation of a limited number of tensors."""
+        """Return a concatenation of at most ``MOST_MAIN - 1`` tensors."""
         axis = reading.attributes["axis"]
         assert isinstance(axis, int)
         if len(reading.inputs) > MOST_MAIN - 1:
@@ -269,14 +271,14 @@ class _Builder:
         return Node(Kind.CONCAT, (self._result(dense(reading.output.shape)), *parts), axis=axis)
 
     def transpose(self, reading: Reading) -> Node:
-        """Return a copy that exchanges dimensions."""
+        """Return a copy that permutes dimensions."""
         (source,) = reading.inputs
         view = dense(source.shape).permuted(_dims(reading, "permutation"))
         src = self._read(Role.SOURCE, source, view, Layout.PLAIN)
         return Node(Kind.REORDER, (self._result(dense(view.dims), Layout.PLAIN), src))
 
     def _resized(self, readings: Sequence[Reading]) -> Node:
-        """Return repetitions of rows and columns, each a broadcast and a reshape, as one."""
+        """Return nearest-neighbour upsampling, expressed by readings as broadcasts and reshapes."""
         source, output = readings[0].inputs[0], readings[-1].output
         if not are_repetitions(readings) or not 3 <= source.rank <= 5:
             raise NotExpressibleError("a broadcast")
@@ -285,7 +287,7 @@ class _Builder:
 
 
 def are_repetitions(readings: Sequence[Reading]) -> bool:
-    """Whether readings repeat elements along the spatial axes of an image, each in place."""
+    """Whether readings repeat elements along the spatial axes of an image (upsampling)."""
     kinds = [reading.kind for reading in readings]
     if kinds != ["broadcast", "reshape"] * (len(readings) // 2):
         return False
@@ -293,7 +295,7 @@ def are_repetitions(readings: Sequence[Reading]) -> bool:
 
 
 def _is_repetition(broadcast: Reading, reshape: Reading) -> bool:
-    """Whether a broadcast adds a dimension after one of an image, and a reshape joins both."""
+    """Whether a broadcast adds a dimension after a spatial one, and a reshape collapses both."""
     shape, whole = broadcast.inputs[0].shape, broadcast.output.shape
     (places,) = indexing_of(broadcast)
     found = (
@@ -312,6 +314,7 @@ _MAIN: dict[str, Callable[[_Builder, Reading], Node]] = {
     **dict.fromkeys(PRODUCTS, _Builder.product),
     **dict.fromkeys(("max_pool", "average_pool", "sum_pool"), _Builder.pool),
     **dict.fromkeys(_REDUCTIONS, _Builder.reduction),
+    # Marks broadcasts as main operations; ``node`` itself translates them.
     "broadcast": _Builder.transpose,
     "concat": _Builder.concatenation,
     "softmax": _Builder.softmax,
@@ -335,19 +338,20 @@ def _check_rank(view: View) -> None:
 
 
 def _matrix(product: Reading, place: int) -> View:
-    """Return a stack of matrices, whose last dimensions may be exchanged."""
+    """Return a batch of matrices; their last two dimensions may be transposed."""
     view, rank = dense(product.inputs[place].shape), product.inputs[place].rank
     order = [*range(rank - 2), rank - 1, rank - 2]
     return view.permuted(order) if product.attributes[f"transpose_{'ab'[place]}"] else view
 
 
 def _windows(reading: Reading) -> Windows:
-    """Return the windows of a convolution or pool."""
+    """Return the windows of a convolution or pooling."""
     names = ("kernel", "strides", "dilations", "pads")
     kernel, strides, dilations, pads = (_dims(reading, name) for name in names)
     rank = len(kernel)
     if not has_known_windows(reading):
         raise NotExpressibleError("windows beyond the padding")
+    # Libraries count dilations from 0, the readings from 1.
     return Windows(strides, tuple(d - 1 for d in dilations), pads[:rank], pads[rank:], kernel)
 
 

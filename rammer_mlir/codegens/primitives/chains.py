@@ -1,4 +1,4 @@
-"""A main operation with element-wise operations after it, each on the result of the one before."""
+"""Chains: a main operation followed by element-wise operations, each on the previous result."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from rammer_mlir.passes.regions.reading import Operand, Reading
 
 @dataclass(frozen=True)
 class Step:
-    """An element-wise operation after a main one.
+    """An element-wise operation after a main operation.
 
     Attributes:
-        reading: of the operation.
-        other: what it reads besides the result of the operation before, None for nothing.
-        places: the dimensions of the result that those of ``other`` follow, -1 for a size of 1.
-        is_first: whether the result of the operation before is the first operand.
+        reading: reading of the operation.
+        other: its operand other than the previous result; None if there is none.
+        places: for each dimension of ``other``, the matching dimension of the result; -1 for size
+            1.
+        is_first: whether the previous result is the first operand.
     """
 
     reading: Reading
@@ -31,10 +32,10 @@ class Step:
 
 
 def steps_behind(readings: Sequence[Reading]) -> tuple[Step, ...]:
-    """Return all readings but the first, each of which computes on the one before, as steps.
+    """Return all readings but the first, each of which reads the previous result, as steps.
 
     Raises:
-        NotExpressibleError: if one of them is no function of one or two operands.
+        NotExpressibleError: if a reading is not a function of one or two operands.
     """
     return tuple(_step(previous.output, reading) for previous, reading in pairwise(readings))
 
@@ -53,10 +54,10 @@ def _step(before: Operand, reading: Reading) -> Step:
 
 
 def indexing_of(reading: Reading) -> tuple[Dims, ...]:
-    """Return for each operand of an element-wise operation the dimensions that its own follow.
+    """Return, for each operand of an element-wise operation, the result's dimensions that it has.
 
     Raises:
-        NotExpressibleError: if the operation is none.
+        NotExpressibleError: if the operation is not element-wise.
     """
     if "indexing" not in reading.attributes:
         raise NotExpressibleError(reading.kind)
@@ -66,13 +67,13 @@ def indexing_of(reading: Reading) -> tuple[Dims, ...]:
 def with_steps(
     main: Pattern, unary: Sequence[str], binary: Sequence[str], most: int = 4
 ) -> Pattern:
-    """Match an operation with up to ``most`` functions of its result after it, as many as follow.
+    """Match an operation and the longest chain of element-wise functions after it.
 
     Args:
-        main: the operation.
-        unary: kinds of functions of one operand.
-        binary: kinds of functions of two operands.
-        most: steps.
+        main: pattern of the main operation.
+        unary: kinds of unary functions.
+        binary: kinds of binary functions.
+        most: maximum length of the chain.
     """
 
     def step(value: Pattern) -> Pattern:

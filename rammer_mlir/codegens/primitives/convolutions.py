@@ -1,4 +1,4 @@
-"""Operands of convolutions as libraries know them: (groups,) filters, channels, spatial axes."""
+"""Operands of convolutions in libraries' order: (groups,) filters, channels, spatial axes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONVOLUTIONS = tuple(f"{prefix}conv{n}d" for prefix in ("", "depthwise_") for n 
 
 
 def spatial_letters(conv: Reading) -> str:
-    """Return the letters of the spatial axes of a convolution or pool with the channels in front.
+    """Return the letters of a convolution's or pooling's spatial axes; channels must precede them.
 
     Raises:
         NotExpressibleError: if its images have another layout.
@@ -26,7 +26,7 @@ def spatial_letters(conv: Reading) -> str:
 
 
 def image_view(conv: Reading, *, is_output: bool = False) -> View:
-    """Return an image or a result as batch, channels, and spatial axes; groups are joined.
+    """Return an image or a result as batch, channels, and spatial axes; groups are collapsed.
 
     Raises:
         NotExpressibleError: if it has another layout.
@@ -53,7 +53,7 @@ def weight_view(conv: Reading) -> View:
 
 
 def has_known_windows(reading: Reading) -> bool:
-    """Whether a convolution or pool has as many windows as its padding has room for."""
+    """Whether the number of windows is the maximum that the padded input has room for."""
     names = ("kernel", "strides", "dilations", "pads")
     kernel, strides, dilations, pads = (cast("Dims", reading.attributes[name]) for name in names)
     rank = len(kernel)

@@ -22,7 +22,7 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "hard_sigmoid": ("alpha", "beta"),
     "clip": ("minimum", "maximum"),
 }  # fmt: skip
-"""Functions of one tensor, and the attributes of their readings that are parameters."""
+"""Unary functions, and the attributes of their readings that are parameters."""
 
 _WITH_NUMBER: Mapping[str, Callable[[float], Function]] = {
     "add": lambda c: linear(1.0, c),
@@ -33,12 +33,12 @@ _WITH_NUMBER: Mapping[str, Callable[[float], Function]] = {
     "minimum": lambda c: Function("clip", -math.inf, c),
     "pow": lambda c: Function("power", c),
 }
-"""Functions of a tensor and a number after it."""
+"""Functions of a tensor and a scalar second operand."""
 
 _BINARY = ("add", "mul", "maximum", "minimum", "div", "sub")
 
 _LEAST_DIVISOR = 1e-37
-"""Reciprocals of smaller numbers are infinite in 32 bits."""
+"""Smallest divisor: reciprocals of smaller numbers are infinite in f32."""
 
 _ORDERED = ("div", "sub", "pow")
 
@@ -53,7 +53,7 @@ def linear(factor: float, offset: float = 0.0) -> Function:
 
 
 def unary_function(reading: Reading) -> Function | None:
-    """Return a function of one tensor, None for other operations."""
+    """Return a unary function; None for other operations."""
     if reading.kind in _PARAMETERS:
         values = (reading.attributes.get(name, 1.0) for name in _PARAMETERS[reading.kind])
         return Function(reading.kind, *(float(cast("float", value)) for value in values))
@@ -69,14 +69,14 @@ def unary_function(reading: Reading) -> Function | None:
 
 
 def binary_function(reading: Reading, *, is_first: bool = True) -> Function:
-    """Return a function of two tensors.
+    """Return a binary function.
 
     Args:
-        reading: of the operation.
-        is_first: whether the tensor that decides the shape is the first operand.
+        reading: reading of the operation.
+        is_first: whether the tensor that determines the shape is the first operand.
 
     Raises:
-        NotExpressibleError: if there is none.
+        NotExpressibleError: if the operation is not a binary function.
     """
     if reading.kind not in _BINARY or not (is_first or reading.kind not in _ORDERED):
         raise NotExpressibleError(reading.kind)

@@ -1,4 +1,4 @@
-"""Primitives of a library, and tables of them, in terms that no library's numbers are in."""
+"""Primitives and their tables, independent of a library's enumeration values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rammer_mlir.codegens.primitives.views import Dims
 
 
 class Kind(IntEnum):
-    """Kinds of primitives; the first three are most of a network's time."""
+    """Kinds of primitives; the first three take most of a network's time."""
 
     CONVOLUTION = 0
     MATMUL = 1
@@ -28,7 +28,7 @@ class Kind(IntEnum):
 
 
 class Layout(IntEnum):
-    """How an operand lies: as it happens to, as the library likes, in row-major order, packed."""
+    """Layout of an operand: unchanged, chosen by the library, row-major, or packed weights."""
 
     NOW = 0
     ANY = 1
@@ -37,7 +37,7 @@ class Layout(IntEnum):
 
 
 class Role(IntEnum):
-    """What an operand is of its primitive; weights are also any other second operand."""
+    """Role of an operand in its primitive; ``WEIGHTS`` is also the second operand of any other."""
 
     RESULT = 0
     SOURCE = 1
@@ -49,10 +49,10 @@ class Role(IntEnum):
 
 @dataclass(frozen=True)
 class Function:
-    """A function of each element, of an element and another tensor's, or of windows.
+    """A unary function, a binary function, or the function of a pooling.
 
-    ``alpha`` and ``beta`` are the parameters of its reading in their order. ``linear`` is
-    ``alpha * x + beta``, ``power`` is ``x ** alpha``.
+    ``alpha`` and ``beta`` are the parameters of its reading in order. ``linear`` is ``alpha * x +
+    beta``, ``power`` is ``x ** alpha``.
     """
 
     name: str = ""
@@ -62,9 +62,9 @@ class Function:
 
 @dataclass(frozen=True)
 class Operand:
-    """The role of an operand, the number of a value, and its layout.
+    """The role of an operand, the number of its value, and its layout.
 
-    ``is_whole`` says that all images of a batch read all of it.
+    ``is_whole`` if each part of the batch reads the whole operand.
     """
 
     role: Role
@@ -75,7 +75,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Windows:
-    """Steps, dilation from 0 up, padding and sizes of windows along each axis."""
+    """Strides, dilations (counted from 0), padding and kernel sizes along each axis."""
 
     strides: Dims = ()
     dilations: Dims = ()
@@ -85,7 +85,7 @@ class Windows:
 
     @property
     def are_points(self) -> bool:
-        """Whether each window is the element at its place."""
+        """Whether each window is the single element at its position."""
         return set((*self.strides, *self.kernel)) <= {1} and not any((*self.low, *self.high))
 
 
@@ -94,14 +94,13 @@ class Node:
     """A primitive.
 
     Attributes:
-        kind: of the primitive.
-        operands: the result, then what it reads: weights or the second operand third, a bias
-            fourth.
-        function: that it computes, where its kind has several.
-        axis: of softmax and concatenations.
-        windows: of convolutions and pools.
-        posts: functions after it, in their order.
-        read: what these read, in their order.
+        kind: kind of the primitive.
+        operands: the result, then the operands: weights or the second operand third, a bias fourth.
+        function: its function, if the kind has several.
+        axis: axis of softmax and concatenations.
+        windows: windows of convolutions and poolings.
+        posts: post operations, in order.
+        read: second operands of the post operations, in order.
     """
 
     kind: Kind
@@ -118,11 +117,11 @@ class Table:
     """The values and primitives of a region, of which each rTask computes a part of the batch.
 
     Attributes:
-        values: by their numbers.
-        nodes: in their order.
+        values: values by their numbers.
+        nodes: primitives in topological order.
         num_inputs: buffers that the region reads.
-        num_buffers: that it reads and writes; its scratch is after them.
-        parts: how many rTasks there are.
+        num_buffers: buffers that it reads and writes; its scratch follows them.
+        parts: number of rTasks.
     """
 
     values: tuple[Value, ...]
@@ -133,7 +132,7 @@ class Table:
 
     @property
     def operands(self) -> Iterator[Operand]:
-        """Yield what primitives read and write."""
+        """Yield all operands of the primitives."""
         for node in self.nodes:
             yield from (*node.operands, *node.read)
 
@@ -144,12 +143,12 @@ class Table:
 
     @cached_property
     def whole(self) -> set[int]:
-        """The values that every rTask reads all of."""
+        """The values that every rTask reads entirely."""
         return {each.value for each in self.operands if each.is_whole}
 
     @property
     def batch(self) -> int:
-        """The size of the first dimension, if parts of it can be computed apart; else 1."""
+        """The batch size if its parts can be computed independently; otherwise 1."""
         parts = {each.value for each in self.operands if not each.is_whole}
         first = {self.values[number].view.dims[0] for number in parts}
         along = (Kind.SOFTMAX, Kind.CONCAT)
@@ -160,13 +159,13 @@ class Table:
         return first.pop() if is_apart else 1
 
     def split_buffers(self) -> set[int]:
-        """Return the buffers of which each rTask reads or writes one piece, in their order."""
+        """Return the buffers of which each rTask reads or writes a contiguous part."""
         pieces = {n for n in range(len(self.values)) if n not in self.whole and self._is_piece(n)}
         buffers = {value.buffer for value in self.values if value.buffer >= 0}
         whole = {value.buffer for n, value in enumerate(self.values) if n not in pieces}
         return buffers - whole if self.parts > 1 else set()
 
     def _is_piece(self, number: int) -> bool:
-        """Whether a part of a value along the first dimension lies in one piece."""
+        """Whether a part of a value along the first dimension is contiguous."""
         view = self.values[number].view
         return view.strides[0] * view.dims[0] == prod(view.dims)

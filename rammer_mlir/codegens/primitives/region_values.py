@@ -1,4 +1,4 @@
-"""The values of a region as buffers and intermediate results, in the views that operations read."""
+"""The values of a region as buffers and intermediate results, in the operations' views."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rammer_mlir.passes.ir.packs import BLOCK, PACK, UNPACK
 from rammer_mlir.passes.regions.region import Region, RegionOperation
 
 _IMAGES = (3, 4, 5)
-"""Dimensions of images: a batch, channels, and one to three axes."""
+"""Ranks of images: batch, channels, and one to three spatial axes."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor in one view.
+    """A view of a tensor.
 
     Attributes:
-        view: its sizes and strides.
-        buffer: the number of the region's input or output that it is, inputs first; -1 for none.
-        source: the number of the value that it is another view of, -1 for none.
-        in_blocks: whether the buffer lies in blocks of 16 channels, of dimension 1.
+        view: sizes and strides.
+        buffer: the number of the region's input or output, inputs first; -1 for intermediates.
+        source: the number of the value that it aliases as another view; -1 if it is no alias.
+        in_blocks: whether the buffer's layout has blocks of 16 channels along dimension 1.
     """
 
     view: View
@@ -37,11 +37,10 @@ class RegionValues:
     """Numbers values in the order in which operations read and write them.
 
     Attributes:
-        num_inputs: of the region.
-        results: numbers of what the region returns.
-        shapes: of the inputs and outputs that lie in blocks of channels, by their buffers, as if
-            they lay in row-major order.
-        renamed: numbers of results of reshapes, packs and unpacks, and of what they are made of.
+        num_inputs: number of the region's inputs.
+        results: numbers of the values that the region returns.
+        shapes: row-major shapes of the inputs and outputs in blocked layouts, by their buffers.
+        renamed: maps results of reshapes, packs and unpacks to their operands.
     """
 
     num_inputs: int = 0
@@ -54,11 +53,11 @@ class RegionValues:
 
     @staticmethod
     def of(region: Region, in_blocks: Mapping[int, Dims]) -> RegionValues:
-        """Begin with a region none of whose operations is read yet.
+        """Begin with a region, none of whose operations has been read.
 
         Args:
-            region: of any layouts.
-            in_blocks: further inputs and outputs that are to lie in blocks, as ``shapes``.
+            region: region with any layouts.
+            in_blocks: additional inputs and outputs in blocked layouts, as ``shapes``.
         """
         renamed = {
             operation.outputs[0]: operation.inputs[0]
@@ -69,7 +68,7 @@ class RegionValues:
         return RegionValues(len(region.inputs), region.results, shapes, renamed)
 
     def read(self, number: int, view: View) -> int:
-        """Return the number of a value in a view: an input, or what an operation has computed."""
+        """Return the number of a value in a view; the value is an input or has been computed."""
         number = self._root(number)
         if number in self._computed:
             return self._add(number, Value(view, source=self._computed[number]))
@@ -80,10 +79,10 @@ class RegionValues:
         return blocked if view == whole else self._add(number, Value(view, source=blocked))
 
     def write(self, number: int, view: View) -> int:
-        """Return the number of what an operation computes, in row-major order.
+        """Return the number of an operation's result in row-major order.
 
         Raises:
-            NotExpressibleError: if the region returns it twice.
+            NotExpressibleError: if the region returns it twice, or in an unsupported layout.
         """
         returned = [n for n, each in enumerate(self.results) if self._root(each) == number]
         if len(returned) > 1 or not view.is_dense:
@@ -98,7 +97,7 @@ class RegionValues:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that the region returns is computed."""
+        """Whether all results of the region are computed."""
         return all(self._root(number) in self._computed for number in self.results)
 
     def _root(self, number: int) -> int:
@@ -117,13 +116,13 @@ class RegionValues:
 
 
 def is_renamed(operation: RegionOperation) -> bool:
-    """Whether an operation only gives a value another shape or layout."""
+    """Whether an operation only changes a value's shape or layout."""
     is_reshape = [reading.kind for reading in operation.readings] == ["reshape"]
     return is_reshape or operation.name in (PACK, UNPACK)
 
 
 def blocked_shapes(region: Region) -> dict[int, Dims]:
-    """Return the row-major shapes of a region's inputs and outputs that lie in blocks."""
+    """Return the row-major shapes of a region's inputs and outputs in blocked layouts."""
     found: dict[int, Dims] = {}
     for operation in region.operations:
         if operation.name == UNPACK:
@@ -140,7 +139,7 @@ def blocked_shapes(region: Region) -> dict[int, Dims]:
 
 
 def blockable(region: Region) -> dict[int, Dims]:
-    """Return the shapes of inputs and outputs that are images and may lie in blocks, by buffers."""
+    """Return the shapes of inputs and outputs whose layout may be blocked, by buffers."""
     kinds = map(ir.RankedTensorType, (*region.inputs, *region.outputs))
     return {
         number: tuple(kind.shape)

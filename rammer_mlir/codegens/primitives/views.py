@@ -1,4 +1,4 @@
-"""Sizes and strides by which a library sees a tensor that lies in row-major order."""
+"""Sizes and strides by which a library accesses a tensor stored in row-major order."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ Dims = tuple[int, ...]
 
 @dataclass(frozen=True)
 class View:
-    """Sizes of dimensions, and how many elements lie between two neighbours of each."""
+    """Sizes and strides, in elements, of each dimension."""
 
     dims: Dims
     strides: Dims
 
     @property
     def is_dense(self) -> bool:
-        """Whether all elements lie in row-major order."""
+        """Whether the elements are in row-major order without gaps."""
         return self == dense(self.dims)
 
     def permuted(self, order: Sequence[int]) -> View:
-        """Return the dimensions in another order."""
+        """Return the view with permuted dimensions."""
         return View(*(tuple(sizes[dim] for dim in order) for sizes in (self.dims, self.strides)))
 
     def spread(self, places: Sequence[int], rank: int) -> View:
-        """Return each dimension at its place among ``rank``; places below 0 drop one of size 1.
+        """Place the dimensions at ``places`` among ``rank``; drop dimensions with a negative place.
+
+        The dropped dimensions must have size 1.
 
         Raises:
-            NotExpressibleError: if two have one place.
+            NotExpressibleError: if two dimensions have the same place.
         """
         kept = [(place, n) for n, place in enumerate(places) if place >= 0]
         if len({place for place, _ in kept}) < len(kept):
             raise NotExpressibleError("a diagonal")
-        # An axis of one element may have any step that is not inside of another axis.
+        # The stride of a dimension of size 1 is arbitrary, unless it lies inside another dimension.
         outside = max((n * s for n, s in zip(self.dims, self.strides, strict=True)), default=1)
         dims, strides = [1] * rank, [outside] * rank
         for place, n in kept:
@@ -43,10 +45,10 @@ class View:
         return View(tuple(dims), tuple(strides))
 
     def joined(self, dim: int) -> View:
-        """Return a dimension and the next one as one.
+        """Collapse a dimension and the next into one.
 
         Raises:
-            NotExpressibleError: if no single step leads through both.
+            NotExpressibleError: if no single stride covers both.
         """
         outer, inner = self.dims[dim : dim + 2]
         step, small = self.strides[dim : dim + 2]
@@ -57,7 +59,7 @@ class View:
 
 
 def dense(dims: Sequence[int]) -> View:
-    """Return the view of a tensor as it lies."""
+    """Return the row-major view of a tensor."""
     strides = [1]
     for size in reversed(dims[1:]):
         strides.append(strides[-1] * max(size, 1))

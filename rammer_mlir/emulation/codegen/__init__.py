@@ -1,1 +1,1 @@
-"""From a ``gpu.func`` to native code that calls the emulator."""
+"""Compilation of a ``gpu.func`` to native code that calls the emulator."""

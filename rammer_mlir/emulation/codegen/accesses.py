@@ -1,4 +1,4 @@
-"""What a lowered kernel accesses, and calls of the runtime from the LLVM dialect."""
+"""Memory accesses of a lowered kernel, and calls of the runtime from the LLVM dialect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _is_runtime(function: ir.OpView) -> bool:
 
 
 def kernel_operations(module: ir.Module) -> list[ir.Operation]:
-    """Return the operations of a module's kernels and what they call, without the runtime's."""
+    """Return the operations of a module's kernels and their callees, without the runtime's."""
     return [
         nested
         for function in module.body.operations
@@ -24,7 +24,7 @@ def kernel_operations(module: ir.Module) -> list[ir.Operation]:
 
 
 def is_atomic(operation: ir.Operation) -> bool:
-    """Return whether it is an atomic operation, load or store."""
+    """Return whether an operation is atomic, including atomic loads and stores."""
     if operation.name in _ATOMICS:
         return True
     ordering = operation.attributes["ordering"] if "ordering" in operation.attributes else None
@@ -34,22 +34,22 @@ def is_atomic(operation: ir.Operation) -> bool:
 
 
 def root_of(pointer: ir.Value) -> ir.Value:
-    """Return the pointer that address computations begin with."""
+    """Return the base pointer of a chain of address computations."""
     while producer(pointer) in ("llvm.getelementptr", "llvm.bitcast", "llvm.addrspacecast"):
         pointer = ir.OpResult(pointer).owner.operands[0]
     return pointer
 
 
 def number_word(value: int) -> ir.Value:
-    """Emit a constant."""
+    """Emit an i64 constant."""
     return llvm.mlir_constant(ir.IntegerAttr.get(i64(), value))
 
 
 def address_word(pointer: ir.Value) -> ir.Value:
-    """Emit a pointer's address."""
+    """Emit the conversion of a pointer to its address."""
     return llvm.ptrtoint(i64(), pointer)
 
 
 def call_runtime(function: str, *arguments: ir.Value) -> None:
-    """Emit a call of a function of words without a result."""
+    """Emit a call of a runtime function of words without a result."""
     llvm.CallOp(None, list(arguments), [], [], callee=ir.FlatSymbolRefAttr.get(function))

@@ -1,9 +1,9 @@
-"""Asynchronous copies to shared memory (``cp.async``): the emulator ends them at their wait only.
+"""Asynchronous copies to shared memory (``cp.async``), which the emulator completes at their wait.
 
-A lane's copies stand in a queue of its own until it waits for their group; only then do their bytes
-arrive. With checks, what a copy is going to overwrite counts as never written from its beginning to
-its end, so a read that no wait precedes is found. Both ends of a copy are checked as accesses: at
-its beginning, and again at its end, since it may read and write at any time between them.
+A lane's copies stay in its queue until it waits for their group; only then are the bytes copied.
+With checks, the destination counts as unwritten from the beginning of a copy to its end, so a read
+without a preceding wait is found. Source and destination are checked as accesses at the beginning
+and again at the end, since the hardware may access them at any time in between.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ OPERATIONS = (COPY, GROUP, WAIT)
 
 
 def replace_copies(operations: list[ir.Operation], sites: Sites) -> None:
-    """Replace the operations on asynchronous copies of a function by calls of the emulator.
+    """Replace a function's operations on asynchronous copies by calls of the emulator.
 
     Raises:
-        UnsupportedError: if a copy is not from device memory.
+        UnsupportedError: if the source of a copy is not device memory.
     """
     found = [operation for operation in operations if operation.name in OPERATIONS]
-    for operation in reversed(found):  # users of tokens before those who make them
+    for operation in reversed(found):  # users of tokens before their producers
         with ir.InsertionPoint(operation), operation.location:
             if operation.name == COPY:
                 _check_source(operation)
@@ -67,7 +67,7 @@ def _check_source(copy: ir.Operation) -> None:
 
 
 def _copy_arguments(operation: ir.Operation) -> list[ir.Value | int]:
-    """Return destination's and source's address and buffer, bytes to write, bytes to read."""
+    """Return destination and its buffer, source and its buffer, bytes to write, bytes to read."""
     copy = async_copy(operation)
     width = copied_bytes(copy)
     size = copy.dstElements.value * width
@@ -84,7 +84,7 @@ def _copy_arguments(operation: ir.Operation) -> list[ir.Value | int]:
 def address_of_element(
     buffer: ir.Value, indices: Sequence[ir.Value], width: int
 ) -> tuple[ir.Value, ir.Value]:
-    """Return the address of an element of ``width`` bytes, and that of the buffer's first one."""
+    """Return the addresses of an element of ``width`` bytes and of the buffer's first element."""
     metadata = memref.ExtractStridedMetadataOp(buffer)
     element = metadata.offset
     for index, stride in zip(indices, list(metadata.strides), strict=True):
@@ -135,7 +135,7 @@ def _end_group() -> None:
 
 
 def _await_copies(pending_groups: Word) -> None:
-    """Let the copies of all groups but the newest ones arrive."""
+    """Complete the copies of all groups except the newest ``pending_groups``."""
     lane = current()
 
     def is_due() -> Truth:
@@ -150,7 +150,7 @@ def _await_copies(pending_groups: Word) -> None:
         to, read = copy[PendingCopy.TO], copy[PendingCopy.READ]
         perform("emulator_check_copy", copy.address, 0)
         copy_bytes(to, copy[PendingCopy.SOURCE], read)
-        # What is not read of the source is zero.
+        # The hardware fills bytes beyond the source size with zeros.
         with each(read, copy[PendingCopy.SIZE]) as byte:
             copy_bytes(to + byte, world().at(World.ZERO), 1)
         lane[Lane.COPIES_ENDED] = lane[Lane.COPIES_ENDED] + 1
@@ -171,7 +171,7 @@ def _check_copy(address: Word, begins: Word) -> None:
 
 
 def _forget(address: Word, size: Word) -> None:
-    """Let memory count as never written."""
+    """Mark memory as unwritten."""
     launch = world()
     shift = launch[World.GRANULE_SHIFT]
     first = Variable((address - launch[World.REGION]) >> shift)
@@ -186,13 +186,13 @@ def _check_nothing(*_: Word) -> None:
 
 
 def _aligned(address: Word, size: Word, site: Word) -> None:
-    """Check that an address is a multiple of the bytes that are accessed there at once."""
+    """Check that an address is a multiple of the access size, as the hardware requires."""
     with when((address % size).differs(0)):
         fault(Fault.MISALIGNED, site, address, address, size)
 
 
 def emit_async_copies(*, checked: bool) -> None:
-    """Emit the functions that kernels call for asynchronous copies at the insertion point."""
+    """Emit the runtime functions for asynchronous copies at the insertion point."""
     define("emulator_check_copy", 2, _check_copy if checked else _check_nothing)
     define("emulator_aligned", 3, _aligned)
     define("emulator_copy", 7, _copy)

@@ -1,17 +1,19 @@
-"""The emulator's checks: bounds, shared memory never written, and data races.
+"""The emulator's checks: bounds, reads of unwritten shared memory, and data races.
 
-Races are found by happens-before (as in FastTrack, Flanagan and Freund, PLDI 2009), cut down to
-what orders GPU lanes. Every access has a stamp: block, lane, phase (the block's barriers so far)
-and the lane's releases since the last barrier. An access comes before the present one if
+Races are found by happens-before (as in FastTrack, Flanagan and Freund, PLDI 2009), specialized to
+the synchronisation of GPU lanes. Every access has a stamp: block, lane, phase (the block's barriers
+so far) and the lane's releases since the last barrier. An access happens before the current access
+if
 
 - it is by the same lane, or by the same block in an earlier phase; or
-- the present lane knows it: what a releasing lane knows, and its own block's stamps up to then, is
-  stored for the counter's address; an acquire of that counter gives it to the lane, and the next
-  block barrier to the whole block.
+- the current lane knows it: a release stores the releasing lane's knowledge, and its block's stamps
+  up to then, under the counter's address; an acquire of that counter transfers this to the lane,
+  and the next block barrier to the whole block.
 
-For each granule, shadow memory keeps the last write's stamp and the last reads of two blocks; of
-several readers of one block and phase it keeps that there were several. Releases and acquires count
-only at device or system scope, and fences turn the relaxed atomics beside them into such.
+For each granule, shadow memory keeps the stamps of the last write and of the last reads by two
+blocks; several readers of the same block and phase are merged into a stamp that says so. Releases
+and acquires count only at device or system scope; fences turn adjacent relaxed atomics into
+releases and acquires.
 """
 
 from __future__ import annotations
@@ -59,17 +61,19 @@ def _phase_of(stamp: Word) -> Word:
 
 
 def _clock(lane: Record) -> Word:
-    """Return a lane's own time: phase, lane, releases."""
+    """Return a lane's own clock: phase, lane, releases."""
     phase = Record(lane[Lane.BLOCK_RECORD])[Block.PHASE]
     releases = lane[Lane.RELEASES]
+    # Saturate: the field of a stamp has 8 bits, and its largest value means all releases.
     limited = (releases > RELEASES_MASK - 1).choose(RELEASES_MASK - 1, releases)
     return (phase << PHASE_SHIFT) | (lane[Lane.LANE] << LANE_SHIFT) | limited
 
 
 def _join(a: Word, b: Word) -> Word:
-    """Return what is known by two clocks of one block together.
+    """Return the join of two clocks of the same block.
 
-    Of one phase and different lanes: all its lanes, which may hide a race, but never invents one.
+    For different lanes of the same phase the result covers all lanes of that phase: this may hide a
+    race, but never reports a false one.
     """
     later = (a > b).choose(a, b)
     same_phase = _phase_of(a).equals(_phase_of(b))
@@ -101,7 +105,7 @@ def _known_to_current(block: Word) -> Word:
 
 
 def _before(stamp: Word) -> Word:
-    """Return 1 if an access comes before the present one, else 0."""
+    """Return 1 if an access happens before the current access, else 0."""
     lane = current()
     block = (stamp >> BLOCK_SHIFT) - 1
     result = Variable(1)
@@ -123,7 +127,7 @@ def _before(stamp: Word) -> Word:
 
 
 def _unordered(stamp: Word) -> Truth:
-    """Whether there is such an access, and it does not come before the present one."""
+    """Return whether a stamp is set and does not happen before the current access."""
     result = Variable(0)
     with when(stamp.differs(0)):
         result.set(call("emulator_before", stamp) ^ 1)
@@ -150,7 +154,7 @@ def _write(cell_address: Word, site: Word, address: Word, base: Word, stamp: Wor
     cell = Record(cell_address)
     for place in (Cell.WRITE, Cell.READ, Cell.OTHER_READ):
         _race(cell, place, site, address, base)
-    # Whatever comes after this write comes after the reads before it.
+    # Later accesses that follow this write also follow the reads before it.
     cell[Cell.READ] = 0
     cell[Cell.OTHER_READ] = 0
     cell[Cell.WRITE] = stamp
@@ -164,7 +168,7 @@ def _read(cell_address: Word, site: Word, address: Word, base: Word, stamp: Word
     mine = (cell[Cell.READ] >> BLOCK_SHIFT).equals(block)
     other_mine = (cell[Cell.OTHER_READ] >> BLOCK_SHIFT).equals(block)
     free = cell[Cell.READ].equals(0)
-    # A slot of this block, else one that is free, else one by the block's number.
+    # A slot of this block, else a free slot, else a slot chosen by the block's number.
     even = (block & 1).equals(0)
     first = (mine | free | even).choose(1, 0)
     first = (other_mine & mine.choose(0, 1).equals(1)).choose(0, first)
@@ -178,15 +182,15 @@ def _note_read(cell: Record, place: Cell, site: Word, stamp: Word) -> None:
     old = cell[place]
     alike = (old >> PHASE_SHIFT).equals(stamp >> PHASE_SHIFT)
     several = alike & _lane_of(old).differs(_lane_of(stamp))
-    # The newest number of releases: knowing it means knowing the earlier ones.
+    # Keep the largest number of releases: knowing it implies knowing the earlier ones.
     cell[place] = several.choose(stamp | (SEVERAL_LANES << LANE_SHIFT), stamp)
     cell[Cell.SITES] = _with_site(cell[Cell.SITES], place, site)
 
 
 def _access(base: Word, address: Word, size: Word, site: Word, writes: Word) -> None:
-    """Check one access; ``base`` is any address inside the buffer that it is meant for.
+    """Check an access; ``base`` is any address inside the intended buffer.
 
-    What lies outside the emulated device's memory (private memory, constants) is not checked here.
+    Memory outside the emulated device's memory (private memory, constants) is not checked here.
     """
     within, origin, buffer = _located(base, address, size, site)
     with when(within.equals(1)):
@@ -196,8 +200,8 @@ def _access(base: Word, address: Word, size: Word, site: Word, writes: Word) -> 
 def _located(base: Word, address: Word, size: Word, site: Word) -> tuple[Word, Word, Word]:
     """Check bounds.
 
-    Return 1 if the access is to the device's memory, else 0; what its buffer was found by; and the
-    buffer's record.
+    Return 1 if the access is to the device's memory, else 0; the address that identified its
+    buffer; and the buffer's record.
     """
     launch = world()
     inside = (address - launch[World.REGION]) < launch[World.REGION_BYTES]
@@ -218,7 +222,7 @@ def _located(base: Word, address: Word, size: Word, site: Word) -> tuple[Word, W
 
 
 def _bounds(base: Word, address: Word, size: Word, site: Word) -> None:
-    """Check the bounds of an atomic operation, which races with no other one."""
+    """Check the bounds of an atomic operation, which cannot race with other atomics."""
     _located(base, address, size, site)
 
 
@@ -243,7 +247,7 @@ def _check_cells(
 
 
 def _sync(address: Word, site: Word, insert: Word) -> Word:
-    """Return the place of a counter's clocks, plus one; 0 if it has none and shall get none."""
+    """Return the index of a counter's clocks plus one; 0 if absent and not to be inserted."""
     launch = world()
     keys, capacity = Record(launch[World.SYNC_KEYS]), launch[World.SYNC_CAPACITY]
     place = Variable((address >> 2) % capacity)
@@ -264,9 +268,9 @@ def _sync(address: Word, site: Word, insert: Word) -> Word:
 
 
 def _release(address: Word, site: Word, joins: Word, ordered: Word) -> None:
-    """Note what is known before a write to a counter; with ``joins`` (a read-modify-write) besides.
+    """Store the lane's clocks at a write to a counter; for a read-modify-write, join them.
 
-    A relaxed write without a fence before it begins anew, and gives nothing away.
+    A relaxed write without a preceding fence clears the counter's clocks: it releases nothing.
     """
     lane = current()
     clocks = _known_row(World.SYNC_CLOCKS, call("emulator_sync", address, site, 1) - 1)
@@ -282,7 +286,7 @@ def _release(address: Word, site: Word, joins: Word, ordered: Word) -> None:
 
 
 def _acquire(address: Word, site: Word, ordered: Word) -> None:
-    """Learn what the counter's writers knew; of a relaxed look, only with the next fence."""
+    """Join the counter's clocks into the lane's; for a relaxed read, only at the next fence."""
     lane = current()
     with when(ordered.equals(0)):
         lane[Lane.LAST_RELAXED] = address
@@ -306,7 +310,7 @@ def _fence(acquires: Word, releases: Word) -> None:
 
 
 def _meet(block: Word, first: Word) -> None:
-    """At a block barrier, what one lane has acquired becomes known to all."""
+    """At a block barrier, make the clocks acquired by any lane known to the whole block."""
     launch = world()
     row = _known_row(World.KNOWLEDGE, block)
     with each(0, launch[World.THREADS]) as number:
@@ -320,7 +324,7 @@ def _meet(block: Word, first: Word) -> None:
 
 
 def _index(index: Word, size: Word, site: Word, dimension: Word) -> None:
-    """Check an index against its dimension; a negative one is a large one."""
+    """Check an index against its dimension; as an unsigned number a negative index is too large."""
     with when(index >= size):
         fault(Fault.INDEX, site, index, size, dimension)
 

@@ -1,9 +1,9 @@
-"""Switching between the lanes of a block: a few lines of assembly in the module itself.
+"""Fibers: switching between the lanes of a block, in assembly inside the module.
 
-A lane runs on a stack of its own. ``emulator_switch(save, stack)`` pushes the registers that a
-function must preserve, leaves its stack pointer at ``save`` and goes on where the other stack was
-left. Against ``swapcontext`` of the C library it saves the two system calls for the signal mask
-(some 300 ns against 2), and it needs nothing of the process. A stack that was never left begins in
+Each lane runs on a separate stack. ``emulator_switch(save, stack)`` pushes the callee-saved
+registers, stores the stack pointer at ``save`` and resumes the execution suspended on ``stack``.
+Compared with ``swapcontext`` of the C library it saves the two system calls for the signal mask
+(about 300 ns against 2 ns) and depends on no process state. A new stack begins in
 ``emulator_begin``, which calls ``emulator_lane`` with the lane's record.
 """
 
@@ -87,13 +87,13 @@ emulator_begin:
 
 @dataclass(frozen=True)
 class FiberCode:
-    """How a processor switches stacks.
+    """Code and stack layout for switching fibers on a processor architecture.
 
     Attributes:
         assembly: defines ``emulator_switch`` and ``emulator_begin``.
         frame_words: words between the top of a new stack and its first stack pointer.
-        argument, function, resume: places in that frame of the lane's record, of the function that
-            it runs, and of ``emulator_begin``.
+        argument, function, resume: word indices in that frame of the lane's record, the function to
+            run, and ``emulator_begin``.
     """
 
     assembly: str
@@ -110,10 +110,10 @@ _CODES = {
 
 
 def fiber_code(triple: str) -> FiberCode:
-    """Return the code for a target triple.
+    """Return the fiber code for a target triple.
 
     Raises:
-        TargetError: if there is none for its architecture.
+        TargetError: if the architecture is not supported.
     """
     architecture = triple.split("-")[0]
     if architecture not in _CODES:

@@ -1,7 +1,7 @@
-"""A ``gpu.module`` becomes a module of functions that call the emulator for what a GPU does.
+"""Conversion of a ``gpu.module`` to functions that call the emulator for GPU operations.
 
-Everything else of the kernel stays as it is. Memory spaces go: all memory is the host's. A
-workgroup buffer becomes an argument of its kernel, after the others.
+All other operations of the kernel are unchanged. Memory spaces are removed: all memory is the
+host's. Workgroup buffers become additional arguments of their kernel, after the others.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REDUCTIONS: dict[str, Callable[[ir.Value, ir.Value], ir.Value]] = {
 
 @dataclass(frozen=True)
 class FunctionModule:
-    """A module of functions, and what its kernel takes."""
+    """A module of functions, with the arguments and workgroup buffers of its kernel."""
 
     module: ir.Module
     kernel: str
@@ -49,10 +49,11 @@ class FunctionModule:
 
 
 def to_functions(module: ir.Module, kernel: str, sites: Sites) -> FunctionModule:
-    """Copy the ``gpu.module`` that holds a kernel into a module of functions.
+    """Copy the ``gpu.module`` that contains a kernel into a module of functions.
 
     Raises:
-        UnsupportedError: if there is no such kernel, or it uses what cannot be emulated.
+        UnsupportedError: if there is no such kernel, or it uses an operation that cannot be
+            emulated.
     """
     holder = _holder(module, kernel)
     result = ir.Module.create()
@@ -79,7 +80,7 @@ def to_functions(module: ir.Module, kernel: str, sites: Sites) -> FunctionModule
 
 
 def kernel_names(module: ir.Module) -> list[str]:
-    """Return the kernels of a module in order."""
+    """Return the names of a module's kernels in order."""
     return [
         _symbol(operation) for operation in walk(module.operation)
         if operation.name == "gpu.func" and _is_kernel(operation)
@@ -110,7 +111,7 @@ def _function_type(operation: ir.Operation) -> ir.FunctionType:
 
 
 def element_bytes(kind: ir.Type) -> int:
-    """Return the bytes that a value of an element type takes in memory."""
+    """Return the size in bytes of an element type's value in memory."""
     if isinstance(kind, ir.IndexType):
         return 8
     if isinstance(kind, ir.VectorType):
@@ -164,7 +165,7 @@ def _shared(kernel: ir.Operation) -> tuple[SharedBuffer, ...]:
         kind = ir.MemRefType(block.arguments[number].type)
         size = _buffer_bytes(kind)
         buffers.append(SharedBuffer(size, element_bytes(kind.element_type), offset))
-        # Between two buffers lies a gap that belongs to neither.
+        # A gap after each buffer belongs to no buffer, so that overruns are found.
         offset += (size // _ALIGNMENT + 2) * _ALIGNMENT
     return tuple(buffers)
 
@@ -185,7 +186,7 @@ def _to_function(operation: ir.Operation) -> None:
 
 
 def _define_pause(operation: ir.Operation) -> None:
-    """Let the pause between two polls do nothing: the poll itself gives way."""
+    """Define the pause between polls as empty: the poll itself yields to other lanes."""
     if _symbol(operation) != PAUSE:
         raise UnsupportedError(
             f"emulation: expected functions with a body, found '{_symbol(operation)}' without one"
@@ -248,7 +249,7 @@ PAUSES = ("nvvm.nanosleep", "rocdl.s.sleep")
 
 
 def _rewrite(operation: ir.Operation, number: int, sites: Sites) -> None:
-    """Replace one operation that only a GPU has."""
+    """Replace an operation that only exists on GPUs."""
     name = operation.name
     if (
         not name.startswith(("gpu.", "nvvm.", "nvgpu.", "rocdl."))
@@ -306,7 +307,7 @@ def _index_of(function: str, place: int) -> ir.Value:
 
 
 def _dimension_word(operation: ir.Operation) -> ir.Value:
-    """Return an index in a one-dimensional launch."""
+    """Return a thread or block index or size; in dimensions y and z the launch is trivial."""
     if "dimension" in operation.attributes and "dim x" not in str(
         operation.attributes["dimension"]
     ):
@@ -330,7 +331,7 @@ def _is_float(value: ir.Value) -> bool:
 
 
 def _to_word(value: ir.Value) -> ir.Value:
-    """Return the bits of a scalar, or of a short vector, as a word."""
+    """Return the bits of a scalar or short vector, zero-extended to a word."""
     bits = element_bytes(value.type) * 8
     if bits > 64:
         raise UnsupportedError(
@@ -360,7 +361,7 @@ def _exchange(
 
 
 def _from_lane(site: int, lanes: int = 32) -> Exchange:
-    """Return an exchange of words in a warp of so many lanes: the word of a given lane."""
+    """Return a function that emits the read of a given lane's word in a warp of ``lanes`` lanes."""
 
     def exchange(value: ir.Value, source: ir.Value) -> ir.Value:
         return _exchange(value, source, constant_word(lanes), Shuffle.IDX, site)
@@ -379,7 +380,7 @@ def _shuffle(operation: ir.Operation, site: int) -> list[ir.Value]:
 
 
 def _subgroup_reduce(operation: ir.Operation, site: int) -> ir.Value:
-    """Reduce over a whole subgroup in a tree of exchanges, as the GPU targets do."""
+    """Reduce over a whole subgroup by a tree of shuffles, as the GPU lowerings do."""
     unknown = [n for n in ("cluster_size", "cluster_stride") if n in operation.attributes]
     if unknown and ir.IntegerAttr(operation.attributes[unknown[0]]).value != 1:
         raise UnsupportedError(f"emulation of gpu.subgroup_reduce: found '{unknown[0]}'")

@@ -1,7 +1,7 @@
-"""A small language in which the emulator's runtime is written: 64-bit words, and control flow.
+"""A small language of i64 words, records and control flow, for the emulator's runtime.
 
 Python operators emit ``arith``, ``scf`` and ``llvm`` operations at the current insertion point.
-Addresses are words as well.
+Addresses are i64 words as well.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def i64() -> ir.IntegerType:
 
 
 def constant_word(number: int) -> ir.Value:
-    """Emit a word that is known."""
+    """Emit a constant i64 word."""
     return arith.constant(i64(), number)
 
 
@@ -30,7 +30,7 @@ def _pointer() -> ir.Type:
 
 
 class Truth:
-    """An i1."""
+    """An i1 value."""
 
     def __init__(self, value: ir.Value) -> None:
         self.value = value
@@ -42,7 +42,7 @@ class Truth:
         return Truth(arith.ori(self.value, other.value))
 
     def choose(self, when_true: Word | int, when_false: Word | int) -> Word:
-        """Return one of two words."""
+        """Emit a selection between two words."""
         return Word(arith.select(self.value, word(when_true).value, word(when_false).value))
 
 
@@ -77,7 +77,7 @@ class Word:
         return Word(arith.shli(self.value, word(places).value))
 
     def __rshift__(self, places: Word | int) -> Word:
-        """Shift zeros in."""
+        """Shift logically, filling with zeros."""
         return Word(arith.shrui(self.value, word(places).value))
 
     def _compare(self, predicate: str, other: Word | int) -> Truth:
@@ -86,7 +86,7 @@ class Word:
         )
 
     def __lt__(self, other: Word | int) -> Truth:
-        """Compare as unsigned numbers, as all comparisons do."""
+        """Compare as unsigned numbers, like all comparisons here."""
         return self._compare("ult", other)
 
     def __le__(self, other: Word | int) -> Truth:
@@ -108,7 +108,7 @@ class Word:
 
 
 def word(value: Word | int) -> Word:
-    """Return a word, or emit the constant."""
+    """Return a word, or emit an integer as a constant."""
     if isinstance(value, Word):
         return value
     return Word(arith.constant(i64(), value))
@@ -125,7 +125,7 @@ def store(address: Word, value: Word | int) -> None:
 
 
 def copy_bytes(to: Word, source: Word, count: Word | int) -> None:
-    """Copy bytes to another address."""
+    """Emit a loop that copies bytes to another address."""
     byte = ir.IntegerType.get_signless(8)
     with each(0, count) as place:
         value = llvm.load(byte, llvm.inttoptr(_pointer(), (source + place).value))
@@ -133,7 +133,7 @@ def copy_bytes(to: Word, source: Word, count: Word | int) -> None:
 
 
 class Record:
-    """Words one after the other in memory; a place is an index."""
+    """Consecutive i64 words in memory, accessed by index."""
 
     def __init__(self, address: Word) -> None:
         self.address = address
@@ -151,7 +151,7 @@ class Record:
 
 
 def _entry_block() -> ir.Block:
-    """Return the first block of the function that is being emitted."""
+    """Return the entry block of the function under construction."""
     owner = ir.InsertionPoint.current.block.owner.operation
     while owner.name != "func.func":
         assert owner.parent is not None
@@ -160,26 +160,26 @@ def _entry_block() -> ir.Block:
 
 
 class Variable:
-    """A word that may change; LLVM keeps it in a register."""
+    """A mutable word on the stack; LLVM promotes it to a register."""
 
     def __init__(self, value: Word | int) -> None:
-        # LLVM keeps in registers only what is allocated where the function begins.
+        # LLVM's mem2reg only promotes allocations in the entry block.
         with ir.InsertionPoint.at_block_begin(_entry_block()):
             self._address = llvm.alloca(_pointer(), word(1).value, ir.TypeAttr.get(i64()))
         self.set(value)
 
     def get(self) -> Word:
-        """Return the present value."""
+        """Emit a load of the current value."""
         return Word(llvm.load(i64(), self._address))
 
     def set(self, value: Word | int) -> None:
-        """Change the value."""
+        """Emit a store of a new value."""
         llvm.store(word(value).value, self._address)
 
 
 @contextmanager
 def when(condition: Truth) -> Generator[None]:
-    """Emit what follows for the case that a condition holds."""
+    """Emit the operations inside the context under a condition."""
     branch = scf.IfOp(condition.value)
     with ir.InsertionPoint(branch.then_block):
         yield
@@ -197,7 +197,7 @@ def each(begin: Word | int, end: Word | int) -> Generator[Word]:
 
 @contextmanager
 def while_(condition: Callable[[], Truth]) -> Generator[None]:
-    """Emit a loop that goes on while a condition holds."""
+    """Emit a loop that continues while a condition holds."""
     loop = scf.WhileOp([], [])
     before, after = loop.before.blocks.append(), loop.after.blocks.append()
     with ir.InsertionPoint(before):
@@ -208,18 +208,18 @@ def while_(condition: Callable[[], Truth]) -> Generator[None]:
 
 
 def call(name: str, *arguments: Word | int) -> Word:
-    """Call a function of words that returns one."""
+    """Emit a call of a function of words that returns a word."""
     values = [word(argument).value for argument in arguments]
     return Word(func.CallOp([i64()], name, values).results[0])
 
 
 def perform(name: str, *arguments: Word | int) -> None:
-    """Call a function of words that returns nothing."""
+    """Emit a call of a function of words without a result."""
     func.CallOp([], name, [word(argument).value for argument in arguments])
 
 
 def declare(name: str, num_arguments: int) -> None:
-    """Declare a function of words without a result that is defined elsewhere."""
+    """Declare an external function of words without a result."""
     kind = ir.FunctionType.get([i64()] * num_arguments, [])
     func.FuncOp(name, kind, visibility="private")
 
@@ -227,7 +227,7 @@ def declare(name: str, num_arguments: int) -> None:
 def define(
     name: str, num_arguments: int, body: Callable[..., Word | None], *, returns: bool = False
 ) -> None:
-    """Emit a function of words."""
+    """Emit a function of words with the given body."""
     results = [i64()] if returns else []
     function = func.FuncOp(name, ir.FunctionType.get([i64()] * num_arguments, results))
     block = function.add_entry_block()
@@ -237,7 +237,7 @@ def define(
 
 
 def global_word(name: str) -> None:
-    """Emit a global variable of one word, zero at first."""
+    """Emit a global variable of one word, initially zero."""
     linkage = ir.Attribute.parse("#llvm.linkage<internal>")
     llvm.GlobalOp(i64(), name, linkage, value=ir.IntegerAttr.get(i64(), 0))
 

@@ -1,4 +1,4 @@
-"""Calls of the checking functions, put beside the operations that they check.
+"""Insertion of calls of the checking functions beside memory accesses.
 
 Indices are checked on memrefs, where dimensions are known; addresses, shared memory and races on
 the LLVM dialect, where every access is a load, a store or an atomic operation.
@@ -22,7 +22,7 @@ from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.ir_walk import producer, walk
 
 _MEMREFS = {"memref.load": 0, "memref.store": 1, "vector.load": 0, "vector.store": 1}
-"""Operations with indices after their memref, and the memref's number among their operands."""
+"""Operations with indices after their memref operand, and the number of that operand."""
 
 _COPIES = ("llvm.intr.memcpy", "llvm.intr.memmove")
 _UNKNOWN = (
@@ -30,7 +30,7 @@ _UNKNOWN = (
     "llvm.intr.masked.scatter", "llvm.inline_asm",
 )  # fmt: skip
 _NARROW_SCOPES = ("workgroup", "block", "wavefront", "singlethread")
-"""Scopes that order nothing between blocks."""
+"""Synchronisation scopes that order no accesses of different blocks."""
 
 
 def check_indices(module: ir.Module, sites: Sites) -> None:
@@ -69,7 +69,7 @@ def _size(buffer: ir.Value, dimension: int) -> ir.Value | int:
 
 
 def granule_of(module: ir.Module) -> int:
-    """Return the bytes of the smallest element that kernels access: 1, 2, or 4 for larger ones."""
+    """Return the bytes of the smallest element that kernels access, at most 4."""
     sizes = [4]
     for operation in kernel_operations(module):
         if operation.name == "llvm.load":
@@ -86,7 +86,7 @@ def _element_bytes(kind: ir.Type) -> int:
 
 
 def instrument(module: ir.Module, sites: Sites, *, checked: bool) -> None:
-    """Put calls beside memory accesses; without ``checked``, only where lanes give way."""
+    """Insert calls beside memory accesses; without ``checked``, only yields at atomics."""
     for operation in kernel_operations(module):
         with ir.InsertionPoint(operation), operation.location:
             if is_atomic(operation):
@@ -161,7 +161,7 @@ def _plain(operation: ir.Operation, sites: Sites) -> None:
 
 
 def _check_alignment(operation: ir.Operation, sites: Sites) -> None:
-    """Check what an access of a vector says of its address."""
+    """Check the alignment that a vector access asserts."""
     is_load = operation.name == "llvm.load"
     kind = operation.results[0].type if is_load else operation.operands[0].type
     if isinstance(kind, ir.VectorType) and "alignment" in operation.attributes:

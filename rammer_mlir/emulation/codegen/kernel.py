@@ -1,4 +1,4 @@
-"""Compile one kernel of a ``gpu.module`` to native code that the emulator runs."""
+"""Compile a kernel of a ``gpu.module`` to native code that the emulator runs."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from rammer_mlir.lowering.llvm.machine import Machine, host_machine
 from rammer_mlir.lowering.llvm.steps import Step, llvm_steps
 
 _PREFIX = "kernel."
-"""Begins the symbols of a kernel's functions, so that none is taken for one of the C library."""
+"""Prefix of the symbols of a kernel's functions, so that none collides with the C library's."""
 
 _CALL_BYTES, _PAGE, _ALIGNMENT = 48 << 10, 4096, 64
-"""Stack for calls and spilled registers; what stacks are multiples of; of an allocation."""
+"""Stack for calls and spilled registers; unit of stack sizes; alignment of private buffers."""
 
 
 @dataclass(frozen=True)
 class LoweredKernel:
-    """LLVM IR of a kernel, bytes of a shadow cell's granule and of a lane's stack, and accesses."""
+    """LLVM IR of a kernel, bytes of a shadow granule and of a lane's stack, and traced accesses."""
 
     text: str
     granule: int
@@ -53,7 +53,7 @@ class LoweredKernel:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """A kernel for the emulator as LLVM IR of this machine, and what is known of it.
+    """A kernel for the emulator as LLVM IR of this machine, with its description.
 
     See ``EmulatedKernel``.
     """
@@ -78,7 +78,7 @@ def compile_kernel(
 
 
 def load_kernel(code: KernelCode, object_file: bytes) -> EmulatedKernel:
-    """Load the object that was made from a kernel's LLVM IR."""
+    """Load the object file compiled from a kernel's LLVM IR."""
     library = load_object(object_file)
     return EmulatedKernel(
         name=code.name,
@@ -100,14 +100,14 @@ def lower_gpu_kernel(
     """Lower a kernel and the emulator's runtime to LLVM IR.
 
     Args:
-        module: holds a ``gpu.module``; it stays as it is.
+        module: contains a ``gpu.module``; it is not modified.
         name: the kernel, a ``gpu.func``.
-        checked: whether accesses are checked, at some twenty times the run time.
+        checked: whether accesses are checked, at about twenty times the run time.
         traced: whether launches record accesses (``rammer_mlir.emulation.device.traces``).
 
     Raises:
-        UnsupportedError: if the kernel uses what cannot be emulated.
-        TargetError: if this machine's processor is not one that the emulator knows.
+        UnsupportedError: if the kernel uses an operation that cannot be emulated.
+        TargetError: if the emulator does not support this machine's processor.
     """
     machine = host_machine()
     sites = Sites()
@@ -174,7 +174,7 @@ def _steps(machine: Machine) -> list[Step]:
 
 
 def _stack_bytes(module: ir.Module) -> int:
-    """Return the stack that a lane needs at most: what is allocated in it, and room for calls."""
+    """Return the most stack that a lane needs: its allocations, and room for calls."""
     total = _CALL_BYTES
     for operation in walk(module.operation):
         if operation.name == "llvm.alloca":
@@ -207,7 +207,7 @@ def _prefix_functions(module: ir.Module) -> None:
 
 
 def _define_entry(module: ir.Module, functions: FunctionModule) -> None:
-    """Define ``emulator_kernel(lane)``: loads the kernel's arguments and calls it."""
+    """Define ``emulator_kernel(lane)``, which loads the kernel's arguments and calls it."""
     symbol = _PREFIX + functions.kernel
     for operation in list(module.body.operations):
         if ir.StringAttr(operation.operation.attributes["sym_name"]).value == "emulator_kernel":

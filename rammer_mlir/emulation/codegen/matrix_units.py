@@ -1,10 +1,10 @@
-"""Tensor-core operations: ``mma.sync`` and ``ldmatrix``, lane by lane.
+"""Emulation of tensor-core operations: ``mma.sync`` and ``ldmatrix``, lane by lane.
 
-Each lane of a warp holds a fragment of each matrix, laid out as PTX says (parallel thread execution
+Each lane of a warp has a fragment of each matrix, in the layout of PTX (parallel thread execution
 ISA, matrix fragments for ``mma.m16n8k16`` with f16 and bf16, for ``mma.m16n8k8`` with tf32). The
-emulated lanes exchange fragments by shuffles, and each computes its own four results: products are
-exact in f32, sums go along k in order, where a GPU's order and rounding are its own. Of tf32, the
-lowest 13 bits of an f32 count for nothing, as on a GPU; conversions round to nearest.
+emulated lanes exchange fragments by shuffles, and each computes its four results: products are
+exact in f32, sums accumulate along k in order, whereas a GPU's order and rounding are unspecified.
+For tf32, the lowest 13 bits of an f32 are ignored, as on a GPU; conversions round to nearest.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ OPERATIONS = (MMA, LOAD, TF32)
 
 _STEPS = {"f16": 16, "bf16": 16, "f32": 8}
 _DROPPED = 13
-"""Bits of an f32's mantissa that tf32 has not."""
+"""Bits of an f32's mantissa that tf32 lacks."""
 
 _WARP = 32
 
 
 def mma(operation: ir.Operation, exchange: Exchange) -> ir.Value:
-    """Emit what ``nvgpu.mma.sync`` computes, and return its fragment.
+    """Emit the computation of ``nvgpu.mma.sync``, and return its fragment.
 
     Raises:
         UnsupportedError: for other shapes and types than f16, bf16 or tf32 to f32.
@@ -60,7 +60,7 @@ def mma(operation: ir.Operation, exchange: Exchange) -> ir.Value:
 
 
 def _rows_of_a(a: ir.Value, row: ir.Value, exchange: Exchange) -> list[list[ir.Value]]:
-    """Return the elements of the lane's row of A, and of the row eight further, as f32."""
+    """Return the elements of the lane's row of A, and of the row eight below it, as f32."""
     words = [_packed(a, 0), _packed(a, 2)]
     found: list[list[list[ir.Value]]] = [[], []]
     for word in words:  # the first half of k, then the second
@@ -74,7 +74,7 @@ def _rows_of_a(a: ir.Value, row: ir.Value, exchange: Exchange) -> list[list[ir.V
 
 
 def _column_of_b(b: ir.Value, pair: ir.Value, n: int, exchange: Exchange) -> list[ir.Value]:
-    """Return the elements of one of the lane's two columns of B, as f32."""
+    """Return the elements of column ``n`` of the lane's two columns of B, as f32."""
     word = _packed(b, 0)
     column = arith.addi(arith.muli(pair, constant_word(2)), constant_word(n))
     low: list[ir.Value] = []
@@ -92,7 +92,7 @@ def _element_type(fragment: ir.Value) -> ir.Type:
 
 
 def _packed(fragment: ir.Value, first: int) -> ir.Value:
-    """Return two registers of a fragment as one word."""
+    """Return two registers of a fragment as an i64 word."""
     each = ir.VectorType(fragment.type).shape[1]
     kind = ir.VectorType.get([2 * each], _element_type(fragment))
     places = [[first + register, n] for register in range(2) for n in range(each)]
@@ -111,7 +111,7 @@ def _unpacked(word: ir.Value, element: ir.Type) -> list[ir.Value]:
 
 
 def round_to_tf32(operation: ir.Operation) -> ir.Value:
-    """Emit the rounding of an f32 to tf32, to nearest and ties away from zero; NaN stays one.
+    """Emit the rounding of an f32 to tf32, to nearest with ties away from zero; NaN stays NaN.
 
     Raises:
         UnsupportedError: for other roundings.
@@ -144,10 +144,10 @@ def _i32() -> ir.IntegerType:
 
 
 def load_matrices(operation: ir.Operation, exchange: Exchange, site: int) -> ir.Value:
-    """Emit what ``nvgpu.ldmatrix`` loads: matrices of 8 by 8 elements of 16 bits.
+    """Emit the loads of ``nvgpu.ldmatrix``: matrices of 8 by 8 elements of 16 bits.
 
-    Lane 8 j + i gives the address of row i of matrix j. A lane gets two neighbours of a row, or,
-    transposed, of a column.
+    Lane 8 j + i gives the address of row i of matrix j. A lane gets two adjacent elements of a row,
+    or, if transposed, of a column.
     """
     source, *indices = operation.operands
     address, _ = address_of_element(source, indices, 2)

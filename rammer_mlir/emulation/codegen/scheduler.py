@@ -1,10 +1,10 @@
-"""The emulator's scheduler: lanes as fibers of one thread, barriers, shuffles and polling.
+"""The emulator's scheduler: lanes as fibers of a single thread, barriers, shuffles and polling.
 
 All lanes of all blocks take turns on the caller's thread, in a fixed order, so results are
-deterministic, there may be more blocks than cores, and a launch that cannot go on is recognised
-instead of hanging. A lane gives way at block barriers, at shuffles, before it looks again at what
-others write atomically, and after every atomic write of its own. Races are found by the checks, not
-by chance (see ``checks``).
+deterministic, there may be more blocks than cores, and a deadlocked launch is detected instead of
+hanging. A lane yields at block barriers, at shuffles, before it polls an atomic location again, and
+after every atomic write. Races are found by the checks, not by chance interleavings (see
+``checks``).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WORLD, LANE = "emulator_world", "emulator_current_lane"
 """Global variables: addresses of the launch's record and of the running lane's."""
 
 _OTHER_LOOKS = 8
-"""Looks at changing places after which a lane gives way, too."""
+"""Polls of changing addresses after which a lane also yields."""
 
 LANE_WORDS, BLOCK_WORDS = len(Lane), len(Block)
 
@@ -58,7 +58,7 @@ def current() -> Record:
 
 
 def lane_at(first: Word, number: Word | int) -> Record:
-    """Return the record of a lane, counted from another."""
+    """Return the record of the ``number``-th lane after the lane at ``first``."""
     return Record(first + word(number) * (8 * LANE_WORDS))
 
 
@@ -68,14 +68,14 @@ def _count_progress() -> None:
 
 
 def _leave() -> None:
-    """Let the scheduler go on; returns when it resumes this lane."""
+    """Switch to the scheduler; returns when it resumes this lane."""
     perform("emulator_switch", current().at(Lane.STACK), world()[World.SCHEDULER_STACK])
 
 
 def _fault(
     kind: Word, site: Word, address: Word, base: Word, other: Word, other_site: Word
 ) -> None:
-    """Stop the launch with the first fault; does not return when a lane calls it."""
+    """Stop the launch with the first fault; does not return when called by a lane."""
     launch, lane = world(), current()
     places = (World.FAULT, World.FAULT_SITE, World.FAULT_ADDRESS, World.FAULT_BASE,
               World.FAULT_OTHER, World.FAULT_OTHER_SITE)  # fmt: skip
@@ -94,7 +94,7 @@ def fault(
     other: Word | int = 0,
     other_site: Word | int = 0,
 ) -> None:
-    """Emit a call that stops the launch."""
+    """Emit a call that stops the launch with a fault."""
     perform("emulator_fault", int(kind), site, address, base, other, other_site)
 
 
@@ -122,7 +122,7 @@ def _barrier(site: Word) -> None:
 
 
 def _all_at(first: Word, count: Word, status: Status, site: Word) -> Word:
-    """Return 1 if all of some lanes wait in the same way at the same place, else 0."""
+    """Return 1 if all given lanes have the same status at the same site, else 0."""
     alike = Variable(1)
     with each(0, count) as number:
         other = lane_at(first, number)
@@ -154,15 +154,15 @@ def _shuffle(value: Word, offset: Word, width: Word, mode: Word, site: Word) -> 
 
 
 def _exchange(first: Word, count: Word) -> None:
-    """Give each lane its result, in OFFSET (VALUE is still read by others), and whether valid."""
+    """Store each lane's result in OFFSET (others still read VALUE), and whether it is valid."""
     with each(0, count) as number:
         lane = lane_at(first, number)
         offset, width, mode = lane[Lane.OFFSET], lane[Lane.WIDTH], lane[Lane.MODE]
         source = mode.equals(int(Shuffle.XOR)).choose(number ^ offset, offset)
         source = mode.equals(int(Shuffle.UP)).choose(number - offset, source)
         source = mode.equals(int(Shuffle.DOWN)).choose(number + offset, source)
-        # A wave of 64 lanes is cut into parts of `width`, as the lowering to rocdl does it; in a
-        # warp, `width` counts the lanes that take part.
+        # A wave of 64 lanes is divided into parts of `width`, as in the lowering to rocdl;
+        # in a warp, `width` is the number of participating lanes.
         wave = world()[World.SUBGROUP].equals(64)
         begin = wave.choose(number & (word(0) - width), 0)
         turned = begin + ((number + offset) & (width - 1))
@@ -177,10 +177,10 @@ def _exchange(first: Word, count: Word) -> None:
 
 
 def _poll(address: Word, site: Word) -> None:
-    """Give way before a look at what others may be about to write.
+    """Yield before reading a location that other lanes may write.
 
-    The first look comes at once, before others go on: a kernel that relies on what it happens to
-    find shall find as little as possible.
+    The first poll happens at once, before other lanes run, so that a kernel that wrongly relies on
+    an earlier write sees as few writes as possible.
     """
     lane = current()
     again = lane[Lane.POLL_ADDRESS].equals(address) | (lane[Lane.LOOKS] >= _OTHER_LOOKS)
@@ -192,7 +192,7 @@ def _poll(address: Word, site: Word) -> None:
 
 
 def _offer(address: Word, site: Word) -> None:
-    """Give way after a write: whoever waits looks now, and learns what this write alone gives."""
+    """Yield after an atomic write, so that polling lanes see the value of this write alone."""
     perform("emulator_wait", address, site)
     current()[Lane.POLL_ADDRESS] = 0
 
@@ -206,7 +206,7 @@ def _wait(address: Word, site: Word) -> None:
 
 
 def _lane(record: Word) -> None:
-    """What a new stack runs: the kernel, once."""
+    """Run the kernel once on a new stack."""
     lane = Record(record)
     perform("emulator_kernel", record)
     with when(lane[Lane.COPIES_BEGUN].differs(lane[Lane.COPIES_ENDED])):
@@ -230,7 +230,7 @@ def _resume(record: Word) -> None:
 
 
 def _turn(block_number: Word) -> None:
-    """Let a block's lanes run until each waits, polls or is done; polling ones look once."""
+    """Run a block's lanes until each waits, polls or is done; polling lanes poll once."""
     launch = world()
     threads = launch[World.THREADS]
     first = lane_at(launch[World.LANES], block_number * threads).address
@@ -261,7 +261,7 @@ def _turn(block_number: Word) -> None:
 
 
 def _begin_lanes(fibers: FiberCode) -> None:
-    """Lay out the first frame of every stack."""
+    """Initialize the first frame of every stack."""
     launch = world()
     with each(0, launch[World.NUM_BLOCKS] * launch[World.THREADS]) as number:
         lane = lane_at(launch[World.LANES], number)
@@ -310,7 +310,7 @@ def emit_scheduler(fibers: FiberCode) -> None:
     """Emit the runtime's functions at the insertion point.
 
     Kernels call ``emulator_barrier``, ``emulator_shuffle`` and ``emulator_poll``; the host calls
-    ``emulator_launch``. ``emulator_kernel`` and ``emulator_meet`` are left to be defined.
+    ``emulator_launch``. The caller must define ``emulator_kernel`` and ``emulator_meet``.
     """
     global_word(WORLD)
     global_word(LANE)
@@ -333,5 +333,5 @@ def emit_scheduler(fibers: FiberCode) -> None:
 
 
 def emit_unchecked() -> None:
-    """Emit what a launch without checks does where blocks meet: nothing."""
+    """Emit an empty barrier hook for launches without checks."""
     define("emulator_meet", 2, _nothing)

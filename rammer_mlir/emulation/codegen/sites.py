@@ -1,4 +1,4 @@
-"""The places of a kernel that faults name."""
+"""The places in a kernel that faults name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PLACE = re.compile(r'"([^"]+)"(?::(\d+))?(?::(\d+))?')
 
 
 class Sites:
-    """Numbers the operations that can be at fault; equal ones share a number."""
+    """Numbers the operations that can fault; equal sites share a number."""
 
     def __init__(self) -> None:
         self._numbers: dict[Site, int] = {}
@@ -20,8 +20,8 @@ class Sites:
     def add(self, operation: ir.Operation, number: int | None = None) -> int:
         """Return the number of an operation's site.
 
-        ``number`` tells apart what must not be taken for one another, such as two barriers that
-        come from one source line.
+        ``number`` distinguishes operations with equal locations, such as two barriers that come
+        from the same source line.
         """
         name = operation.name if number is None else f"{operation.name} {number}"
         site = Site(name, location_names(operation))
@@ -37,7 +37,7 @@ class Sites:
 
 
 def location_names(operation: ir.Operation) -> str:
-    """Spell a location's names (an operator, an rKernel), else its files and lines."""
+    """Return a location's names (an operator, an rKernel), or else its files and lines."""
     found: list[tuple[str, str, str]] = _PLACE.findall(str(operation.location))
     names = [name for name, line, _ in found if not line]
     if names:

@@ -1,4 +1,4 @@
-"""Records of what lanes access, to count how much memory a warp's accesses touch."""
+"""Recording of lanes' memory accesses, to count the sectors that a warp's accesses touch."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _COPY = "emulator_copy"
 
 
 def trace_accesses(module: ir.Module) -> tuple[TracedAccess, ...]:
-    """Put a call beside each load, store and asynchronous copy of kernels; return what they are.
+    """Insert a call beside each load, store and asynchronous copy; return their descriptions.
 
-    Left out are atomic operations and what lies in a lane's own memory.
+    Atomic operations and a lane's private memory are excluded.
     """
     found: list[TracedAccess] = []
     for operation in kernel_operations(module):
@@ -49,7 +49,7 @@ def trace_accesses(module: ir.Module) -> tuple[TracedAccess, ...]:
 
 
 def _access(operation: ir.Operation) -> tuple[ir.Value, int] | None:
-    """Return a pointer, or a copy's source address, and the bytes that are accessed there."""
+    """Return a pointer, or a copy's source address, and the number of bytes accessed there."""
     if operation.name == "llvm.call":
         return _copy_source(operation)
     if operation.name not in ("llvm.load", "llvm.store") or is_atomic(operation):
@@ -88,5 +88,5 @@ def _trace(address: Word, access: Word) -> None:
 
 
 def emit_trace() -> None:
-    """Emit the function that kernels call at the insertion point; a full trace stays as it is."""
+    """Emit the recording function at the insertion point; it ignores accesses when full."""
     define("emulator_trace", 2, _trace)

@@ -1,9 +1,9 @@
-"""Products of matrices by the lanes of a wave: AMD's ``v_mfma_f32_16x16x16``, lane by lane.
+"""Emulation of AMD's matrix instruction ``v_mfma_f32_16x16x16``, lane by lane.
 
-Lane l has four elements of row (of A) or column (of B) l mod 16, from 4 (l / 16) on along k, and
-the results of column l mod 16 in rows 4 (l / 16) to 4 (l / 16) + 3 (AMD's CDNA 3 instruction set,
-dense matrix layouts). Products are exact in f32, sums go along k in order; a GPU's order is its
-own.
+Lane l has four elements of row (of A) or column (of B) l mod 16, from index 4 (l / 16) on along k,
+and the results of column l mod 16 in rows 4 (l / 16) to 4 (l / 16) + 3 (AMD's CDNA 3 instruction
+set, dense matrix layouts). Products are exact in f32, sums accumulate along k in order; a GPU's
+order is unspecified.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OPERATIONS = {
     "rocdl.mfma.f32.16x16x16f16": "f16",
     "rocdl.mfma.f32.16x16x16bf16.1k": "bf16",
 }
-"""The type of elements that each multiplies."""
+"""The element type that each instruction multiplies."""
 
 LANES = 64
 _LINES = 16
@@ -24,7 +24,7 @@ _EACH = 4
 
 
 def multiply_and_add(operation: ir.Operation, exchange: Exchange) -> ir.Value:
-    """Emit what one of the instructions computes, and return the lane's results."""
+    """Emit the computation of the instruction, and return the lane's results."""
     a, b, result = operation.operands
     kinds = {"f16": ir.F16Type.get, "bf16": ir.BF16Type.get}
     element = kinds[OPERATIONS[operation.name]]()

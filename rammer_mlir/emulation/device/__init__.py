@@ -1,1 +1,1 @@
-"""The emulated device: launches, faults, traces; needs NumPy alone."""
+"""The emulated device: launches, faults and traces; requires NumPy alone."""

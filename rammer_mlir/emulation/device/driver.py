@@ -1,4 +1,4 @@
-"""The emulator as a driver: device memory is the host's, and kernels are native code."""
+"""The emulator as a driver: device memory is host memory, and kernels are native code."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Work = Callable[[], None]
 
 
 class EmulatedDriver:
-    """A device that is emulated.
+    """An emulated device.
 
-    It knows kernels by their code, because it executes other code for them. Streams do their work
-    at once, so that order between them is no matter, except while one is captured.
+    It identifies kernels by their GPU code, because it executes native code instead. Streams
+    execute work immediately, so ordering streams has no effect, except while a stream is captured.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class EmulatedDriver:
         """Describe the device.
 
         Args:
-            chip: LLVM's name of the processor that it stands in for.
-            kernels: native code by the code that a program holds.
-            subgroup: lanes that execute together.
+            chip: LLVM's name of the emulated processor.
+            kernels: native code by the GPU code in a program.
+            subgroup: lanes of a subgroup (warp).
             memory_bytes: device memory, unlimited if None.
-            resources: what limits the blocks that are resident at once; nothing if None.
-            registers: of each thread, as far as that limit goes.
+            resources: limits on the resident blocks; unlimited if None.
+            registers: registers of each thread, for the limit on resident blocks.
         """
         self._chip, self.kernels, self._subgroup = chip, dict(kernels), subgroup
         self._left = memory_bytes
@@ -61,7 +61,7 @@ class EmulatedDriver:
 
     @property
     def name(self) -> str:
-        """The device in words."""
+        """The device's name in messages."""
         return f"emulated {self._chip}"
 
     @property
@@ -71,22 +71,22 @@ class EmulatedDriver:
 
     @property
     def dlpack_device(self) -> tuple[int, int]:
-        """The host's."""
+        """The DLPack device of the host."""
         return (CPU, 0)
 
     def peaks(self) -> None:
-        """Return nothing: the emulator's speed says nothing about a GPU."""
+        """Return None: the emulator's speed does not predict a GPU's."""
 
     @property
     def used_bytes(self) -> int:
-        """Memory that is allocated."""
+        """Bytes of allocated memory."""
         return sum(array.nbytes for array in self._memory.values())
 
     def activate(self) -> None:
         """Do nothing: every thread may use the emulator."""
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
-        """Return the native code for a program's code."""
+        """Return the native code for a program's GPU code."""
         if code not in self.kernels:
             raise TargetError(
                 f"{self.name}: expected code that it was told of, found other {kind} of '{entry}'; "
@@ -99,18 +99,19 @@ class EmulatedDriver:
         return kernel
 
     def needs(self, kernel: object, threads: int) -> BlockNeeds:
-        """Return what a block takes."""
+        """Return the resources of a block."""
         shared = sum(buffer.num_bytes for buffer in self._kernel(kernel).shared)
         return BlockNeeds(threads, self._registers, shared)
 
     def resident_blocks(self, kernel: object, threads: int) -> int:
-        """Return how many blocks the described device holds."""
+        """Return the number of blocks that are resident at once on the described device."""
         if self._resources is None:
+            # A number of blocks that no grid reaches.
             return 1 << 30
         return resident_blocks(self._resources, self.needs(kernel, threads))
 
     def allocate(self, num_bytes: int) -> int:
-        """Allocate host memory, filled with what no program expects."""
+        """Allocate host memory, filled with 0xCD so that reads of unwritten memory show up."""
         if self._left is not None and num_bytes > self._left - self.used_bytes:
             raise out_of_memory(self.name, num_bytes, self._left - self.used_bytes)
         array = aligned_bytes(num_bytes)
@@ -119,15 +120,15 @@ class EmulatedDriver:
         return array.ctypes.data
 
     def free(self, address: int) -> None:
-        """Forget the memory."""
+        """Release the memory at an address."""
         del self._memory[address]
 
     def clear(self, address: int, num_bytes: int, stream: object) -> None:
-        """Zero memory."""
+        """Fill memory with zeros."""
         self._do(stream, lambda: _at(address, num_bytes).fill(0))
 
     def upload(self, address: int, array: Array, stream: object) -> None:
-        """Copy to the device."""
+        """Copy an array to the device."""
         content = np.frombuffer(array.tobytes(), np.uint8)
         self.uploaded_bytes += content.size
 
@@ -137,7 +138,7 @@ class EmulatedDriver:
         self._do(stream, copy)
 
     def download(self, array: Array, address: int, stream: object) -> None:
-        """Copy from the device."""
+        """Copy from the device into an array."""
 
         def copy() -> None:
             found = _at(address, array.nbytes)
@@ -153,6 +154,7 @@ class EmulatedDriver:
         code = self._kernel(kernel)
         buffers = [_at(argument.address, argument.num_bytes) for argument in arguments]
         for buffer, argument in zip(buffers, arguments, strict=True):
+            # The emulator copies only writable buffers back.
             buffer.flags.writeable = argument.use != "read"
         unwritten = [n for n, argument in enumerate(arguments) if argument.use == "written"]
         names = [argument.name for argument in arguments]
@@ -173,21 +175,21 @@ class EmulatedDriver:
             work()
 
     def create_stream(self) -> object:
-        """Return a number."""
+        """Return the number of a new stream."""
         self._streams += 1
         return self._streams
 
     def stream_of(self, handle: int) -> object:
-        """Return the number itself."""
+        """Return the handle itself: it is the stream's number."""
         return handle
 
     def stream_handle(self, stream: object) -> int:
-        """Return the number itself."""
+        """Return the stream's number as its handle."""
         assert isinstance(stream, int)
         return stream
 
     def order(self, before: object, after: object) -> None:
-        """Refuse what a captured stream could not do; else work is done at once."""
+        """Refuse to order a captured and an uncaptured stream; otherwise do nothing."""
         if (before in self._captured) != (after in self._captured):
             raise TargetError(f"{self.name}: a captured stream cannot wait for one that is not")
 
@@ -197,17 +199,17 @@ class EmulatedDriver:
             raise TargetError(f"{self.name}: expected a stream that works, found a captured one")
 
     def record_event(self, stream: object) -> object:
-        """Return the host's time: streams do their work at once."""
+        """Return the host's time: streams execute work immediately."""
         del stream
         return time.perf_counter()
 
     def seconds_between(self, begin: object, end: object) -> float:
-        """Return the host's time between two events, which says nothing about a GPU."""
+        """Return the host's seconds between two events, which do not predict a GPU's."""
         assert isinstance(begin, float) and isinstance(end, float)
         return end - begin
 
     def begin_capture(self, stream: object) -> None:
-        """Collect work."""
+        """Start to collect a stream's work instead of executing it."""
         self._captured[stream] = []
 
     def end_capture(self, stream: object) -> object:
@@ -215,14 +217,14 @@ class EmulatedDriver:
         return self._captured.pop(stream)
 
     def replay(self, graph: object, stream: object) -> None:
-        """Do the collected work."""
+        """Execute the collected work."""
         assert isinstance(graph, list)
         for work in graph:
             self._do(stream, work)
 
 
 def _at(address: int, num_bytes: int) -> NDArray[np.uint8]:
-    """Return the host's memory at an address as an array."""
+    """Return the host's memory at an address as an array of bytes."""
     if not num_bytes:
         return np.zeros(0, np.uint8)
     return np.ctypeslib.as_array((ctypes.c_uint8 * num_bytes).from_address(address))

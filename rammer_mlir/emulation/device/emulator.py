@@ -1,4 +1,4 @@
-"""Runs emulated GPU kernels: the device's memory, launches, and what went wrong in words."""
+"""Execution of emulated GPU kernels: device memory, launches, and reports of faults."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ Array = NDArray[np.generic]
 Words = NDArray[np.uint64]
 
 _IDLE_ROUNDS = 10_000
-"""Looks of every polling lane, with nothing else going on, after which a launch counts as hung."""
+"""Consecutive unsuccessful polls of every polling lane after which a launch counts as hung."""
 
 _TRACED = 1 << 25
-"""Accesses of lanes that a launch records at most."""
+"""Most accesses that a launch records."""
 
 _launching = threading.Lock()
-"""A kernel's code keeps its launch in global variables."""
+"""Serializes launches: a kernel's code keeps its launch in global variables."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,11 @@ class Grid:
     subgroup: int = 32
 
     def check(self) -> None:
-        """Raise OptionError if the emulator cannot run it."""
+        """Check that the emulator can run the launch.
+
+        Raises:
+            OptionError: if a size is out of range.
+        """
         if not 1 <= self.blocks <= MAX_BLOCKS:
             raise OptionError(f"number of blocks: expected 1 to {MAX_BLOCKS}, found {self.blocks}")
         if not 1 <= self.threads <= MAX_THREADS:
@@ -69,11 +73,11 @@ class PlacedBuffer:
     """A buffer in the device's memory.
 
     Attributes:
-        name: what faults call it.
-        offset: where it begins.
+        name: its name in fault messages.
+        offset: its first byte.
         num_bytes: its size.
         element_bytes: size of an element, for indices.
-        unwritten: whether reading what was never written is a fault.
+        unwritten: whether reading unwritten elements is a fault.
     """
 
     name: str
@@ -85,7 +89,7 @@ class PlacedBuffer:
 
 @dataclass
 class DeviceMemory:
-    """The memory that kernels see: buffers with gaps between them that belong to none."""
+    """The memory of a launch: buffers with gaps between them that belong to no buffer."""
 
     buffers: list[PlacedBuffer] = field(default_factory=list[PlacedBuffer])
     num_bytes: int = GRANULE_BYTES
@@ -100,7 +104,7 @@ class DeviceMemory:
 
 
 def _zeros(count: int) -> Words:
-    """Return zeroed words whose pages take no memory until they are used."""
+    """Return zeroed words whose pages take no memory until they are touched."""
     size = max(count, 1) * 8
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
     return np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype=np.uint64)
@@ -115,16 +119,17 @@ def launch(
     unwritten: Sequence[int] = (),
     idle_rounds: int = _IDLE_ROUNDS,
 ) -> Trace | None:
-    """Run a kernel to its end, and return what it accessed if it is compiled to record that.
+    """Run a kernel to its end; return the trace of its accesses if compiled with tracing.
 
     Args:
         kernel: compiled code.
-        arguments: one for each of the kernel's: arrays, which the kernel may write, or numbers.
+        arguments: a value for each of the kernel's arguments: arrays, which the kernel may write,
+            or numbers.
         grid: blocks, lanes, subgroup size.
-        names: what faults call the arguments.
-        unwritten: arguments whose contents are not defined before the launch (checked kernels
-            only: reading from them before writing is a fault).
-        idle_rounds: looks of polling lanes after which the launch counts as hung.
+        names: names of the arguments in fault messages.
+        unwritten: arguments whose contents are undefined before the launch (checked kernels only:
+            reading them before writing is a fault).
+        idle_rounds: unsuccessful polls of the polling lanes after which the launch counts as hung.
 
     Raises:
         EmulationError: at the kernel's first fault, naming kernel, block, lane, buffer and index.
@@ -154,7 +159,7 @@ def _check_arguments(kernel: EmulatedKernel, arguments: Sequence[Array | int | f
 
 
 class _Launch:
-    """One launch: its memory and records."""
+    """A launch with its memory and records."""
 
     def __init__(
         self,
@@ -180,7 +185,7 @@ class _Launch:
         self._fill_world(idle_rounds)
 
     def _place_shared(self, block: int) -> int:
-        """Place a block's shared memory; its buffers lie as the kernel's code expects."""
+        """Place a block's shared memory; its buffers have the offsets of the kernel's code."""
         base = self._memory.num_bytes
         for number, buffer in enumerate(self._kernel.shared):
             size = buffer.num_bytes
@@ -211,7 +216,8 @@ class _Launch:
         addresses |= self._check_memory(base) if self._kernel.checked else {}
         for place, array in addresses.items():
             self._set(place, array.ctypes.data)
-        self._tables = addresses  # keeps alive what the launch's record has addresses of
+        # keeps the tables alive whose addresses are in the launch's record
+        self._tables = addresses
         self._set(World.NUM_BLOCKS, grid.blocks)
         self._set(World.THREADS, grid.threads)
         self._set(World.SUBGROUP, grid.subgroup)
@@ -223,7 +229,7 @@ class _Launch:
         self._set(World.TRACE_END, self._traced.ctypes.data + self._traced.nbytes)
 
     def trace(self) -> Trace:
-        """Return what the launch accessed."""
+        """Return the trace of the launch."""
         size = int(self._world[World.TRACE]) - self._traced.ctypes.data
         records = self._traced[: size // 8].reshape(-1, len(TraceRecord))
         shared = self._region.ctypes.data + min([self._memory.num_bytes, *self._shared])
@@ -239,10 +245,10 @@ class _Launch:
         return bits.view(np.uint64)
 
     def _lane_records(self, base: int) -> Words:
-        """Give every lane a stack; guards stand at the stacks' ends."""
+        """Return the lanes' records, each with a stack whose end has a canary."""
         grid = self._grid
         count = self._lanes_total
-        size = self._kernel.stack_bytes  # only what a lane uses takes memory
+        size = self._kernel.stack_bytes  # pages are committed on first use only
         self._stacks = _zeros(count * size // 8)
         self._stacks.reshape(count, -1)[:, 0] = STACK_GUARD
         lanes = _zeros(count * len(Lane))
@@ -261,7 +267,7 @@ class _Launch:
         return lanes
 
     def _check_memory(self, base: int) -> dict[World, Words]:
-        """Allocate what the checks need, and return it by the word that points to it."""
+        """Allocate the tables of the checks, and return them by their word of ``World``."""
         blocks = self._grid.blocks
         granules = _zeros(self._memory.num_bytes // GRANULE_BYTES + 1)
         buffers = _zeros((len(self._memory.buffers) + 1) * len(Buffer))

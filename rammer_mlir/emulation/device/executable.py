@@ -15,13 +15,13 @@ from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.signatures import PemKey
 
 NO_CODE = b""
-"""Stands for the GPU's code, which the emulator does not read."""
+"""Placeholder for the GPU's code, which the emulator does not read."""
 
 
 class EmulatedExecutable(GpuExecutable):
-    """A compiled model whose GPU kernel runs on the CPU, with all that launches it.
+    """A compiled model whose GPU kernel runs on the CPU.
 
-    It cannot be saved: an artifact for a GPU holds the GPU's code.
+    It cannot be saved: an artifact for a GPU contains the GPU's code.
     """
 
     def __init__(
@@ -31,13 +31,13 @@ class EmulatedExecutable(GpuExecutable):
         subgroup: int,
         stats: Mapping[str, object] | None = None,
     ) -> None:
-        """Wrap the kernel as native code of this machine.
+        """Wrap the kernel, as native code of this machine.
 
         Args:
             image: the program's data.
             kernel: the code.
-            subgroup: lanes that execute together.
-            stats: what the compiler measured.
+            subgroup: lanes of a subgroup (warp).
+            stats: the compiler's measurements.
         """
         driver = EmulatedDriver(image.chip, {NO_CODE: kernel}, subgroup=subgroup)
         super().__init__(image, NO_CODE, lambda: driver, stats)
@@ -45,7 +45,7 @@ class EmulatedExecutable(GpuExecutable):
 
     @property
     def traces(self) -> list[Trace]:
-        """What each launch so far accessed, if the kernel is compiled to record that."""
+        """The traces of all launches so far, if the kernel was compiled with tracing."""
         return self._emulated.traces
 
     def __reduce__(self) -> NoReturn:
@@ -60,7 +60,7 @@ class EmulatedExecutable(GpuExecutable):
         )
 
     def artifact(self) -> NoReturn:
-        """Refuse: emulated code is none of a device.
+        """Refuse: emulated code cannot run on a device.
 
         Raises:
             OptionError: always.

@@ -1,4 +1,4 @@
-"""One line for each fault of an emulated kernel."""
+"""One-line messages for the faults of an emulated kernel."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class NamedBuffer(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name in messages."""
         ...
 
     @property
     def offset(self) -> int:
-        """Where it begins."""
+        """Its first byte in the device's memory."""
         ...
 
     @property
@@ -45,7 +45,7 @@ class NamedBuffer(Protocol):
 
     @property
     def element_bytes(self) -> int:
-        """The size of an element."""
+        """The size of an element in bytes."""
         ...
 
 
@@ -56,10 +56,10 @@ def describe(
     buffers: Sequence[NamedBuffer],
     memory: NDArray[np.uint8],
 ) -> str:
-    """Say in one line what a launch was stopped for.
+    """Return a one-line message of the fault that stopped a launch.
 
     Args:
-        kernel: what was launched.
+        kernel: the launched kernel.
         world: the launch's record.
         lanes: [lanes, words] records.
         buffers: the device's buffers.
@@ -109,7 +109,7 @@ class _Report:
         return f"block {self._word(World.FAULT_BLOCK)}, lane {self._word(World.FAULT_LANE)}"
 
     def _place(self, address: int, base: int) -> str:
-        """Name a buffer and an index in it; an index outside is counted from its beginning."""
+        """Return a buffer's name and an index in it; indices outside count from its beginning."""
         start = self._word(World.REGION)
         for buffer in self._buffers:
             begin = start + buffer.offset
@@ -163,7 +163,7 @@ class _Report:
         return self._lanes[self._lanes[:, Lane.BLOCK] == block]
 
     def _stuck(self) -> str:
-        """Name lanes that wait at one place, and where the others are."""
+        """Return the message that names the waiting lanes and the places of all others."""
         block = self._word(World.FAULT_BLOCK)
         lanes = self._of_block(block)
         groups: dict[str, list[int]] = {}
@@ -240,7 +240,7 @@ def _spell(site: Site) -> str:
 
 
 def _lanes(numbers: list[int]) -> str:
-    """Spell lanes as ranges: ``lanes 0-3, 7``."""
+    """Return lanes as text with ranges: ``lanes 0-3, 7``."""
     ranges: list[str] = []
     first = last = numbers[0]
     for number in [*numbers[1:], -2]:

@@ -1,8 +1,8 @@
-"""What an emulated launch accessed: the device memory that each instruction of a warp touches.
+"""Traces of an emulated launch: the device memory that each instruction of a warp touches.
 
-Device memory is moved in sectors of 32 bytes. An instruction of a warp whose lanes read
-neighbouring elements moves no more sectors than it uses; one whose lanes read far apart moves a
-sector for each lane.
+Device memory is transferred in sectors of 32 bytes. A coalesced access of a warp, whose lanes touch
+adjacent elements, transfers only needed sectors; lanes that touch distant elements transfer a
+sector each.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from rammer_mlir.emulation.records import (
 )
 
 SECTOR = 32
-"""Bytes that device memory moves at once."""
+"""Bytes of a memory transfer."""
 
 _LANES = 1 << TRACE_BLOCK_SHIFT
 
 
 @dataclass(frozen=True)
 class Trace:
-    """The accesses of one launch, in order of time.
+    """The accesses of a launch in order of time.
 
     Attributes:
-        accesses: what records refer to.
+        accesses: the kernel's accesses, by number.
         records: a row of ``TraceRecord``'s words for each access of a lane, uint64.
-        shared: addresses from which on memory is shared memory.
-        full: whether later accesses were left out.
+        shared: first address of shared memory.
+        full: whether later accesses were dropped.
     """
 
     accesses: tuple[TracedAccess, ...]
@@ -44,14 +44,14 @@ class Trace:
 
 @dataclass(frozen=True)
 class WarpAccesses:
-    """How all warps' executions of an access touched device memory.
+    """Device memory touched by an access, over all executions by all warps.
 
     Attributes:
         access: the access.
-        executions: instructions of a warp.
-        lanes: lanes that took part, summed over executions.
-        sectors: sectors that were touched, summed over executions.
-        needed: sectors that would hold what was touched, summed over executions.
+        executions: executed instructions, counted per warp.
+        lanes: participating lanes, summed over executions.
+        sectors: touched sectors, summed over executions.
+        needed: least sectors that could contain the touched elements, summed over executions.
     """
 
     access: TracedAccess
@@ -64,9 +64,9 @@ class WarpAccesses:
 def warp_accesses(trace: Trace, warp: int) -> list[WarpAccesses]:
     """Group a trace's accesses of device memory by instructions of warps.
 
-    The n-th execution of an access by a lane belongs to the n-th one by the other lanes of its
-    warp. Where lanes of a warp go through a loop a different number of times, that is what a GPU
-    does, too; where they branch apart inside of it, it is an approximation.
+    The n-th execution of an access by a lane is grouped with the n-th executions by the other lanes
+    of its warp. For loops with different trip counts per lane this equals a GPU's behaviour; for
+    divergent branches inside a loop it is an approximation.
 
     Args:
         trace: a launch's accesses.
@@ -89,7 +89,7 @@ def warp_accesses(trace: Trace, warp: int) -> list[WarpAccesses]:
 
 
 def _ranks(sorted_keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return for each key how many equal ones come before it."""
+    """Return for each key the number of equal keys before it."""
     places = np.arange(len(sorted_keys))
     begins = np.r_[True, sorted_keys[1:] != sorted_keys[:-1]]
     return (places - np.maximum.accumulate(np.where(begins, places, 0))).astype(np.uint64)
@@ -105,6 +105,6 @@ def _summary(
 
 
 def _distinct(instruction: NDArray[np.int64], values: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Count the different values of each instruction."""
+    """Return the number of distinct values of each instruction."""
     pairs = np.unique(np.stack((instruction.astype(np.uint64), values), axis=1), axis=0)
     return np.unique(pairs[:, 0], return_counts=True)[1]

@@ -1,1 +1,1 @@
-"""Engines of graphs in JSON."""
+"""Engines of JSON graphs."""

@@ -1,4 +1,4 @@
-"""Graphs whose runs are calls of Python: from a vEU, with the interpreter's lock."""
+"""Entries of graphs that are run by calls from a vEU into Python, holding the GIL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Numbers = NDArray[Any]
 """The elements of a tensor, of any of the graph's types."""
 
 Run = Callable[[Mapping[str, int]], None]
-"""Runs a graph once: it gets the address of each input that is no weight, and of each output."""
+"""Runs a graph once, given the addresses of each non-weight input and each output by name."""
 
 _FAILED = 1
 
@@ -29,12 +29,12 @@ _log = logging.getLogger("rammer_mlir")
 
 
 def dtype_of(tensor: GraphTensor | GraphConstant) -> np.dtype[Any]:
-    """Return NumPy's type of a tensor's elements."""
+    """Return the NumPy type of a tensor's elements."""
     return np.dtype(ELEMENT_TYPES[tensor.element_type])
 
 
 def num_bytes(tensor: GraphTensor) -> int:
-    """Return the size of a tensor in memory."""
+    """Return the size of a tensor in bytes."""
     return prod(tensor.shape) * dtype_of(tensor).itemsize
 
 
@@ -44,16 +44,16 @@ def constant_array(constant: GraphConstant) -> Numbers:
 
 
 def array_at(tensor: GraphTensor, address: int) -> Numbers:
-    """Return the memory of a tensor as an array."""
+    """Return an array that views the memory of a tensor."""
     memory: Any = (ctypes.c_uint8 * num_bytes(tensor)).from_address(address)
     return np.ctypeslib.as_array(memory).view(dtype_of(tensor)).reshape(tensor.shape)
 
 
 def read_graph(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
-    """Return the graph of a module, and its weights where they lie, by name.
+    """Return the graph of a module, and views of its weights by name.
 
     Raises:
-        TargetError: if it is none.
+        TargetError: if the module is not a graph.
     """
     try:
         graph = Graph.from_json(host.module.content)
@@ -66,19 +66,19 @@ def read_graph(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
 
 
 def known_weights(host: EntryHost, graph: Graph) -> dict[str, Numbers]:
-    """Return the weights among a graph's inputs where they lie, by name."""
+    """Return views of the weights among a graph's inputs, by name."""
     known = zip(graph.inputs, host.weights, strict=False)
     return {t.name: array_at(t, w) for t, w in known if w is not None}
 
 
 def opened(host: EntryHost, graph: Graph, weights: Mapping[str, object], run: Run) -> OpenEntry:
-    """Return the entry of a graph that is run by a function of Python.
+    """Return the entry of a graph that is run by a Python function.
 
     Args:
-        host: of the module.
-        graph: its graph.
-        weights: by the names of the inputs that they are.
-        run: is kept as long as the entry.
+        host: host of the module's function.
+        graph: the graph.
+        weights: weights by the names of their inputs.
+        run: runs the graph; it is kept alive by the entry.
     """
     buffers: Sequence[GraphTensor] = (*graph.inputs, *graph.outputs)
     places = [(n, t.name) for n, t in enumerate(buffers) if t.name not in weights]
@@ -86,8 +86,9 @@ def opened(host: EntryHost, graph: Graph, weights: Mapping[str, object], run: Ru
     def call(state: int, rtask: int, pointers: int) -> int:
         try:
             found = (ctypes.c_void_p * len(buffers)).from_address(pointers)
+            # ctypes reads a null pointer as None.
             run({name: found[number] or 0 for number, name in places})
-        except Exception as error:  # nothing unwinds through a vEU
+        except Exception as error:  # an exception must not unwind through a vEU's native frames
             _log.error("module '%s': %s: %s", host.module.name, type(error).__name__, error)
             return _FAILED
         return 0

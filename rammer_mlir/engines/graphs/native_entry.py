@@ -1,4 +1,4 @@
-"""Graphs whose runs are calls of a library's C functions: no interpreter is in the way."""
+"""Entries of graphs that are run by C functions of a library, without the interpreter."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rammer_mlir.programs.json_graph import Graph, GraphTensor
 
 
 def read_native_graph(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
-    """Return the graph of a module, and its weights where they lie, by name.
+    """Return the graph of a module, and views of its weights by name.
 
     Raises:
-        TargetError: if it is none, or the program has no function that makes the calls of a list.
+        TargetError: if the module is not a graph, or the program cannot execute call lists.
     """
     if not host.run_calls:
         raise TargetError(
@@ -36,16 +36,16 @@ def operands_of(graph: Graph) -> dict[int, GraphTensor]:
 def native_entry(
     host: EntryHost, calls: CallList, made: ExitStack, message_of: Callable[[int], str]
 ) -> OpenEntry:
-    """Return the entry of a list of calls.
+    """Return the entry of a call list.
 
     Args:
-        host: of the module.
-        calls: that are made for one run.
-        made: ends what the calls use; closed with the entry, or when nobody has the entry any more.
-        message_of: returns what the library says of a status that is not 0.
+        host: host of the module's function.
+        calls: the calls of a run.
+        made: closes the objects that the calls use, with the entry or when it is collected.
+        message_of: returns the library's message for a nonzero status.
     """
     close = weakref.finalize(calls, _close, made, os.getpid())
-    close.atexit = False  # the libraries end by themselves, and not always after Python
+    close.atexit = False  # libraries shut down on their own, possibly before Python's exit handlers
 
     def explain() -> str:
         status = calls.take_status()

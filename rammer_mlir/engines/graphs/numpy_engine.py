@@ -1,4 +1,4 @@
-"""Graphs by NumPy, operator after operator: slow, and what other engines are compared with."""
+"""Evaluate graphs by NumPy, operator by operator: slow, but the reference of other engines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KNOWN: Mapping[str, Evaluator] = {**EVALUATORS, **OPERATORS}
 
 
 class NumPyEngine:
-    """Computes each operator on arrays, in f32."""
+    """Evaluates each operator on arrays, in f32."""
 
     name: ClassVar[str] = "numpy"
 
@@ -27,7 +27,7 @@ class NumPyEngine:
         """Check that all operators are known.
 
         Raises:
-            TargetError: naming the first that is not.
+            TargetError: naming the first unknown operator.
         """
         graph, weights = read_graph(host)
         for node in graph.nodes:
@@ -52,7 +52,7 @@ def evaluate(graph: Graph, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return all values of a graph, by name.
 
     Args:
-        graph: of operators that are known.
+        graph: graph of known operators.
         values: arrays of all inputs.
     """
     found = dict(values)

@@ -1,4 +1,4 @@
-"""Operators that no constant is folded by, on NumPy arrays."""
+"""NumPy evaluators of operators that constant folding lacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = NDArray[Any]
 
 
 def _windows(op: Operation, x: Array, kernel: Sequence[int], border: float) -> Array:
-    """Return ``[N, C, *positions, *kernel]``: what each window of an image reads."""
+    """Return the windows of an image as ``[N, C, *positions, *kernel]``."""
     rank = len(kernel)
     pads: Sequence[int] = op.attribute("pads", [0] * 2 * rank)
     dilations: Sequence[int] = op.attribute("dilations", [1] * rank)
@@ -54,7 +54,7 @@ def _matmul_integer(op: Operation) -> Array:
 
 
 def _quantize(op: Operation) -> Array:
-    """Round to even, and limit to the range of the zero point's type."""
+    """Round half to even, and saturate to the range of the zero point's type."""
     zero = op.input(2)
     limits = np.iinfo(zero.dtype)
     moved = np.rint(op.input(0) / op.input(1)) + zero.astype(np.float32)
@@ -62,7 +62,7 @@ def _quantize(op: Operation) -> Array:
 
 
 _CASTS = {1: np.float32, 3: np.int8, 6: np.int32, 10: np.float16}
-"""NumPy's types by their numbers in ONNX's attributes."""
+"""NumPy types by their numbers in ONNX's attributes."""
 
 
 def _cast(op: Operation) -> Array:
@@ -127,7 +127,7 @@ def _elu(x: Array, alpha: float) -> Array:
 
 
 def _function(compute: Callable[..., Array], *names: str) -> Evaluator:
-    """Return the evaluator of a function of elements and of attributes."""
+    """Return the evaluator of an element-wise function of the operands and of attributes."""
 
     def evaluate(op: Operation) -> Array:
         return compute(op.input(0), *(op.attribute(name) for name in names))

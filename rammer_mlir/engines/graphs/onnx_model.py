@@ -1,7 +1,7 @@
-"""Graphs in JSON as models of ONNX in bytes, for engines that read these.
+"""Serialize JSON graphs as ONNX models, for engines that read these.
 
-The few messages that a graph needs are written here, field by field in the encoding of protocol
-buffers, so that the package `onnx` need not be installed where programs run.
+The few messages that a graph needs are written field by field in the encoding of protocol buffers,
+so that the package `onnx` need not be installed where programs run.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ DATA_TYPES = {"f32": 1, "i8": 3, "i32": 6, "i64": 7, "f16": 10}
 """``TensorProto.DataType``, and ``ONNXTensorElementDataType``, by the element types of graphs."""
 
 _OF_ARRAYS = {ELEMENT_TYPES[name]: number for name, number in DATA_TYPES.items()}
-"""The same by NumPy's names."""
+"""``DATA_TYPES`` by NumPy's type names."""
 
 
 class _Wire(IntEnum):
-    """How a field is encoded."""
+    """Wire types of fields."""
 
     VARINT = 0
     LENGTH = 2
@@ -41,7 +41,7 @@ class _Wire(IntEnum):
 
 
 class _Kind(IntEnum):
-    """``AttributeProto.AttributeType``, and the number of the field that holds such a value."""
+    """``AttributeProto.AttributeType``, and the number of the field with such a value."""
 
     FLOAT = 1
     INT = 2
@@ -57,7 +57,7 @@ def onnx_model(graph: Graph, weights: Mapping[str, Numbers]) -> bytes:
     """Return a graph as a serialized ``ModelProto``.
 
     Args:
-        graph: of operators.
+        graph: the graph.
         weights: inputs that become initializers, by name.
     """
     opset = _text(1, "") + _integer(2, OPSET)
@@ -66,7 +66,7 @@ def onnx_model(graph: Graph, weights: Mapping[str, Numbers]) -> bytes:
 
 
 _Parts = list[bytes | memoryview]
-"""A message in parts: weights are copied once, when all parts are joined."""
+"""A message in parts, so that weights are copied only once, when all parts are joined."""
 
 
 def _graph(graph: Graph, weights: Mapping[str, Numbers]) -> _Parts:
@@ -131,7 +131,7 @@ def _value_info(tensor: GraphTensor) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Return seven bits a byte, the lowest first; a negative number is one of 64 bits."""
+    """Encode a number in groups of seven bits, lowest first; negative numbers as 64-bit."""
     rest, found = value & (1 << 64) - 1, bytearray()
     while rest > 0x7F:
         found.append(rest & 0x7F | 0x80)

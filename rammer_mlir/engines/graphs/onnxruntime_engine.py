@@ -1,4 +1,4 @@
-"""Graphs by ONNX Runtime, each on the thread that calls it."""
+"""Run graphs in ONNX Runtime, each on the thread that calls it."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from rammer_mlir.programs.module_options import ModuleOption
 _DEVICE_ALLOCATOR, _DEFAULT_MEMORY = 0, 0
 
 _ERRORS_ONLY = 3
-"""Logging level."""
+"""Logging level of errors."""
 
 _LEVELS = {"all": 99, "extended": 2, "basic": 1, "none": 0}
-"""``GraphOptimizationLevel`` by the names that users give."""
+"""``GraphOptimizationLevel`` by the option's values."""
 
 
 THREADS = thread_option("threads that compute a region, that of its vEU included")
 
 
 class OnnxRuntimeEngine:
-    """A session for each region."""
+    """Creates a session for each region."""
 
     name: ClassVar[str] = "onnxruntime"
     options: ClassVar[tuple[ModuleOption, ...]] = (
@@ -43,7 +43,7 @@ class OnnxRuntimeEngine:
     )
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Make a session.
+        """Create a session.
 
         Raises:
             TargetError: if ONNX Runtime refuses the graph.
@@ -72,7 +72,7 @@ class OnnxRuntimeEngine:
 
 @dataclass(frozen=True)
 class Session:
-    """A session with a binding of its inputs and outputs to memory."""
+    """A session, and the binding of its inputs and outputs to memory."""
 
     library: OrtLibrary
     made: ExitStack
@@ -83,22 +83,23 @@ class Session:
 
     @classmethod
     def open(cls, library: OrtLibrary, model: bytes, threads: int, level: int) -> Session:
-        """Read a model.
+        """Create a session for a model.
 
         Args:
-            library: the functions.
-            model: of ONNX.
-            threads: that compute it, the caller's included.
-            level: how far it is optimised.
+            library: the C functions.
+            model: serialized ONNX model.
+            threads: number of threads, including the caller's.
+            level: graph optimization level.
 
         Raises:
-            OrtError: if the library refuses it.
+            OrtError: if the library refuses the model.
         """
         with ExitStack() as made:
             make = partial(_make, library, made)
             environment = make(Function.CREATE_ENV, Function.RELEASE_ENV, _ERRORS_ONLY, b"rammer")
             options = make(Function.CREATE_SESSION_OPTIONS, Function.RELEASE_SESSION_OPTIONS)
             library.call(Function.SET_INTRA_OP_NUM_THREADS, options, threads)
+            # The operators of a region run in order, each on the threads set above.
             library.call(Function.SET_INTER_OP_NUM_THREADS, options, 1)
             library.call(Function.SET_SESSION_GRAPH_OPTIMIZATION_LEVEL, options, level)
             session = make(
@@ -115,12 +116,12 @@ class Session:
         raise AssertionError("the stack lets exceptions pass")
 
     def run(self) -> Call:
-        """Return the call that computes."""
+        """Return the call that runs the session."""
         function = self.library.address(Function.RUN_WITH_BINDING)
         return Call(function, (self.session, self.options, self.binding), ANY_BIT)
 
     def bind(self, tensor: GraphTensor, is_output: bool) -> Bound:
-        """Return what binds an input or output to an address."""
+        """Return the calls that bind an input or output to an address."""
         address_of_function = self.library.address
         release = address_of_function(Function.RELEASE_VALUE)
         value = ctypes.c_uint64()
@@ -146,7 +147,7 @@ class Session:
 def _make(
     library: OrtLibrary, made: ExitStack, create: Function, release: Function, *given: Argument
 ) -> int:
-    """Make an object that ends with the stack."""
+    """Create an object that is released when the stack closes."""
     found = library.make(create, *given)
     made.callback(call_function, library.address(release), found)
     return found

@@ -1,4 +1,4 @@
-"""ONNX Runtime's C functions: places in a table that only grows, so each version has them."""
+"""ONNX Runtime's C API: indices in a function table, to which versions only append."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from enum import IntEnum
 from rammer_mlir.engines.functions import Argument, call_function, text_at
 
 API_VERSION = 12
-"""Of the table: the library returns none if it does not have that version any more."""
+"""Version of the table; the library returns null if it no longer supports it."""
 
 
 class Function(IntEnum):
-    """Places of functions in the table, whose first version had 102 of them, and the fifth 150."""
+    """Indices of functions in the table; version 1 has 102 functions, version 5 has 150."""
 
     GET_ERROR_MESSAGE = 2
     CREATE_ENV = 3
@@ -42,17 +42,17 @@ class Function(IntEnum):
 
 
 class OrtError(Exception):
-    """What the library says about a call that failed, in one line."""
+    """The library's message about a failed call, in one line."""
 
 
 class OrtLibrary:
     """The functions of the library."""
 
     def __init__(self, find: Callable[[str], int]) -> None:
-        """Ask the library for its table.
+        """Get the table from the library.
 
         Raises:
-            OrtError: if it has none of this version.
+            OrtError: if it does not support this version.
         """
         base = find("OrtGetApiBase")
         if not base:
@@ -79,7 +79,7 @@ class OrtLibrary:
             raise OrtError(self.take_message(status))
 
     def make(self, function: Function, *arguments: Argument) -> int:
-        """Call a function that makes an object; return that.
+        """Call a function that creates an object; return the object's address.
 
         Raises:
             OrtError: if it fails.
@@ -89,7 +89,7 @@ class OrtLibrary:
         return made.value
 
     def take_message(self, status: int) -> str:
-        """Return the message of a status, and end it."""
+        """Return the message of a status, and release the status."""
         message = text_at(call_function(self.address(Function.GET_ERROR_MESSAGE), status))
         call_function(self.address(Function.RELEASE_STATUS), status)
         return message

@@ -1,8 +1,7 @@
-"""The binary form of modules for OpenVINO: models that it exported, after a line that tells them.
+"""The binary form of OpenVINO modules: exported models, after a line that describes them.
 
-The line is JSON: the interface of the graph, and the size of the model of each function. A model
-holds the weights of its function as OpenVINO packs them, and only the version that exported a model
-imports it.
+The line is JSON: the interface of the graph, and the size of each function's model. A model
+contains its function's weights in OpenVINO's packing, and only the exporting version imports it.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ def binary_module(module: CodeModule, models: Sequence[bytes]) -> CodeModule:
     """Return the binary form of a module.
 
     Args:
-        module: with a graph.
-        models: exported, for each function of the module.
+        module: module with a graph.
+        models: exported models, one for each function of the module.
     """
     interface = replace(Graph.from_json(module.content), constants=(), nodes=())
     head = {
@@ -53,16 +52,16 @@ def binary_module(module: CodeModule, models: Sequence[bytes]) -> CodeModule:
         "sizes": list(map(len, models)),
     }
     content = b"".join((json.dumps(head, separators=(",", ":")).encode(), b"\n", *models))
-    # Without the extra, whose version may be another one by then.
+    # Without the extra: its pinned version may have changed when the file is loaded.
     needs = tuple(replace(n, version=version(n.package), extra="") for n in module.needs)
     return replace(module, form="binary", content=content, needs=needs)
 
 
 def read_interface(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
-    """Return a graph without operators, and its weights where they lie, by name.
+    """Return a graph without operators, and views of its weights by name.
 
     Raises:
-        TargetError: if the content is no binary form.
+        TargetError: if the content is not in the binary form.
     """
     interface, _, _ = _read(host)
     return interface, known_weights(host, interface)
@@ -72,7 +71,7 @@ def read_blob(host: EntryHost) -> bytes:
     """Return the exported model of a function.
 
     Raises:
-        TargetError: if the content is no binary form.
+        TargetError: if the content is not in the binary form.
     """
     _, sizes, start = _read(host)
     begin, end = [start + size for size in (0, *accumulate(sizes))][host.number : host.number + 2]
@@ -80,7 +79,7 @@ def read_blob(host: EntryHost) -> bytes:
 
 
 def _read(host: EntryHost) -> tuple[Graph, list[int], int]:
-    """Return the interface, the sizes of models, and where the first one begins."""
+    """Return the interface, the sizes of the models, and the offset of the first."""
     line, _, models = host.module.content.partition(b"\n")
     try:
         head: Any = json.loads(line)

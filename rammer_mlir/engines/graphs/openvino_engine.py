@@ -1,4 +1,4 @@
-"""Graphs by OpenVINO, each on the thread that calls it."""
+"""Run graphs in OpenVINO, each on the thread that calls it."""
 
 from __future__ import annotations
 
@@ -39,18 +39,21 @@ def _properties(threads: int, precision: str) -> dict[str, str]:
         # 2026.4.1 while it compiles attention in f32.
         "NUM_STREAMS": "0" if threads == 1 else "1",
         "ENABLE_CPU_PINNING": "NO",
-        # By itself it computes in 16 bits where the processor can.
+        # Its default precision is 16 bits on processors that support it.
         "INFERENCE_PRECISION_HINT": precision,
     }
 
 
 _MOST_COPIED = 1 << 16
-"""Most bytes of an operand that is copied when it moves from run to run: to bind it to another
-address takes OpenVINO 2026.4.1 up to 4 us, to copy so many bytes half of that."""
+"""Largest operand in bytes that is copied when its address changes.
+
+Larger operands are bound again, which takes OpenVINO 2026.4.1 up to 4 us; copying so many bytes
+takes half of that.
+"""
 
 
 class OpenVinoEngine:
-    """A compiled model and one request for each region."""
+    """Creates a compiled model and a single request for each region."""
 
     name: ClassVar[str] = "openvino"
     options: ClassVar[tuple[ModuleOption, ...]] = (
@@ -67,7 +70,7 @@ class OpenVinoEngine:
     )
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Compile the graph, or import what was compiled with the program.
+        """Compile the graph, or import the model that was compiled with the program.
 
         Raises:
             TargetError: if OpenVINO refuses it.
@@ -88,7 +91,7 @@ class OpenVinoEngine:
         raise AssertionError("the stack lets exceptions pass")
 
     def prebuilt(self, hosts: Sequence[EntryHost]) -> CodeModule | None:
-        """Return a module of the form ``binary`` if users want that.
+        """Return a module of the form ``binary`` if that option is on.
 
         Raises:
             TargetError: if OpenVINO refuses the graph.
@@ -105,7 +108,7 @@ class OpenVinoEngine:
 
 @contextmanager
 def _told(host: EntryHost) -> Generator[None]:
-    """Refuse what the library refuses, in one line."""
+    """Turn errors of the library into a TargetError with a one-line message."""
     try:
         yield
     except OpenVinoError as error:
@@ -121,10 +124,11 @@ def _properties_of(host: EntryHost) -> dict[str, str]:
 
 
 def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
-    """Compile a graph; return the compiled model, which ends with the stack."""
+    """Compile a graph; return the compiled model, which is freed with the stack."""
     content = onnx_model(*read_graph(host))
     core = make(library, made, "core_create", "core_free")
     words = tuple(word.encode() for each in _properties_of(host).items() for word in each)
+    # The source model is freed here: the compiled model does not depend on it.
     with ExitStack() as source:
         read = "core_read_model_from_memory_buffer"
         model = make(library, source, read, "model_free", core, content, len(content), None)
@@ -136,7 +140,7 @@ def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int
 
 
 def _imported(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
-    """Import the binary form; return the compiled model, which ends with the stack."""
+    """Import the binary form; return the compiled model, which is freed with the stack."""
     content = read_blob(host)
     core = make(library, made, "core_create", "core_free")
     for name, value in _properties_of(host).items():
@@ -147,7 +151,7 @@ def _imported(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int
 
 @dataclass(frozen=True)
 class Request:
-    """A request of a compiled model, and what ends with it."""
+    """A request of a compiled model, and the stack that frees it."""
 
     library: OpenVinoLibrary
     made: ExitStack
@@ -156,20 +160,20 @@ class Request:
 
     @classmethod
     def of(cls, library: OpenVinoLibrary, made: ExitStack, compiled: int) -> Request:
-        """Make a request of a compiled model.
+        """Create a request of a compiled model.
 
         Raises:
-            OpenVinoError: if the library refuses that.
+            OpenVinoError: if the library fails.
         """
         create, free = "compiled_model_create_infer_request", "infer_request_free"
         return cls(library, made, compiled, make(library, made, create, free, compiled))
 
     def run(self) -> Call:
-        """Return the call that computes."""
+        """Return the call that runs the request."""
         return Call(self.library.address("infer_request_infer"), (self.request,), LOW_HALF)
 
     def bind(self, operand: GraphTensor, is_output: bool) -> Bound:
-        """Return what binds an input or output to an address."""
+        """Return the calls that bind an input or output to an address."""
         port = self._port(operand.name, is_output)
         tensor = ctypes.c_uint64()
         dims = (ctypes.c_int64 * len(operand.shape))(*operand.shape)
@@ -177,7 +181,7 @@ class Request:
         self.made.callback(_end_tensor, free, tensor, dims)
         create = self.library.address("tensor_create_from_host_ptr")
         set_tensor = self.library.address("infer_request_set_tensor_by_const_port")
-        # Types have other numbers in other versions.
+        # The enumeration's values of types differ between versions.
         kind = self.library.make("port_get_element_type", port)
         described = (kind, len(dims), ctypes.addressof(dims))
         place = ctypes.addressof(tensor)

@@ -1,4 +1,4 @@
-"""OpenVINO's C functions, by their names."""
+"""OpenVINO's C functions, by name."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from rammer_mlir.engines.functions import Argument, call_for_status, call_functi
 
 
 class OpenVinoError(Exception):
-    """What the library says about a call that failed, in one line."""
+    """The library's message about a failed call, in one line."""
 
 
 class OpenVinoLibrary:
     """The functions of the library."""
 
     def __init__(self, find: Callable[[str], int]) -> None:
-        """Take what returns the address of a function, 0 if there is none."""
+        """Set the function that returns the address of a symbol, 0 if there is none."""
         self._find = find
 
     def address(self, function: str) -> int:
         """Return the address of a function, whose name begins with ``ov_``.
 
         Raises:
-            OpenVinoError: if the library has none.
+            OpenVinoError: if the library lacks it.
         """
         found = self._find(f"ov_{function}")
         if not found:
@@ -42,12 +42,12 @@ class OpenVinoLibrary:
             raise OpenVinoError(self.message_of(status))
 
     def make(self, function: str, *arguments: Argument, behind: tuple[Argument, ...] = ()) -> int:
-        """Call a function that makes an object; return that.
+        """Call a function that creates an object; return the object's address.
 
         Args:
             function: its name.
-            arguments: in front of the address of the object.
-            behind: arguments behind it.
+            arguments: arguments before the address for the result.
+            behind: arguments after it.
 
         Raises:
             OpenVinoError: if it fails.
@@ -57,7 +57,7 @@ class OpenVinoLibrary:
         return made.value
 
     def message_of(self, status: int) -> str:
-        """Return what the library says of a status, and about the last exception in it."""
+        """Return the library's message for a status, and for the last exception."""
         number = ctypes.c_int32(status).value
         name = text_at(call_function(self.address("get_error_info"), number))
         last = call_function(self.address("get_last_err_msg"))
@@ -74,7 +74,7 @@ def make(
     *given: Argument,
     behind: tuple[Argument, ...] = (),
 ) -> int:
-    """Make an object that ends with the stack.
+    """Create an object that is freed when the stack closes.
 
     Raises:
         OpenVinoError: if the library refuses it.

@@ -1,4 +1,4 @@
-"""The option `threads` of engines: how many compute a region, or as many as there are vEUs."""
+"""The option `threads` of engines: number of threads of a region, or as many as vEUs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ALL_THREADS = "all"
 
 
 def thread_option(help_text: str) -> ModuleOption:
-    """Return the option, which a code generator and its engine declare alike.
+    """Return the option, declared by both a code generator and its engine.
 
     With ``all``, the code generator gives regions the grain ``device``.
     """
@@ -17,6 +17,6 @@ def thread_option(help_text: str) -> ModuleOption:
 
 
 def num_threads(host: EntryHost) -> int:
-    """Return the threads that compute a region."""
+    """Return the number of threads that compute a region."""
     given = host.options["threads"]
     return host.num_veus if given == ALL_THREADS else int(given)

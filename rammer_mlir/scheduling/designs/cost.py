@@ -1,8 +1,9 @@
-"""What an assignment costs on a machine, or costs at least while some of its loops are open.
+"""Cost of an assignment on a machine, or a lower bound while some of its loops have no choice.
 
-It runs in waves of rTasks. With a choice for each loop it costs what the machine takes; else no
-less than all lanes busy, than memory at its bandwidth, and than the waves and steps that the
-choices so far make. So the bound of more choices is never lower.
+An assignment runs in waves of rTasks. With a choice for each loop, the cost is the predicted time.
+With fewer choices, the bound is the largest of: compute time with all lanes busy, memory traffic at
+full bandwidth, and the waves and steps that the choices so far imply. So an additional choice never
+lowers the bound.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rammer_mlir.scheduling.designs.problem import Assignment, LoopKind, Problem
 
 
 class Part(NamedTuple):
-    """What one assignment costs at least: seconds, and waves of rTasks."""
+    """Lower bound on the cost of one assignment: seconds, and waves of rTasks."""
 
     seconds: float
     waves: int
@@ -30,8 +31,8 @@ class _Shape:
 
     Attributes:
         blocks: rTasks.
-        row_lanes, row_steps: iterations of loops that are not reduced, by lanes and in turn.
-        reduced_lanes, reduced_steps: the same of reduced loops.
+        row_lanes, row_steps: iterations of parallel loops, across lanes and sequential.
+        reduced_lanes, reduced_steps: the same for reduction loops.
     """
 
     blocks: int = 1
@@ -50,13 +51,13 @@ class AssignmentCost:
     machine: Machine
 
     def part(self, chosen: Mapping[int, Choice]) -> Part:
-        """Return the cost with the choices of all loops, or a lower bound with those of some."""
+        """Return the cost if all loops have a choice, otherwise a lower bound."""
         shape = self._shape(chosen)
         waves = -(-shape.blocks // self.machine.units)
         lanes = shape.row_lanes * shape.reduced_lanes
         steps = -(-lanes // self.machine.lanes) * shape.row_steps * shape.reduced_steps
         in_waves = waves * steps * self._step_seconds
-        # Bounds of open loops count to the last: without them, rounding could let the sum fall.
+        # Keep the bounds of partial designs to the end: without them, rounding could lower the sum.
         compute = max(self._busy_seconds, in_waves)
         memory = self._total_bytes(chosen) / self._bandwidth
         if len(chosen) == len(self.assignment.loops):
@@ -70,7 +71,7 @@ class AssignmentCost:
 
     @cached_property
     def _busy_seconds(self) -> float:
-        """Time with all lanes of all units busy."""
+        """Seconds of the computation with all lanes of all units busy."""
         points = prod(self.problem.loops[loop].extent for loop in self.assignment.loops)
         return points / (self.machine.units * self.machine.lanes) * self._step_seconds
 
@@ -94,22 +95,22 @@ class AssignmentCost:
         return shape
 
     def _meeting_seconds(self, shape: _Shape) -> float:
-        """Return the time in which lanes combine what they have reduced, for an rTask's results."""
+        """Return the seconds in which lanes combine partial reductions, for an rTask's results."""
         if shape.reduced_lanes == 1:
             return 0.0
         lanes = shape.row_lanes * min(shape.reduced_lanes, self.machine.lanes)
         return shape.row_steps * -(-lanes // self.machine.lanes) * self.machine.meeting_seconds
 
     def _task_memory_seconds(self, blocks: int, chosen: Mapping[int, Choice]) -> float:
-        """Return the time of an rTask's traffic, beside as many others as the machine holds."""
+        """Return the seconds of an rTask's memory traffic on a machine full of such rTasks."""
         each = self.machine.total_bytes_per_second / min(blocks, self.machine.units)
         num_bytes = sum(_box_bytes(traffic, chosen) for traffic in self.assignment.traffic)
         return num_bytes / min(self.machine.bytes_per_second, each)
 
     def _total_bytes(self, chosen: Mapping[int, Choice]) -> float:
-        """Return the bytes that all rTasks move at least.
+        """Return a lower bound on the bytes that all rTasks move.
 
-        What a loop does not index is moved for each of its tiles anew.
+        A tensor that a loop does not index is moved again for each tile of that loop.
         """
         total = 0
         for num_bytes, others in self._least_traffic:
@@ -121,7 +122,7 @@ class AssignmentCost:
 
     @cached_property
     def _least_traffic(self) -> list[tuple[int, tuple[int, ...]]]:
-        """The bytes of each tensor that are moved at least once, and loops that do not index it."""
+        """For each tensor the bytes that move at least once, and the loops that do not index it."""
         return [self._least(traffic) for traffic in self.assignment.traffic]
 
     def _least(self, traffic: Traffic) -> tuple[int, tuple[int, ...]]:
@@ -130,9 +131,9 @@ class AssignmentCost:
         return prod(self._elements(traffic)) * traffic.element_bytes, others
 
     def _elements(self, traffic: Traffic) -> Iterator[int]:
-        """Yield the elements along each dimension; a loop counts in the first one that it indexes.
+        """Yield the elements along each dimension; a loop counts in the first dimension it indexes.
 
-        Tiles of steps above 1 leave elements out: only as many as iterations are certain.
+        Steps above 1 skip elements, so only as many elements as iterations are certain.
         """
         counted: set[int] = set()
         for span in traffic.spans:
@@ -142,7 +143,7 @@ class AssignmentCost:
 
 
 def _box_bytes(traffic: Traffic, chosen: Mapping[int, Choice]) -> int:
-    """Return the bytes of a tensor that an rTask moves."""
+    """Return the bytes of a tensor that one rTask moves."""
     num_bytes = traffic.element_bytes
     for span in traffic.spans:
         num_bytes *= span.constant + sum(f * (chosen[n].tile - 1) for n, f in span.terms)

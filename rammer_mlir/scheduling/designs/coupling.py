@@ -1,8 +1,9 @@
-"""Which loops may be spread over vEUs, and which loops are one variable (Dali, section 2.3).
+"""Loops that may be distributed over vEUs, and loops that share a choice (Dali, section 2.3).
 
-A loop is not spread if a reader in the group would need an element that another rTask computes:
-reductions, loops of a value that is broadcast or gathered, and loops beneath a broadcast. What
-holds for one end of an edge holds for the other one, so coupled loops have equal access.
+A loop is not distributed if a reader in the group would need an element that another rTask
+computes: reduction loops, loops of a value that is broadcast or gathered, and loops beneath a
+broadcast. If this holds for a loop at one end of an edge, it holds for the loop at the other end:
+coupled loops share the property.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rammer_mlir.scheduling.designs.problem import LoopKind, Problem, Read
 
 @dataclass(frozen=True)
 class LoopClass:
-    """Loops that share a choice: their extent, and whether they may be spread over vEUs."""
+    """Loops that share a choice: their extent, and whether they may be distributed over vEUs."""
 
     loops: tuple[int, ...]
     extent: int
@@ -24,7 +25,7 @@ class LoopClass:
 
 
 def couple(problem: Problem) -> tuple[LoopClass, ...]:
-    """Return the classes of loops of equal extent between which values flow, in order of loops."""
+    """Return the classes of loops of equal extent that edges connect, in order of loops."""
     parent = {loop: loop for loop in problem.used_loops}
 
     def root(loop: int) -> int:
@@ -44,7 +45,7 @@ def couple(problem: Problem) -> tuple[LoopClass, ...]:
 
 
 def uncoupled(problem: Problem) -> tuple[LoopClass, ...]:
-    """Return a class for each loop, with the access that it has by the loops it is coupled with."""
+    """Return a class for each loop, distributable if its class in ``couple`` is."""
     return tuple(
         LoopClass((loop,), found.extent, found.may_spread)
         for found in couple(problem)
@@ -54,13 +55,13 @@ def uncoupled(problem: Problem) -> tuple[LoopClass, ...]:
 
 def _class(problem: Problem, loops: list[int], fixed: set[int]) -> LoopClass:
     each = Counter(problem.assignment_of[loop] for loop in loops)
-    # Tiles along two loops of an assignment at once would leave out all but the diagonal.
+    # Tiles along two loops of an assignment with one choice would cover only the diagonal.
     may_spread = fixed.isdisjoint(loops) and max(each.values()) == 1
     return LoopClass(tuple(loops), problem.loops[loops[0]].extent, may_spread)
 
 
 def _fixed(problem: Problem) -> Iterator[int]:
-    """Yield loops that are not spread, for a reason of their own."""
+    """Yield the loops that are not distributed, before propagation along edges."""
     for loop in problem.used_loops:
         if problem.loops[loop].kind is not LoopKind.ASSIGNMENT:
             yield loop
@@ -69,7 +70,7 @@ def _fixed(problem: Problem) -> Iterator[int]:
 
 
 def _fixed_by(problem: Problem, read: Read) -> Iterator[int]:
-    """Yield loops that one read keeps from being spread."""
+    """Yield the loops that one read prevents from being distributed."""
     for produced, reading in zip(problem.values[read.value].dims, read.dims, strict=True):
         ends = [loop for loop in (produced, reading) if loop is not None]
         extents = {problem.loops[loop].extent for loop in ends}

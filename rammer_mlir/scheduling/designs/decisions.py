@@ -1,7 +1,8 @@
-"""A group after it was decided which values are stored, recomputed, or end a unit.
+"""A group after deciding for each value whether it is stored, recomputed, or ends a unit.
 
-A recomputed value becomes part of each reader's computation, and its loops are gone. After a value
-that ends a unit another one starts, which reads it from memory: the two share no loops.
+A recomputed value becomes part of each reader's computation, and its own loops disappear. A value
+that ends a unit goes through memory: its readers belong to a later unit, which shares no loops with
+the earlier one.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from rammer_mlir.scheduling.designs.problem import (
 )
 
 Decisions = tuple[Decision, ...]
-"""A decision for each value."""
+"""A decision for each value, in the order of ``Problem.values``."""
 
 
 @dataclass(frozen=True)
 class Decided:
-    """A group whose values are decided: what is left of it, and the unit of each assignment."""
+    """A group after its decisions: the remaining problem, and the unit of each assignment."""
 
     decisions: Decisions
     problem: Problem
@@ -34,14 +35,14 @@ class Decided:
 
     @property
     def num_units(self) -> int:
-        """How many units run one after the other."""
+        """Number of units, which run in order."""
         return max(self.units, default=0) + 1
 
 
 def decide(problem: Problem) -> Iterator[Decided]:
-    """Yield the group under each combination of decisions that is possible, preferred ones first.
+    """Yield the group under each feasible combination of decisions, preferred combinations first.
 
-    Impossible is one whose units would wait for each other.
+    A combination is infeasible if its units would depend on each other in a cycle.
     """
     for decisions in product(*(value.decisions for value in problem.values)):
         decided = _decided(problem, decisions)
@@ -51,7 +52,7 @@ def decide(problem: Problem) -> Iterator[Decided]:
 
 def _decided(problem: Problem, decisions: Decisions) -> Decided | None:
     rest = problem
-    # Readers first: what they read is then theirs to recompute.
+    # Recompute readers first: a value that a recomputed reader reads is then inlined in turn.
     for number in sorted(range(len(decisions)), key=lambda n: -problem.values[n].producer):
         if decisions[number] is Decision.RECOMPUTED:
             rest = _recompute(rest, number)
@@ -66,7 +67,7 @@ def _decided(problem: Problem, decisions: Decisions) -> Decided | None:
 
 
 def _recompute(problem: Problem, number: int) -> Problem:
-    """Let each reader of a value compute it by itself."""
+    """Inline the computation of a value into each of its readers."""
     assignments = list(problem.assignments)
     reads = [read for read in problem.reads if read.value != number]
     for read in (read for read in problem.reads if read.value == number):
@@ -78,7 +79,7 @@ def _recompute(problem: Problem, number: int) -> Problem:
 
 @dataclass(frozen=True)
 class _Inlined:
-    """The computation of a value in a point of one of its readers."""
+    """The computation of a value inlined at a point of a reader."""
 
     problem: Problem
     read: Read
@@ -88,12 +89,12 @@ class _Inlined:
         return self.problem.values[self.read.value].producer
 
     def _loop(self, loop: int | None) -> int | None:
-        """Return the reader's loop in place of one of the producer's, if there is one."""
+        """Return the reader's loop that replaces a loop of the producer, or None."""
         dims = self.problem.values[self.read.value].dims
         return self.read.dims[dims.index(loop)] if loop is not None and loop in dims else None
 
     def into(self, reader: Assignment) -> Assignment:
-        """Return the reader with the producer's operations and reads of memory."""
+        """Return the reader with the operations and memory reads of the producer added."""
         producer = self.problem.assignments[self._producer]
         dims = self.problem.values[self.read.value].dims
         inner = [self.problem.loops[loop].extent for loop in producer.loops if loop not in dims]
@@ -108,7 +109,7 @@ class _Inlined:
         return replace(traffic, spans=tuple(map(self._span, traffic.spans)))
 
     def _span(self, span: Span) -> Span:
-        """Return elements along a dimension; all that the producer's own loops walk over."""
+        """Return a span over the reader's loops; the producer's own loops count in full."""
         terms: list[tuple[int, int]] = []
         constant = span.constant
         for loop, factor in span.terms:
@@ -120,18 +121,19 @@ class _Inlined:
         return Span(tuple(terms), constant)
 
     def reads(self) -> Iterator[Read]:
-        """Yield what the producer reads of the group, as reads of the reader."""
+        """Yield the producer's reads of values of the group, as reads of the reader."""
         for read in self.problem.reads:
             if read.reader == self._producer:
                 yield Read(read.value, self.read.reader, tuple(map(self._loop, read.dims)))
 
 
 def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
-    """Return each assignment's unit, counted from 0; None if units would wait for each other.
+    """Return each assignment's unit, counted from 0; None if the units form a cycle.
 
-    What reads a value that ends no unit is in the unit of that value.
+    A reader of a value that does not end a unit belongs to the unit of the value's producer.
     """
     units = [0] * len(problem.assignments)
+    # Without a cycle, the fixpoint is reached after at most one pass per unit.
     for _ in range(len(units) + 1):
         before = list(units)
         for read in problem.reads:
@@ -146,7 +148,7 @@ def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
 
 
 def _end(problem: Problem, number: int) -> Problem:
-    """Let a value go through memory: it is written once, and read by each of its readers."""
+    """Replace a value by memory traffic: one write, and a read by each reader."""
     value = problem.values[number]
     reads = [read for read in problem.reads if read.value == number]
     assignments = list(problem.assignments)
@@ -166,9 +168,9 @@ def _whole_or(loop: int | None, size: int) -> Span:
 
 
 def _without_unused(problem: Problem, decisions: Decisions) -> Problem:
-    """Drop the loops and work of assignments whose values are all recomputed where they are read.
+    """Drop the loops and operations of assignments whose values are all recomputed.
 
-    Their numbers stay, so that those of others do.
+    The emptied assignments stay in place, so that the numbers of the others remain valid.
     """
     values: dict[int, set[Decision]] = {}
     for value, decision in zip(problem.values, decisions, strict=True):

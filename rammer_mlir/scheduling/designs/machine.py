@@ -1,4 +1,4 @@
-"""Parallel hardware as a design search sees it, and the choices that it gives a loop."""
+"""Parallel hardware as a design search models it, and the choices for each loop."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ VECTOR_LANES = 16
 """Elements of f32 in an AVX-512 register."""
 
 BLOCK_LANES = 256
-"""Threads of a block, as `rtask-map-to-threads` has them unless told otherwise."""
+"""Threads of a block: the default of `rtask-map-to-threads`."""
 
 _VECTOR_MEETING_SECONDS = 5e-9
-"""A horizontal reduction of a vector: about 15 cycles of 3 GHz."""
+"""Seconds of a horizontal reduction of a vector: about 15 cycles at 3 GHz."""
 
 _LANES_MEETING_SECONDS = 1e-7
-"""A butterfly over a warp: five shuffles of about 30 cycles of 1.5 GHz each."""
+"""Seconds of a butterfly reduction over a warp: five shuffles of about 30 cycles at 1.5 GHz each.
+"""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How a loop is executed: so many iterations in an rTask, by lanes or one after the other."""
+    """Execution of a loop: ``tile`` iterations per rTask, across lanes or sequential."""
 
     name: str
     tile: int
@@ -31,19 +32,19 @@ class Choice:
 
 @dataclass(frozen=True)
 class Machine:
-    """What a group is mapped to.
+    """The hardware that a group is mapped to.
 
     Attributes:
-        units: vEUs, which execute rTasks at once.
+        units: vEUs, which execute rTasks in parallel.
         lanes: of a unit: threads of a block, or elements of a vector.
         step_seconds: of one scalar operation by all lanes.
-        meeting_seconds: the lanes of a unit combine what each has reduced, for one result.
-        start_seconds: of a unit of compilation: a launch, or a barrier after the one before.
+        meeting_seconds: of combining the partial reductions of a unit's lanes, for one result.
+        start_seconds: of a unit of compilation: a launch, or a barrier after the previous unit.
         task_seconds: of starting an rTask.
         bytes_per_second: of a unit that has the memory to itself.
         total_bytes_per_second: of all units together.
-        is_vector: lanes are elements of a vector: a loop uses them where it is contiguous only, and
-            no loop uses both units and lanes.
+        is_vector: lanes are elements of a vector: only contiguous loops can use them, and no loop
+            uses both units and lanes.
     """
 
     units: int
@@ -57,11 +58,11 @@ class Machine:
     is_vector: bool = False
 
     def choices(self, extent: int, *, may_spread: bool, tiles: bool = False) -> tuple[Choice, ...]:
-        """Return the choices of a loop, the preferred ones of equal cost first.
+        """Return the choices of a loop; among choices of equal cost the preferred one comes first.
 
         Args:
-            extent: of the loop.
-            may_spread: whether its iterations may be different rTasks.
+            extent: iterations of the loop.
+            may_spread: whether its iterations may be distributed over rTasks.
             tiles: whether rTasks may also take several iterations: halves, quarters and so on.
         """
         lanes = Choice("vector" if self.is_vector else "lanes", extent, by_lanes=True)
@@ -87,7 +88,7 @@ def _halves(extent: int) -> Iterator[int]:
 
 
 def machine_of(device: Device) -> Machine:
-    """Return a device as a machine: blocks of threads, or, where a vEU is one thread, vectors."""
+    """Return the model of a device: blocks of threads, or vectors if a vEU is one thread."""
     is_vector = device.max_threads == 1
     lanes = VECTOR_LANES if is_vector else min(BLOCK_LANES, device.max_threads)
     return Machine(

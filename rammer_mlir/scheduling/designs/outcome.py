@@ -1,4 +1,4 @@
-"""The design search of one group from end to end, and its result as text."""
+"""The design search of a group from end to end, and its result as text."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Outcome:
     Attributes:
         problem: the group.
         spaces: the designs under each decision on the group's values.
-        num_uncoupled: designs if each loop chose by itself.
+        num_uncoupled: number of designs if each loop had its own choice.
         default: the design without a search.
-        found: what the search found.
+        found: the result of the search.
     """
 
     problem: Problem
@@ -38,12 +38,12 @@ class Outcome:
 
     @property
     def chosen(self) -> dict[str, Choice]:
-        """The choice of each loop that is left, by the loop's name."""
+        """The choice of each remaining loop, by the loop's name."""
         chosen = self.space.chosen(self.found.design.choices)
         return {self.problem.loops[loop].name: choice for loop, choice in chosen.items()}
 
     def summary(self) -> str:
-        """Return one line of counts: loops, designs, variables and how many were taken."""
+        """Return a line of counts: loops, designs, variables, and prefixes that were taken."""
         choosing = sum(len(value.decisions) > 1 for value in self.problem.values)
         variables = len(self.spaces[0].classes) + choosing
         found = self.found
@@ -57,7 +57,7 @@ class Outcome:
         )
 
     def lines(self) -> Iterator[str]:
-        """Yield the costs, what becomes of values that have a choice, and that of each class."""
+        """Yield the costs, the decision on each value with several, and each class's choice."""
         cost, default = self.found.design.cost, self.default.cost
         yield f"{cost * 1e6:.3f} us, {default * 1e6:.3f} us without a search"
         decisions = self.space.decided.decisions
@@ -81,7 +81,7 @@ def find_design(problem: Problem, machine: Machine, *, tiles: bool = False) -> O
 
     Args:
         problem: the group.
-        machine: what it is mapped to.
+        machine: the hardware that it is mapped to.
         tiles: whether rTasks may also take several iterations of a loop.
     """
     decided = tuple(decide(problem))
@@ -93,6 +93,6 @@ def find_design(problem: Problem, machine: Machine, *, tiles: bool = False) -> O
 
 
 def _default(spaces: Sequence[DesignSpace]) -> Design:
-    """Return what is chosen without a search: the preferred decision, and its default design."""
+    """Return the design without a search: the preferred decisions and their default choices."""
     choices = default_design(spaces[0])
     return Design(0, choices, spaces[0].bound(choices))

@@ -1,7 +1,7 @@
 """A fused group as loops, assignments and the values that flow between them (Dali, section 2.4).
 
-An assignment computes a value, or several, in all points of its loops. It reads values of earlier
-assignments, and tensors in memory. Loops, assignments and values are named by their numbers.
+An assignment computes one or several values at all points of its loops. It reads values of earlier
+assignments, and tensors in memory. Loops, assignments and values are referred to by number.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rammer_mlir.errors import ScheduleError
 
 
 class LoopKind(Enum):
-    """What a loop iterates over: elements of a result, what is reduced, or what is gathered."""
+    """Kind of a loop: over elements of a result, over a reduction, or over gathered elements."""
 
     ASSIGNMENT = "assignment"
     REDUCTION = "reduction"
@@ -26,7 +26,7 @@ class LoopKind(Enum):
 
 
 class Decision(Enum):
-    """What becomes of a value that is read: the paper always stores it."""
+    """Treatment of a value that is read in the group; the paper always stores it."""
 
     STORED = "stored"
     RECOMPUTED = "recomputed"
@@ -35,7 +35,7 @@ class Decision(Enum):
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of one assignment; ``contiguous`` loops walk neighbouring elements in memory."""
+    """A loop of one assignment; ``contiguous`` loops access consecutive elements in memory."""
 
     name: str
     extent: int
@@ -44,7 +44,7 @@ class Loop:
 
 
 class Span(NamedTuple):
-    """Elements along a dimension: ``constant`` and, for each loop, its factor times steps."""
+    """Elements of a tile along a dimension: ``constant`` + factor * (iterations - 1) per loop."""
 
     terms: tuple[tuple[int, int], ...]
     constant: int = 1
@@ -52,7 +52,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Traffic:
-    """A tensor in memory that an assignment reads or writes: a span for each dimension."""
+    """A tensor in memory that an assignment reads or writes, with a span for each dimension."""
 
     spans: tuple[Span, ...]
     element_bytes: int
@@ -61,9 +61,9 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Loops around a computation, its scalar operations in a point, and its memory traffic.
+    """Loops around a computation, its scalar operations per point, and its memory traffic.
 
-    What ``is_returned`` leaves the group: it is computed whatever becomes of its readers.
+    ``is_returned`` marks an assignment whose result leaves the group: it is always computed.
     """
 
     name: str
@@ -75,15 +75,15 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Value:
-    """What an assignment computes for others of the group.
+    """A result of an assignment that other assignments of the group read.
 
     Attributes:
-        name: for people.
-        producer: the assignment.
-        dims: the producer's loop that indexes each dimension; None where no loop does by itself.
+        name: for messages.
+        producer: number of the assignment.
+        dims: for each dimension the producer's loop that alone indexes it; None if there is none.
         shape: size of each dimension.
-        element_bytes: of an element.
-        decisions: what may become of the value, the preferred one first.
+        element_bytes: bytes of an element.
+        decisions: allowed decisions, the preferred one first.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Read:
-    """An assignment reads a value: its loop that indexes each dimension; None as in ``Value``."""
+    """A read of a value: the reader's loop that indexes each dimension; None as in ``Value``."""
 
     value: int
     reader: int
@@ -116,7 +116,8 @@ class Problem:
         """Refuse a group that cannot be executed in order.
 
         Raises:
-            ScheduleError: if a loop has no iteration, or an assignment reads a later one.
+            ScheduleError: if a loop has no iterations, or an assignment reads a later assignment's
+                value.
         """
         for loop in self.loops:
             if loop.extent < 1:
@@ -134,12 +135,12 @@ class Problem:
 
     @cached_property
     def used_loops(self) -> tuple[int, ...]:
-        """Loops of all assignments."""
+        """Loops of all assignments, in order."""
         return tuple(chain.from_iterable(a.loops for a in self.assignments))
 
     @cached_property
     def assignment_of(self) -> dict[int, int]:
-        """The assignment that each loop belongs to."""
+        """The assignment of each loop."""
         return {loop: n for n, a in enumerate(self.assignments) for loop in a.loops}
 
     @property

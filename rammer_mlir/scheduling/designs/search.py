@@ -1,8 +1,9 @@
-"""Best-first search for the cheapest design, and a beam where there are too many designs.
+"""Best-first search for the cheapest design, and a beam search where there are too many designs.
 
-A prefix of a design has the choices of the first variables. A space bounds the cost of all designs
-that begin with a prefix; the bound of a longer prefix is never lower, and that of a complete design
-is its cost. So the first complete design that is taken is the cheapest (A*; Dali, section 2.1).
+A prefix of a design contains the choices of the first variables. A space bounds the cost of all
+designs that begin with a prefix; the bound of a longer prefix is never lower, and that of a
+complete design is its cost. So the first complete design taken from the heap is the cheapest (A*;
+Dali, section 2.1).
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from math import inf, prod
 from typing import NamedTuple, Protocol
 
 Prefix = tuple[int, ...]
-"""The number of the choice of each variable so far."""
+"""The index of the choice of each of the first variables."""
 
 MOST_DESIGNS = 1 << 20
-"""Designs up to which the search is exhaustive, in that it proves its result the cheapest."""
+"""Most designs for an exhaustive search, which proves its result the cheapest."""
 
 BEAM_WIDTH = 4096
-"""Prefixes of a length that a beam keeps."""
+"""Prefixes of each length that the beam keeps."""
 
 
 class Space(Protocol):
-    """Designs of one decision on the group's values."""
+    """Designs under one combination of decisions on the group's values."""
 
     @property
     def num_choices(self) -> tuple[int, ...]:
@@ -32,7 +33,7 @@ class Space(Protocol):
         ...
 
     def bound(self, prefix: Prefix) -> float:
-        """Return a lower bound on the cost of designs that begin so; the cost of a whole one."""
+        """Return a lower bound on the cost of designs with a prefix, or a design's exact cost."""
         ...
 
 
@@ -46,14 +47,14 @@ class Design(NamedTuple):
 
 @dataclass(frozen=True)
 class Found:
-    """What a search has found.
+    """Result of a search.
 
     Attributes:
-        design: the cheapest design seen.
-        taken: prefixes that were taken from the heap or the beam.
+        design: the cheapest design found.
+        taken: prefixes taken from the heap or the beam.
         evaluated: prefixes whose bound was computed.
-        bound: no design costs less.
-        beam: width of the beam; 0 where the search was exact.
+        bound: lower bound on the cost of every design.
+        beam: width of the beam; 0 if the search was exact.
     """
 
     design: Design
@@ -64,7 +65,7 @@ class Found:
 
     @property
     def gap(self) -> float:
-        """How many times the optimum the design costs at most."""
+        """Upper bound on the ratio of the design's cost to the optimum."""
         if self.design.cost <= self.bound:
             return 1.0
         return self.design.cost / self.bound if self.bound > 0 else inf
@@ -81,14 +82,14 @@ def search(
     most: int = MOST_DESIGNS,
     width: int = BEAM_WIDTH,
 ) -> Found:
-    """Return the cheapest design, or, of more than ``most`` designs, the best that a beam finds.
+    """Return the cheapest design, or the best that a beam finds if there are more than ``most``.
 
-    Of equally cheap ones it is that with the first space and the first choices.
+    Ties are broken by the first space, then by the first choices.
 
     Args:
-        spaces: at least one, the preferred one first.
-        incumbent: a design that is known already: what costs more is not looked at.
-        most: designs up to which the search is exact.
+        spaces: at least one space, the preferred space first.
+        incumbent: a known design: designs of higher cost are pruned.
+        most: largest number of designs to search exactly.
         width: of the beam.
     """
     if num_designs(spaces) > most:
@@ -97,9 +98,9 @@ def search(
 
 
 def best_first(spaces: Sequence[Space], incumbent: Design | None = None) -> Found:
-    """Return the cheapest design."""
+    """Return the cheapest design (A*)."""
     limit = incumbent.cost if incumbent is not None else inf
-    # Of equal bounds the longest prefix is taken first: it is the nearest to a design.
+    # Among equal bounds take the longest prefix first: it is closest to a complete design.
     heap: list[tuple[float, int, int, Prefix]] = [
         (space.bound(()), 0, number, ()) for number, space in enumerate(spaces)
     ]
@@ -121,11 +122,11 @@ def best_first(spaces: Sequence[Space], incumbent: Design | None = None) -> Foun
 
 
 _Node = tuple[float, int, Prefix]
-"""A bound, the space and the prefix."""
+"""A bound, the number of the space, and the prefix."""
 
 
 class _Beam:
-    """A search that keeps so many prefixes of each length, and the least bound of the others."""
+    """A search that keeps the best prefixes of each length, and the least bound it dropped."""
 
     def __init__(self, spaces: Sequence[Space], incumbent: Design | None) -> None:
         self._spaces = spaces
@@ -135,7 +136,7 @@ class _Beam:
         self._least_dropped = inf
 
     def search(self, width: int) -> Found:
-        """Return the best design, with a bound on what was dropped."""
+        """Return the best design, with a lower bound that includes the dropped prefixes."""
         level: list[_Node] = [(space.bound(()), n, ()) for n, space in enumerate(self._spaces)]
         while level:
             level.sort()
@@ -148,6 +149,7 @@ class _Beam:
 
     def _longer(self, level: Sequence[_Node]) -> Iterator[_Node]:
         for bound, number, prefix in level:
+            # The level is sorted by bounds, so all remaining prefixes exceed the best cost too.
             if self._best is not None and bound > self._best.cost:
                 return
             self._taken += 1

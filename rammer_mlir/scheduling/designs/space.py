@@ -1,7 +1,8 @@
-"""The designs of a group under one decision: a choice for each class of loops, and its cost.
+"""The designs of a group under one combination of decisions, with their costs.
 
-Assignments run one after the other (``cost``); a unit of them starts its rTasks in waves. Bounds of
-assignments never fall as more classes have a choice, so neither does their sum.
+A design has a choice for each class of loops. Assignments run in order (``cost``); each unit of
+assignments starts its rTasks in waves. The bound of an assignment never falls as more classes get a
+choice, so the sum never falls either.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from rammer_mlir.scheduling.designs.search import Prefix
 
 @dataclass(frozen=True)
 class DesignSpace:
-    """Designs of a group: its variables are the classes, in the order in which they are chosen."""
+    """Designs of a group: the variables are the classes, in the order in which they are chosen."""
 
     decided: Decided
     machine: Machine
@@ -28,7 +29,7 @@ class DesignSpace:
 
     @cached_property
     def variables(self) -> tuple[LoopClass, ...]:
-        """The classes, those of large extent first: they decide the most."""
+        """The classes by descending extent: large loops affect the cost most."""
         return tuple(sorted(self.classes, key=lambda found: -found.extent))
 
     @cached_property
@@ -62,11 +63,11 @@ class DesignSpace:
 
     @cached_property
     def _parts(self) -> dict[tuple[int, Prefix], Part]:
-        """Parts that are known: prefixes that differ elsewhere share them."""
+        """Memoized costs per assignment and choices of its own loops, shared between prefixes."""
         return {}
 
     def bound(self, prefix: Prefix) -> float:
-        """Return a lower bound on the cost of designs that begin so; the cost of a whole one."""
+        """Return a lower bound on the cost of designs with a prefix, or a design's exact cost."""
         parts = [self._part(n, prefix) for n in range(len(self._variables_of))]
         waves = [1] * self.decided.num_units
         for part, unit in zip(parts, self.decided.units, strict=True):
@@ -75,7 +76,7 @@ class DesignSpace:
         return start + sum(waves) * self.machine.task_seconds + sum(p.seconds for p in parts)
 
     def chosen(self, prefix: Prefix) -> dict[int, Choice]:
-        """Return the choice of each loop whose variable has one."""
+        """Return the choice of each loop whose variable is in the prefix."""
         return {
             loop: options[choice]
             for options, choice, found in zip(self.choices, prefix, self.variables, strict=False)
@@ -96,14 +97,14 @@ class DesignSpace:
         return found
 
     def _chosen_of(self, number: int, prefix: Prefix) -> dict[int, Choice]:
-        """Return the choices of an assignment's loops so far."""
+        """Return the choices of those loops of an assignment whose variable is in the prefix."""
         loops = self.decided.problem.assignments[number].loops
         variables = ((loop, self._variable_of[loop]) for loop in loops)
         return {loop: self.choices[v][prefix[v]] for loop, v in variables if v < len(prefix)}
 
 
 def default_design(space: DesignSpace) -> Prefix:
-    """Return what is chosen without a search: loops that may be are spread, others use lanes."""
+    """Return the design without a search: distribute loops where allowed, otherwise use lanes."""
     return tuple(_default(options) for options in space.choices)
 
 

@@ -1,1 +1,1 @@
-"""Devices as data: a file for each, and what reads them."""
+"""Devices as data: a TOML file for each, and the code that reads them."""

@@ -1,4 +1,4 @@
-"""The devices that come with the project, those of users' files, and those of other packages."""
+"""The catalog of devices: the project's files, users' files, and devices of other packages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CPU = "cpu"
 
 def _check(name: str, value: object) -> DeviceDescription:
     found = read_description(value) if isinstance(value, Path) else value
-    # A subclass could be code, which the compile cache does not know.
+    # The compile cache keys on the fields only, so a subclass with code of its own is refused.
     if type(found) is not DeviceDescription:
         refuse(f"a DeviceDescription or the Path of a {_ENDING} file", value)
     check_name(name, found.name)
@@ -26,17 +26,17 @@ def _check(name: str, value: object) -> DeviceDescription:
 
 
 DEVICES: Registry[DeviceDescription] = Registry("device", {}, _check, "devices")
-"""Devices from outside, by name; those that come with the project are read from its folder."""
+"""Registered external devices by name; the project's devices are read from this folder."""
 
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return the names of the devices that come with the project."""
+    """Return the names of the project's devices."""
     return tuple(sorted(path.stem for path in _FOLDER.glob(f"*{_ENDING}")))
 
 
 def all_names() -> tuple[str, ...]:
-    """Return the names of all devices, also of those from outside."""
+    """Return the names of all devices, including registered external devices."""
     return tuple(sorted({*names(), *DEVICES.names()}))
 
 
@@ -46,7 +46,7 @@ def _known(name: str) -> DeviceDescription:
 
 
 def register_device(device: DeviceDescription | Path) -> None:
-    """Make a device known by its name, or by the name of its file without the ending.
+    """Register a device under its name, or under the stem of its file name.
 
     Example::
 
@@ -55,7 +55,7 @@ def register_device(device: DeviceDescription | Path) -> None:
         register_device(Path(__file__).with_name("my_gpu.toml"))
 
     Raises:
-        OptionError: if it is no device, or another one has that name.
+        OptionError: if it is not a device, or its name is already registered.
     """
     name = device.stem if isinstance(device, Path) else getattr(device, "name", "")
     if name in names():
@@ -67,7 +67,7 @@ def find_device(name: str) -> DeviceDescription:
     """Return a device by its name, or read the file of this name.
 
     Raises:
-        OptionError: if there is neither, or the file is not a device's.
+        OptionError: if there is neither, or the file is not a device description.
     """
     if name.lower() in names():
         return _known(name.lower())
@@ -86,13 +86,13 @@ def cpu_device(num_veus: int) -> Device:
     """Return a CPU with ``num_veus`` threads.
 
     Raises:
-        OptionError: if there is no vEU, or there are too many.
+        OptionError: if ``num_veus`` is below 1 or above the device's maximum.
     """
     return _known(CPU).device(num_veus)
 
 
 def device_for(target: str) -> DeviceDescription:
-    """Return the device that programs for a target are scheduled for, unless one is named.
+    """Return the default device for which programs of a target are scheduled.
 
     Args:
         target: with its chip: ``cpu``, ``nvvm:sm_90``, ``rocdl:gfx90a``.

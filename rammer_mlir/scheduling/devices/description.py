@@ -26,39 +26,39 @@ _MAY_BE_ZERO = (
 
 @dataclass(frozen=True)
 class DeviceDescription:
-    """What a device has; a unit is a core, multiprocessor, compute unit or tile.
+    """Figures of a device; a unit is a core, multiprocessor, compute unit or tile.
 
     Attributes:
-        name: the file's name without its ending.
+        name: stem of the file name.
         title: maker and model.
-        targets: what is scheduled for this device unless another one is named.
+        targets: targets whose programs are scheduled for this device by default.
         units: units of the device.
-        veus_per_unit: most vEUs that a unit holds at once.
-        threads_per_unit, threads_per_veu: most resident threads of a unit, and of one vEU.
-        registers_per_unit: 32-bit registers of a unit; 0 where they limit nothing.
-        shared_bytes_per_unit, shared_bytes_per_veu: memory that a unit's threads share, and the
-            most that one vEU gets.
-        clock_hertz: cycles per second at most.
+        veus_per_unit: most resident vEUs of a unit.
+        threads_per_unit, threads_per_veu: most resident threads of a unit, and of a vEU.
+        registers_per_unit: 32-bit registers of a unit; 0 where they are no limit.
+        shared_bytes_per_unit, shared_bytes_per_veu: shared memory of a unit, and the most that a
+            vEU gets.
+        clock_hertz: maximum clock in cycles per second.
         flops_per_second: scalar operations per second of the whole device by element type.
-        cache_bytes: the last cache that all units share; 0 if there is none.
-        unit_cache_bytes: what a unit's own cache holds from one rTask to the next; 0 if none.
+        cache_bytes: the last-level cache that all units share; 0 if there is none.
+        unit_cache_bytes: bytes that a unit's own cache retains between rTasks; 0 if none.
         bytes_per_second: memory bandwidth of the whole device.
-        unit_bytes_per_second: bandwidth of one unit that has the memory to itself.
-        launch_seconds: cost of starting one rProgram.
-        barrier_seconds: cost of one barrier-rTask whose waits are already satisfied.
-        rtask_seconds: fixed cost of starting one rTask.
-        is_bulk_synchronous: units synchronise all together only, and an rTask finds its data in its
-            unit's memory only.
-        sources: where each figure is from, by its name.
-        unit_cache_kept_bytes, unit_cache_lost_bytes: a unit's own cache still has all of what is
-            used again after at most so many bytes of other memory, and nothing of it from so many
-            on; 0, or left out of the file, if nobody measured: the cache's size is both.
-        single_launch_seconds: cost of starting an rProgram of one vEU, which calls no other one; 0,
-            or left out of the file, if it is ``launch_seconds``.
-        queued_launch_seconds: cost of starting an rProgram that was queued while the one before it
-            ran; 0, or left out of the file, if that is no cheaper.
-        arithmetic_efficiency, bandwidth_efficiency: part of ``flops_per_second`` and of
-            ``bytes_per_second`` that this project's rKernels reach; 1 if left out.
+        unit_bytes_per_second: bandwidth of a unit that has the memory to itself.
+        launch_seconds: cost of starting an rProgram.
+        barrier_seconds: cost of a barrier-rTask whose waits are already satisfied.
+        rtask_seconds: fixed cost of starting an rTask.
+        is_bulk_synchronous: units only synchronise all together, and an rTask's data has to be in
+            its unit's memory.
+        sources: the source of each figure, by the figure's name.
+        unit_cache_kept_bytes, unit_cache_lost_bytes: a unit's own cache retains all data that is
+            reused after at most the first number of bytes of other data, and none from the second
+            on; 0 or omitted if not measured: then both equal ``unit_cache_bytes``.
+        single_launch_seconds: cost of starting an rProgram of a single vEU, which starts no other
+            vEU; 0 or omitted if equal to ``launch_seconds``.
+        queued_launch_seconds: cost of starting an rProgram that was queued while its predecessor
+            ran; 0 or omitted if not lower.
+        arithmetic_efficiency, bandwidth_efficiency: share of ``flops_per_second`` and of
+            ``bytes_per_second`` that this project's rKernels reach; 1 if omitted.
     """
 
     name: str
@@ -91,16 +91,17 @@ class DeviceDescription:
 
     @property
     def max_veus(self) -> int:
-        """Most vEUs at once."""
+        """Most vEUs of the whole device."""
         return self.units * self.veus_per_unit
 
     def device(self, num_veus: int | None = None, dtype: str = "f32") -> Device:
-        """Return the device as ``num_veus`` equal vEUs, one for each unit if None.
+        """Return the device as ``num_veus`` equal vEUs, one per unit if None.
 
-        vEUs are spread over units; those of one unit share its arithmetic and its bandwidth.
+        vEUs are distributed over units; those of the same unit share its arithmetic and bandwidth.
 
         Raises:
-            OptionError: if there is no vEU, there are more than fit, or no figure for the type.
+            OptionError: if ``num_veus`` is below 1 or too large, or there is no figure for the
+                type.
         """
         count = self.units if num_veus is None else num_veus
         if not 1 <= count <= self.max_veus:
@@ -138,8 +139,8 @@ def read_description(path: Path) -> DeviceDescription:
     """Read a device file.
 
     Raises:
-        OptionError: if it cannot be read, is not TOML, or an entry is missing, unknown, of another
-            type, senseless, or without a source.
+        OptionError: if it cannot be read, is not TOML, or an entry is missing, unknown, of the
+            wrong type, out of range, or without a source.
     """
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))

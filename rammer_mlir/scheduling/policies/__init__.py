@@ -1,8 +1,8 @@
-"""Scheduling policies: what decides where and when each rTask runs.
+"""Scheduling policies: each decides on which vEU and in which order the rTasks run.
 
-A policy is any object with a ``name`` and ``schedule(graph, device) -> Plan``. The mechanism that
-policies share is in ``builder`` (append and wait) and ``costs`` (the profiler); every plan, whoever
-made it, is checked by ``verifier``.
+A policy is any object with a ``name`` and ``schedule(graph, device) -> Plan``. Policies share the
+mechanism in ``builder`` (append and wait) and ``costs`` (the profiler); ``verifier`` checks every
+plan, whichever policy made it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["POLICIES", "Policy", "get_policy", "is_own_policy", "name_of", "regi
 
 
 def _for_auto() -> tuple[Policy, ...]:
-    """Return the policies from outside that `auto` tries too; broken ones are left out."""
+    """Return the registered external policies that `auto` also tries; broken ones are left out."""
     policies = (extension.value for extension in POLICIES.extensions())
     return tuple(p for p in policies if p is not None and getattr(p, "joins_auto", False))
 
@@ -50,11 +50,11 @@ _BUILT_IN: tuple[Policy, ...] = (
 )
 
 POLICIES = Registry("policy", {policy.name: policy for policy in _BUILT_IN}, _check, "policies")
-"""Policies by name."""
+"""Registered policies by name."""
 
 
 def register_policy(policy: Policy) -> None:
-    """Make a policy known by its name.
+    """Register a policy under its name.
 
     Example::
 
@@ -65,19 +65,19 @@ def register_policy(policy: Policy) -> None:
         register_policy(OnTwo())
 
     Raises:
-        OptionError: if it is no policy, or another one has that name.
+        OptionError: if it is not a policy, or its name is already registered.
     """
     POLICIES.register(getattr(policy, "name", ""), policy)
 
 
 def get_policy(text: str) -> Policy:
-    """Return the policy of a name, with options if braces follow: ``ios{num-groups=4}``.
+    """Return the policy of a name, with options if given in braces: ``ios{num-groups=4}``.
 
     The options are the fields of a policy that is a dataclass.
 
     Raises:
-        OptionError: if there is none, listing the known ones, its entry point is broken, or an
-            option is unknown or malformed.
+        OptionError: if no policy has this name (the message lists the known names), its entry point
+            is broken, or an option is unknown or malformed.
     """
     name, brace, options = text.partition("{")
     policy = POLICIES.get(name)
@@ -94,7 +94,7 @@ def get_policy(text: str) -> Policy:
 
 
 def name_of(text: str) -> str:
-    """Return the name of a policy that options may follow."""
+    """Return the policy name of a text, without the options in braces."""
     return text.partition("{")[0]
 
 
@@ -104,6 +104,6 @@ def _is_option(hints: Mapping[str, object], field: dataclasses.Field[Any]) -> bo
 
 
 def is_own_policy(text: str) -> bool:
-    """Whether a policy, and all that it asks, is part of this project, whose source is known."""
+    """Return whether a policy, and every policy that it tries, is part of this project."""
     name = name_of(text)
     return POLICIES.is_built_in(name) and not (name == Auto.name and _for_auto())

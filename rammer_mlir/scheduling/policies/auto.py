@@ -1,4 +1,4 @@
-"""The `auto` policy: the best of the others by predicted time."""
+"""The `auto` policy: the plan with the smallest predicted time of several policies."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from rammer_mlir.scheduling.simulator import with_prediction
 
 @dataclass(frozen=True)
 class Auto:
-    """Try policies, cheap ones first, and keep the plan of smallest predicted time.
+    """Try several policies, cheap policies first, and keep the plan of smallest predicted time.
 
     Attributes:
-        budget_seconds: no further policy is tried after this time; the first always is.
-        max_list_rtasks: `list` handles rTasks one by one; larger graphs go without it.
-        executor: where policies are tried side by side: threads, processes, or a cluster (Dask's
-            ``client.get_executor()``); one after the other here if None. Of policies with equal
-            times the first one is taken, so that the result does not depend on it.
-        further: gives policies that are tried after the others.
+        budget_seconds: start no more policies after this time; `wavefront` always runs.
+        max_list_rtasks: largest graph, in rTasks, on which `list` is tried: it places each rTask
+            individually, so its time grows with their number.
+        executor: runs the policies in parallel: threads, processes, or a cluster (Dask's
+            ``client.get_executor()``); None runs them sequentially in this thread. Among plans
+            with equal times the first policy wins, so the result does not depend on the executor.
+        further: returns additional policies to try after the built-in ones.
     """
 
     name: ClassVar[str] = "auto"
@@ -41,7 +42,7 @@ class Auto:
     further: Callable[[], Sequence[Policy]] = field(default=tuple, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse a budget in which nothing can be tried.
+        """Refuse a budget that is not positive.
 
         Raises:
             OptionError: if the budget is not a positive number of seconds.
@@ -52,7 +53,7 @@ class Auto:
             )
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return the best plan that was found within the budget."""
+        """Return the plan of smallest predicted time among those found within the budget."""
         deadline = time.monotonic() + self.budget_seconds
         rtasks = sum(max(k.num_rtasks for k in o.kernels) for o in graph.operators)
         listing = [ListScheduling()] if rtasks <= self.max_list_rtasks else []
@@ -61,6 +62,7 @@ class Auto:
             others = _one_by_one(policies, graph, device, deadline)
             return _best([Wavefront().schedule(graph, device), *others], graph, device)
         futures = [self.executor.submit(p.schedule, graph, device) for p in policies]
+        # Run the first policy here while the executor works on the others.
         first = Wavefront().schedule(graph, device)
         return _best([first, *_finished(futures, deadline)], graph, device)
 
@@ -77,7 +79,7 @@ def _one_by_one(
 
 
 def _finished(futures: Sequence[Future[Plan]], deadline: float) -> Iterator[Plan]:
-    """Yield what is ready in time; what waits to be started is given up."""
+    """Yield the plans that finish before the deadline; cancel futures that have not started."""
     for future in futures:
         try:
             yield future.result(max(0.0, deadline - time.monotonic()))

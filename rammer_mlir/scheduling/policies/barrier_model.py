@@ -1,4 +1,4 @@
-"""A CP-SAT model in which barriers take their vEU's time, for the `optimal` policy."""
+"""A CP-SAT model in which barriers occupy their vEU, for the `optimal` policy."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class BarrierModel(PlacementModel):
-    """Adds whether a barrier stands in front of each rTask, and what it has to wait for.
+    """Adds variables for the barrier before each rTask and for the rTasks that it waits for.
 
-    An rTask begins with its barrier. What it reads from another vEU has ended when the latest
-    barrier begins that stands in front of it or of an earlier rTask of its vEU: waiting for more
-    costs a barrier nothing if it is complete by then. A barrier that its own rTask does not need
-    could stand in front of a later one as well, so there is none.
+    An rTask's interval includes its barrier. If a source runs on another vEU, it has ended when the
+    latest barrier begins that precedes the reader on its vEU: a barrier may wait for additional
+    rTasks at no cost if they have ended by then. A barrier that its own rTask does not need could
+    equally precede a later rTask, so the model has no such barriers.
     """
 
     def _end(self, task: int) -> cp.LinearExprT:
@@ -31,9 +31,9 @@ class BarrierModel(PlacementModel):
         return end
 
     def _add_veus(self) -> None:
-        """Add what each vEU's rTasks and barriers take together: implied, but not propagated."""
+        """Add each vEU's total time of rTasks and barriers: implied, but not propagated."""
         super()._add_veus()
-        # A head is the least begin of the work: a barrier in front of it begins before.
+        # A head bounds the begin of an rTask's work, and its barrier begins before the work.
         self._starts = [max(0, head - self._delay) for head in self._heads]
         windows = self._windows()
         for veu in range(self._device.num_veus):
@@ -48,7 +48,7 @@ class BarrierModel(PlacementModel):
         return self._durations[task] * here + self._delay * both
 
     def _windows(self) -> list[list[int]]:
-        """Return all rTasks, and such as cannot begin or have to end some time before the rest."""
+        """Return the set of all rTasks, and sets bounded by a least head and a least tail."""
         found = {tuple(self._tasks): None}
         if self._counts:
             for cut in self._groups:
@@ -67,7 +67,7 @@ class BarrierModel(PlacementModel):
         return min(times[task] for task in tasks)
 
     def _add_window(self, tasks: list[int], veu: int, taken: list[cp.LinearExpr]) -> None:
-        """Add that what a vEU runs of some rTasks fits between their least head and least tail."""
+        """Bound the rTasks of a window on a vEU: they fit between its least head and least tail."""
         model = self._model
         some = model.new_bool_var("")
         for task in tasks:
@@ -93,7 +93,7 @@ class BarrierModel(PlacementModel):
             model.add_bool_or([~barrier, *apart])
 
     def _add_latest_barrier(self, task: int, behind: list[int]) -> None:
-        """Let the latest barrier begin no later than some barrier in front of an rTask does."""
+        """Bound the latest barrier's begin by that of some barrier before the rTask on its vEU."""
         model, latest = self._model, self._latest[task]
         none = model.new_bool_var("")
         model.add(latest == -1).only_enforce_if(none)
@@ -123,7 +123,7 @@ class BarrierModel(PlacementModel):
 
 
 def _behind(table: TaskTable) -> list[int]:
-    """Return for each rTask the mask of those that depend on it."""
+    """Return for each rTask the bit mask of the rTasks that depend on it."""
     masks = [0] * len(table.seconds)
     for task in reversed(range(len(masks))):
         for reader in table.readers[task]:

@@ -1,4 +1,4 @@
-"""Asking a policy, and refusing an answer that is no schedule before anything reads it."""
+"""Call a policy and reject a malformed plan before other code reads it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rammer_mlir.scheduling.program import Barrier, Plan, RProgram, Run
 def ask(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
     """Return the policy's plan for a graph.
 
-    That it is well-formed is checked here; that it is correct, by the verifier. A graph with
-    exclusive rTasks is cut there, and the policy asked for a plan of each part.
+    This function checks that the plan is well-formed; the verifier checks that it is correct. A
+    graph with exclusive rTasks is cut at them, and the policy schedules each part.
 
     Raises:
-        ScheduleError: if the policy fails, or returns what is no plan of this graph and device.
+        ScheduleError: if the policy fails, or does not return a plan of this graph and device.
     """
     if has_exclusive(graph):
         return schedule_around(graph, device, lambda part: _plan(policy, part, device))
@@ -80,7 +80,7 @@ def _wrong_program(program: object, graph: TaskGraph, plan: Plan, device: Device
 
 
 def _wrong_item(item: object, lengths: Sequence[int], graph: TaskGraph, plan: Plan) -> str:
-    """Say what is wrong with an item of a program whose vEUs have ``lengths`` rTasks."""
+    """Return the fault of an item of a program whose vEUs have ``lengths`` rTasks, or ""."""
     if isinstance(item, Barrier):
         for veu, order in item.waits:
             if not _is_in(veu, len(lengths)) or not _is_in(order, lengths[veu]):

@@ -1,7 +1,7 @@
-"""Heads and tails: the least time before each rTask's work, and after it, barriers counted.
+"""Heads and tails: lower bounds on the time before and after each rTask, barriers included.
 
-The terms are those of one-machine scheduling (Carlier, 1982). An rTask runs on one vEU, so what it
-reads was made there, one after the other, or elsewhere, and then a barrier lies in between.
+The terms are those of one-machine scheduling (Carlier, 1982). An rTask runs on one vEU; its sources
+ran earlier on the same vEU, or on another vEU and then a barrier lies in between.
 """
 
 from __future__ import annotations
@@ -12,27 +12,28 @@ from math import inf
 from rammer_mlir.scheduling.policies.packing_bounds import cuts, packing_bound
 
 _MOST_PACKED = 128
-"""rTasks of a graph up to which all that is before or after each one is packed onto vEUs: the work
-grows with the third power."""
+"""Largest graph, in rTasks, whose transitive sources and readers are packed onto vEUs for tighter
+bounds: the work grows with the third power of this number.
+"""
 
 _Part = tuple[float, float]
-"""An rTask next to another one: its own head (or tail), and its time."""
+"""The head (or tail) of a neighbour of an rTask, and the neighbour's time."""
 
 
 def heads(
     seconds: Sequence[float], sources: Sequence[Sequence[int]], num_veus: int, barrier: float
 ) -> list[float]:
-    """Return for each rTask a time before which its work begins in no schedule.
+    """Return for each rTask its head: no schedule begins its work earlier.
 
     Args:
         seconds: time of each rTask.
-        sources: what each reads from, rTasks of smaller numbers.
-        num_veus: how many vEUs there are.
-        barrier: time of a barrier, in the same unit.
+        sources: for each rTask the rTasks that it reads from, of smaller numbers.
+        num_veus: number of vEUs.
+        barrier: time of a barrier, in the same unit as ``seconds``.
     """
 
     def pack(inside: Sequence[float]) -> float:
-        # The vEU of the rTask has a barrier among them, the others are done a barrier earlier.
+        # The rTask's own vEU runs some of them and a barrier; the other vEUs end a barrier earlier.
         return min(sum(inside), packing_bound(inside, num_veus) + barrier)
 
     def join(near: Sequence[_Part], far: float) -> float:
@@ -44,17 +45,17 @@ def heads(
 def tails(
     seconds: Sequence[float], readers: Sequence[Sequence[int]], num_veus: int, barrier: float
 ) -> list[float]:
-    """Return for each rTask a time that the rest takes at least when its work has ended.
+    """Return for each rTask its tail: the least time between the end of its work and the makespan.
 
     Args:
         seconds: time of each rTask.
-        readers: what reads from each, rTasks of larger numbers.
-        num_veus: how many vEUs there are.
-        barrier: time of a barrier, in the same unit.
+        readers: for each rTask the rTasks that read from it, of larger numbers.
+        num_veus: number of vEUs.
+        barrier: time of a barrier, in the same unit as ``seconds``.
     """
 
     def pack(inside: Sequence[float]) -> float:
-        # The vEU of the rTask goes on at once, the others a barrier later.
+        # The rTask's own vEU continues at once, the others a barrier later.
         total = sum(inside)
         work = (total + (num_veus - 1) * barrier) / num_veus
         return min(total, max(packing_bound(inside, num_veus), work))
@@ -72,7 +73,7 @@ def _distances(
     join: Callable[[Sequence[_Part], float], float],
     pack: Callable[[Sequence[float]], float],
 ) -> list[float]:
-    """Return heads, or with readers for sources tails: the larger of two bounds for each."""
+    """Return heads (from sources) or tails (from readers): the larger of two bounds per rTask."""
     found = [0.0] * len(seconds)
     beyond = [0] * len(seconds)
     by_length = sorted(range(len(seconds)), key=lambda task: -seconds[task])
@@ -92,14 +93,16 @@ def _distances(
 
 
 def _joined(parts: list[_Part], join: Callable[[Sequence[_Part], float], float]) -> float:
-    """Return the least time for all parts, those of them on the rTask's own vEU that suit best.
+    """Return the least time for all parts over all choices of those on the rTask's own vEU.
 
-    If one of some end is elsewhere, having those that end earlier on the own vEU gains nothing.
+    Parts are sorted by their ends: if a part runs elsewhere, moving a part of an earlier end to the
+    own vEU gains nothing. So only prefixes need to be tried.
     """
     parts.sort(key=lambda part: -(part[0] + part[1]))
     best = inf
     for count, (start, time) in enumerate(parts):
         near = parts[:count]
+        # Longer prefixes take no less time on the own vEU, so none of them can be better.
         if _one_machine(near) >= best:
             return best
         best = min(best, join(near, start + time))
@@ -107,7 +110,7 @@ def _joined(parts: list[_Part], join: Callable[[Sequence[_Part], float], float])
 
 
 def _one_machine(parts: Sequence[_Part]) -> float:
-    """Return when one vEU has run all parts, each not before its start."""
+    """Return the time at which one vEU has run all parts, none before its start."""
     now = 0.0
     for start, time in sorted(parts):
         now = max(now, start) + time

@@ -31,23 +31,27 @@ Barriers = Literal["tile", "stage"]
 
 @dataclass(frozen=True)
 class Ios:
-    """Cut the graph into blocks, and each block into the stages of smallest predicted time.
+    """Cut the graph into blocks, and each block into stages of smallest predicted time.
 
-    The groups of a stage run concurrently on all vEUs. Where computing a stage's operators as one
-    is faster, ``rtask-merge-operators`` has merged them before (``ios_merging``).
+    The groups of a stage run concurrently on all vEUs. The paper's alternative for a stage, to
+    merge
+    its operators into a single operator, is decided earlier by ``rtask-merge-operators``
+    (``ios_merging``).
 
     Attributes:
         group_size: most units of a group (the paper's r).
         num_groups: most groups of a stage (the paper's s).
-        units: what is placed as a whole: an operator, with those that fill borders for it, or a
-            chain of operators whose results have one reader each. Blocks whose bound on the
-            transitions is above ``max_transitions`` get chains in any case.
-        max_transitions: most of a block; one that needs more is cut where the fewest values go on.
-        barriers: ``tile``, stages give the order in which operators are placed, waits are per tile;
-            ``stage``, everything waits for all of the stage before, as in the paper.
+        units: the units that the search places: ``operators``, each with the operators that fill
+        its
+            padding, or ``chains`` of operators whose results have a single reader. Blocks whose
+            bound on the transitions exceeds ``max_transitions`` always use chains.
+        max_transitions: most transitions of a block; a block that needs more is cut where the
+            fewest values are live.
+        barriers: ``tile``: stages only order the placement of operators, waits are per tile;
+            ``stage``: all rTasks of a stage wait for the whole stage before, as in the paper.
 
     Raises:
-        OptionError: if a number is below 1, or a word is none of these.
+        OptionError: if a number is below 1, or a word is not one of the listed values.
     """
 
     name: ClassVar[str] = "ios"
@@ -59,7 +63,7 @@ class Ios:
     barriers: Barriers = "tile"
 
     def __post_init__(self) -> None:
-        """Check the options."""
+        """Check that the numeric options are at least 1."""
         for name in ("group_size", "num_groups", "max_transitions"):
             if getattr(self, name) < 1:
                 option = name.replace("_", "-")
@@ -69,11 +73,11 @@ class Ios:
 
     @property
     def pruning(self) -> Pruning:
-        """What the search leaves out."""
+        """The limits that prune the search."""
         return Pruning(self.group_size, self.num_groups)
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return one rProgram."""
+        """Return a plan that places the stages in order."""
         stages, counts = self.search(graph, device)
         plan = place_stages(graph, device, stages, self.barriers)
         note = f"ios: {counts.words()}; {len(stages)} stages"
@@ -84,7 +88,7 @@ class Ios:
         return self.search(graph, device)[0]
 
     def search(self, graph: TaskGraph, device: Device) -> tuple[list[Stage], SearchCounts]:
-        """Return the operators of each stage in the order of execution, and what was looked at."""
+        """Return the operators of each stage in order of execution, and the search's counts."""
         context = _fastest(graph, device)
         kernels = [context.kernel(n) for n in range(len(graph.operators))]
         sources, units = self._units(context)
@@ -97,7 +101,7 @@ class Ios:
         return search.stages(units), search.counts
 
     def blocks(self, graph: TaskGraph, device: Device) -> list[list[int]]:
-        """Return the operators of each block, between which single values go on."""
+        """Return the operators of each block; blocks are cut where a single value is live."""
         sources, units = self._units(_fastest(graph, device))
         return [
             [n for unit in units[first:end] for n in unit]
@@ -105,7 +109,7 @@ class Ios:
         ]
 
     def _units(self, context: Context) -> tuple[Sources, list[list[int]]]:
-        """Return the operators that each operator reads from, and those that are placed as one."""
+        """Return each operator's producers, and the units that are placed as a whole."""
         operators = range(len(context.graph.operators))
         sources = [context.dependencies.producers(n) for n in operators]
         units = fill_units(sources, [n for n in operators if not context.kernel(n).reads])
@@ -118,19 +122,19 @@ def place_stages(
     stages: Sequence[Sequence[int]],
     barriers: Barriers = "tile",
 ) -> Plan:
-    """Place stages one after the other, every operator with its fastest rKernel.
+    """Place stages in order, each operator with its fastest rKernel.
 
     Args:
         graph: the graph.
         device: the device.
-        stages: operators of each stage, as ``Ios.stages`` returns them, perhaps for another device
-            or for another batch size of the same network.
-        barriers: what rTasks wait for, as for the policy.
+        stages: operators of each stage, as ``Ios.stages`` returns them; they may have been computed
+            for another device or another batch size of the same network.
+        barriers: ``tile`` or ``stage``, as in ``Ios``.
     """
     context = _fastest(graph, device)
     builders = [ProgramBuilder(context)]
     for position, stage in enumerate(stages):
-        if position and barriers == "stage":  # after a barrier all vEUs are free at once
+        if position and barriers == "stage":  # a barrier between stages frees all vEUs at once
             builders.append(ProgramBuilder(context))
         for number in stage:
             needs = builders[-1].needs(number)

@@ -1,7 +1,7 @@
-"""Which operators to merge: a choice for each stage of IOS's dynamic programming (IOS, L23-L33).
+"""Choice of operators to merge: decided per stage of IOS's dynamic programming (IOS, L23-L33).
 
-A stage runs its groups concurrently, or computes all its operators as one where they can be merged,
-whichever is predicted to be faster.
+A stage either runs its groups concurrently or, where its operators can be merged, computes them as
+a single operator, whichever is predicted to be faster.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rammer_mlir.scheduling.stage_search import StageSearch, Unit
 from rammer_mlir.scheduling.stage_times import ConcurrentTimes, OperatorTimes
 
 Merged = Callable[[Sequence[int]], Sequence[RKernel] | None]
-"""The rKernels of operators computed as one, and of copies after it; None if they cannot be."""
+"""Returns the rKernels of the merged operator and of the copies after it; None if not mergeable."""
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,15 @@ class MergeSearch:
     """Find the stages of a graph that are faster merged.
 
     Attributes:
-        kernels: each operator's rKernel, in a valid sequential order; equal ones are one object.
-        sources: the operators that each one reads from.
-        kinds: for each operator a value that is equal for operators that may be merged, and None
-            for those that cannot; operators of a kind do not depend on each other.
-        merged: what several operators of one kind become.
-        device: what the stages are for.
+        kernels: each operator's rKernel, in a topological order; equal rKernels are one object.
+        sources: the operators that each operator reads from.
+        kinds: for each operator a value that is equal for operators that may be merged, None if it
+            cannot be merged; operators of the same kind do not depend on each other.
+        merged: returns the rKernels of several operators of the same kind after merging.
+        device: the device that the stages are scheduled for.
         pruning: as for the policy `ios`.
-        max_transitions: as for the policy `ios`, but fewer: operators are searched again there.
+        max_transitions: as for the policy `ios`, but smaller, since `ios` searches the operators
+            again.
     """
 
     kernels: Sequence[RKernel]
@@ -47,7 +48,8 @@ class MergeSearch:
 
     def groups(self) -> list[list[int]]:
         """Return the operators of each stage to merge."""
-        # The rKernels of merged operators depend on more than these rKernels: no two are alike.
+        # A merged operator's rKernel depends on more than its operators' rKernels: treat all as
+        # distinct.
         alike = range(len(self.kernels))
         limit = self.max_transitions
         search = StageSearch(
@@ -63,7 +65,7 @@ class MergeSearch:
         return [stage for stage in stages if self._is_faster_merged(stage)]
 
     def _has_pairs(self, units: Sequence[Sequence[int]]) -> bool:
-        """Whether some operators of a block are of one kind."""
+        """Return whether a block contains at least two operators of the same kind."""
         kinds = [self.kinds[number] for unit in units for number in unit]
         known = [kind for kind in kinds if kind is not None]
         return len(set(known)) < len(known)
@@ -84,7 +86,7 @@ class MergeSearch:
         return together < self.device.barrier_seconds + self._operators.simulated(stage)
 
     def merged_seconds(self, operators: Sequence[int]) -> float | None:
-        """Return the time of operators computed as one, None if they cannot be."""
+        """Return the seconds of operators merged into a single operator, None if impossible."""
         kinds = {self.kinds[number] for number in operators}
         if len(operators) < 2 or len(kinds) > 1 or None in kinds:
             return None
@@ -96,7 +98,7 @@ class MergeSearch:
 
 @dataclass(frozen=True)
 class _MergedTimes:
-    """Times of stages whose operators run concurrently, or as one where that is faster."""
+    """Times of stages whose operators run concurrently, or merged where that is faster."""
 
     concurrent: ConcurrentTimes
     kinds: Sequence[object]
@@ -115,7 +117,7 @@ class _MergedTimes:
     def least(self, unit: int) -> float:
         operators = self.concurrent.units[unit]
         if any(self.kinds[number] is not None for number in operators):
-            return 0.0  # merged with others, it may add nothing
+            return 0.0  # merged with other units it may add no time at all
         return self.concurrent.least(unit)
 
     def _with_merged(self, units: Mask, alone: float) -> float:

@@ -15,16 +15,16 @@ from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_table
 
 _SHARES = (0.05, 0.2, 0.5)
-"""By how much, at most, the priorities of a sample differ from the longest paths."""
+"""Largest relative change of a priority in a sample, drawn at random for each sample."""
 
 
 @dataclass(frozen=True)
 class ListScheduling:
-    """Give the rTask with the longest path after it the vEU that completes it first.
+    """Place the ready rTask with the longest path after it on the vEU that completes it first.
 
-    A vEU that has not yet heard of a producer elsewhere pays a barrier. The rKernels are the
-    fastest or the most efficient of all operators, the paths with or without a barrier on each
-    edge: the plan of smallest predicted time is kept.
+    A vEU that has not yet waited for a producer on another vEU pays a barrier. The policy tries the
+    fastest and the most efficient rKernels of all operators, and paths with and without a barrier
+    on each edge, and keeps the plan of smallest predicted time.
     """
 
     name: ClassVar[str] = "list"
@@ -45,10 +45,10 @@ class ListScheduling:
 
 
 def sampled_plan(graph: TaskGraph, device: Device, table: TaskTable, samples: int) -> Plan:
-    """Return the best of some plans by list scheduling with random priorities (sampling methods).
+    """Return the best plan of list scheduling with random priorities (sampling methods).
 
-    The priorities are the longest paths, each longer or shorter by a random share; the samples are
-    the same ones every time.
+    The priorities are the longest paths, scaled by random factors; the seed is fixed, so that
+    results are repeatable.
     """
     chance = random.Random(0)
     levels = table.bottom_levels(device.barrier_seconds)
@@ -63,7 +63,7 @@ def sampled_plan(graph: TaskGraph, device: Device, table: TaskTable, samples: in
 
 @dataclass
 class _Veu:
-    """A vEU's rTasks so far, when it is free, and how many of each vEU's it knows to be done."""
+    """A vEU's rTasks, its next free time, and per vEU the number of rTasks known complete."""
 
     known: list[int]
     tasks: list[int]
@@ -71,7 +71,7 @@ class _Veu:
 
 
 def place(table: TaskTable, device: Device, priority: Sequence[float]) -> Placement:
-    """Place the ready rTask of highest priority first, each where it ends first."""
+    """Place ready rTasks in order of descending priority, each on the vEU where it ends first."""
     veus = [_Veu([0] * device.num_veus, []) for _ in range(device.num_veus)]
     where: dict[int, tuple[int, int]] = {}
     knew: dict[int, list[int]] = {}
@@ -111,7 +111,7 @@ def _start(
     ends: Sequence[float],
     device: Device,
 ) -> float:
-    """Return when a vEU could start an rTask: at once, or after a barrier for what is unknown."""
+    """Return the earliest start of an rTask on a vEU, with a barrier if a source is unknown."""
     awaited = -1.0
     for source in sources:
         other, order = where[source]

@@ -1,4 +1,4 @@
-"""Times that no schedule of some rTasks can go below, whatever vEUs it uses."""
+"""Lower bounds on the makespan of a set of rTasks over all schedules."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rammer_mlir.scheduling.tasks import TaskTable
 def makespan_bound(table: TaskTable, num_veus: int, barrier: float) -> float:
     """Return a lower bound on the seconds that all rTasks take, launch not counted.
 
-    A window is a head and a tail: the rTasks that cannot start before the one and have at least the
-    other after them have to be packed in between. Critical path and total work are special cases.
+    A window is a least head and a least tail: the rTasks with at least this head and this tail have
+    to be packed in between. Critical path and total work are special cases.
 
     Args:
         table: the rTasks.
-        num_veus: how many vEUs there are.
+        num_veus: number of vEUs.
         barrier: seconds of a barrier.
     """
     seconds = table.seconds

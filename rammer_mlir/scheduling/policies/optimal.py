@@ -20,20 +20,22 @@ from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import plan_of, task_table
 
 _EXACT = 1e-5
-"""A gap below this counts as none; searches are for plans that are faster by half of it."""
+"""Treat a smaller gap as zero; the solver searches for plans that are faster by half of this share.
+"""
 
 _MOST_SAMPLES = 300
 _SAMPLED_RTASKS = 6_000
-"""Plans by list scheduling to begin with, and rTasks in all of them together."""
+"""Most plans sampled by list scheduling before the solver starts, and most rTasks in all of them.
+"""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """A plan and how far it can be from the best.
+    """A plan with a lower bound on the time of all plans.
 
     Attributes:
+        plan: the best plan found.
         bound: no plan with the same rKernels in one rProgram takes fewer seconds.
-        gap: what the plan takes more than the bound, as a share of the plan's time.
     """
 
     plan: Plan
@@ -41,7 +43,7 @@ class Proof:
 
     @property
     def gap(self) -> float:
-        """Share of the predicted time that might be saved; 0 where the plan is optimal."""
+        """Largest share of the predicted time that another plan could save; 0 if optimal."""
         seconds = self.plan.predicted_seconds
         return max(0.0, 1 - self.bound / seconds) if seconds else 0.0
 
@@ -50,15 +52,16 @@ class Proof:
 class Optimal:
     """Search for the best placement of single rTasks with the rKernels that `list` chose.
 
-    A first model lets a result reach another vEU one barrier late, but no barrier takes that vEU's
-    time; it is solved fast. Where a plan as short as its bound is not found, a second model counts
-    the barriers too, each of which may wait for what several rTasks after it need.
+    The first model delays results by a barrier when they reach another vEU, but its barriers occupy
+    no vEU; it is solved fast. If it does not prove the plan optimal, a second model counts the time
+    of barriers, each of which may wait for the sources of several later rTasks.
 
     Attributes:
         limit_seconds: the solver stops after this time.
-        workers: threads of the solver; one makes a search that ends in time repeatable.
-        max_clauses: rTasks and dependencies, each for every vEU, that a model may have; the solver
-            takes about a kilobyte for each, and is of little help beyond.
+        workers: threads of the solver; with a single thread, a search that ends in time is
+            repeatable.
+        max_clauses: most rTasks and dependencies times vEUs of a model; the solver takes about a
+            kilobyte for each, and finds little on larger models.
     """
 
     name: ClassVar[str] = "optimal"
@@ -68,7 +71,7 @@ class Optimal:
     max_clauses: int = 500_000
 
     def __post_init__(self) -> None:
-        """Refuse a search without time.
+        """Refuse a time limit that is not positive and finite.
 
         Raises:
             OptionError: if the time limit is not a positive, finite number of seconds.
@@ -80,7 +83,7 @@ class Optimal:
             )
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return the best plan found.
+        """Return the best plan found; see ``prove``.
 
         Raises:
             OptionError: if OR-tools is not installed, or the graph is too large for it.
@@ -128,7 +131,7 @@ class Optimal:
 
 
 def _samples(rtasks: int) -> int:
-    """Return how many plans to sample: in some tenths of a second."""
+    """Return the number of plans to sample, chosen to take a few tenths of a second."""
     return max(1, min(_MOST_SAMPLES, _SAMPLED_RTASKS // rtasks))
 
 

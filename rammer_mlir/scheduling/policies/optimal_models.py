@@ -1,7 +1,7 @@
 """A CP-SAT model of rTasks on vEUs, for the `optimal` policy.
 
-Times are whole numbers of a unit, durations rounded down, so that a model's bound holds for every
-plan. ``BarrierModel`` adds to ``PlacementModel`` that a barrier takes its vEU's time.
+Times are integers in a unit of the model, durations rounded down, so that a model's bound holds for
+every plan. ``BarrierModel`` extends ``PlacementModel`` by the time that barriers occupy.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from ortools.sat.python import cp_model as cp
 
 _UNITS = 10_000_000
-"""Whole time units that the plan at the start is divided into."""
+"""Integer time units in the length of the starting plan."""
 
 _MOST_LOADS = 5_000
-"""Cases of what a vEU may run that a model lists, for each vEU."""
+"""Most combinations of rTasks on a vEU that a model lists."""
 
 _MOST_RANKS = 1 << 40
-"""Numbers by which vEUs are ordered: the solver's are of 64 bits."""
+"""Largest rank by which vEUs are ordered: the solver's integers have 64 bits."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """What a solver found.
+    """Result of a solver run.
 
     Attributes:
         placement: rTasks of each vEU in order; empty if none was found in time.
-        awaited: for each rTask what a barrier in front of it waits for.
+        awaited: for each rTask the rTasks that the barrier before it waits for.
         bound: no plan takes fewer seconds, launch included.
     """
 
@@ -48,7 +48,7 @@ class Solution:
 
 
 class PlacementModel:
-    """Integer variables for each rTask's vEU, start and end; barriers only delay."""
+    """Integer variables for each rTask's vEU, start and end; barriers delay but occupy no vEU."""
 
     def __init__(
         self,
@@ -64,16 +64,17 @@ class PlacementModel:
         Args:
             cp_model: OR-tools' module.
             table: the rTasks.
-            device: the vEUs.
-            start: a plan that is known; what is found is faster.
-            bound: seconds below which no plan is, as far as is known.
-            better: by what share of its time a plan has to be faster.
+            device: the device that gives the number of vEUs and the costs.
+            start: a known plan; the solver searches for faster plans only.
+            bound: known lower bound in seconds, launch included.
+            better: least relative improvement over ``start`` to search for.
         """
         self._cp_model, self._table, self._device = cp_model, table, device
         self._unit = (start.predicted_seconds - device.launch_seconds) / _UNITS
         self._limit = floor(_UNITS * (1 - better))
         self._model: cp.CpModel = cp_model.CpModel()
         self._tasks = range(len(table.seconds))
+        # Round down, so that a bound of the model is a bound for every plan.
         self._durations = [floor(seconds / self._unit) for seconds in table.seconds]
         self._delay = floor(device.barrier_seconds / self._unit)
         least = floor(max(0.0, bound - device.launch_seconds) / self._unit)
@@ -95,7 +96,7 @@ class PlacementModel:
         model.minimize(self._length)
 
     def _end(self, task: int) -> cp.LinearExprT:
-        """Return when an rTask ends; what is before it on its vEU ends before it begins."""
+        """Return the end of an rTask's interval, which begins with its work (or barrier)."""
         return self._begins[task] + self._durations[task]
 
     def _optional_interval(self, task: int, here: cp.IntVar) -> cp.IntervalVar:
@@ -113,11 +114,12 @@ class PlacementModel:
             model.add_no_overlap(
                 self._optional_interval(task, self._on[task][veu]) for task in self._tasks
             )
-        # Implied, and found by no propagation: a cumulative constraint instead slows searches down.
+        # Implied, but not found by propagation; a cumulative constraint slows searches down
+        # instead.
         model.add(num_veus * self._length >= sum(self._durations))
 
     def _count(self) -> list[list[cp.IntVar]]:
-        """Count each vEU's rTasks of each rOperator, and list what fits; [] if that is too much."""
+        """Count each vEU's rTasks per rOperator; return [] if there are too many possible loads."""
         groups = [
             Group(
                 self._durations[tasks[0]],
@@ -141,7 +143,7 @@ class PlacementModel:
         return counts
 
     def _add_symmetries(self) -> None:
-        """Order vEUs, which are equal, and let equal rTasks begin in the order of their numbers."""
+        """Break symmetries: order the interchangeable vEUs, and equal rTasks by number."""
         model = self._model
         if self._counts:
             for one, other in pairwise(self._counts):
@@ -157,7 +159,7 @@ class PlacementModel:
             last[alike] = task
 
     def _rank(self, counts: Sequence[cp.IntVar]) -> cp.LinearExprT:
-        """Return a number that orders what vEUs run: the first rOperator's count weighs most."""
+        """Return a number that orders vEUs lexicographically by rTask counts per rOperator."""
         rank: cp.LinearExprT = 0
         for count, tasks in zip(counts, self._groups, strict=True):
             rank = rank * (len(tasks) + 1) + count
@@ -183,7 +185,7 @@ class PlacementModel:
         self._model.add(late).only_enforce_if(apart)
 
     def _hint(self, where: Sequence[int]) -> None:
-        """Give the solver the vEUs of a plan, renamed as ``_add_symmetries`` orders them."""
+        """Hint a plan's placement, its vEUs numbered as ``_add_symmetries`` orders them."""
         veus = list(dict.fromkeys([*where, *range(self._device.num_veus)]))
         if self._counts:
             runs = [[sum(where[t] == veu for t in tasks) for tasks in self._groups] for veu in veus]
@@ -193,12 +195,13 @@ class PlacementModel:
                 self._model.add_hint(here, veus[number] == veu)
 
     def solve(self, limit_seconds: float, workers: int) -> Solution:
-        """Search for at most some seconds."""
+        """Run the solver for at most ``limit_seconds`` on ``workers`` threads."""
         solver = self._cp_model.CpSolver()
         solver.parameters.max_time_in_seconds = limit_seconds
         solver.parameters.num_workers = workers
+        # A fixed seed makes results repeatable.
         solver.parameters.random_seed = 0
-        # Bounds come from propagation here: linear relaxations only cost time.
+        # Bounds come from propagation in this model; linear relaxations only cost time.
         solver.parameters.linearization_level = 0
         status = solver.solve(self._model)
         if status == self._cp_model.INFEASIBLE:
@@ -214,7 +217,7 @@ class PlacementModel:
         return Solution(veus, self._awaited(solver, veus), bound)
 
     def _awaited(self, solver: cp.CpSolver, veus: Placement) -> list[list[int]]:
-        """Let each rTask wait for its sources, and for what others after it need that is ready."""
+        """Let each rTask wait for its sources, and for ended sources of later rTasks of its vEU."""
         awaited: list[list[int]] = [list(sources) for sources in self._table.sources]
         for tasks in veus:
             behind: set[int] = set()
@@ -232,7 +235,7 @@ class PlacementModel:
 
 
 def _groups(table: TaskTable) -> list[list[int]]:
-    """Return the rTasks of each rOperator that has some."""
+    """Return the rTasks of each rOperator that has at least one."""
     found: dict[int, list[int]] = {}
     for task, operator in enumerate(table.operators):
         found.setdefault(operator, []).append(task)
@@ -240,7 +243,7 @@ def _groups(table: TaskTable) -> list[list[int]]:
 
 
 def _where(plan: Plan, table: TaskTable) -> list[int]:
-    """Return the vEU of each rTask."""
+    """Return the vEU of each rTask of a plan."""
     where = [0] * len(table.seconds)
     for program in plan.programs:
         for veu, items in enumerate(program.veus):

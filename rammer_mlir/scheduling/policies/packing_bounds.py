@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 _MOST_CUTS = 32
-"""Heads, and tails, that windows are made of: enough for all of a small graph."""
+"""Most distinct heads, and most distinct tails, that delimit windows; small graphs have fewer."""
 
 
 def packing_bound(seconds: Sequence[float], num_veus: int) -> float:
     """Return a lower bound for independent rTasks, given from the longest to the shortest.
 
-    Of the first ``k * num_veus + 1``, one vEU runs at least ``k + 1``: no less than the shortest
-    ``k + 1`` of these take (Dell'Amico and Martello, 1995).
+    Of the first ``k * num_veus + 1`` rTasks, some vEU runs at least ``k + 1``, which take at least
+    as long as the shortest ``k + 1`` of them (Dell'Amico and Martello, 1995).
     """
     sums = [0.0, *accumulate(seconds)]
     packed = (
@@ -23,6 +23,6 @@ def packing_bound(seconds: Sequence[float], num_veus: int) -> float:
 
 
 def cuts(values: Sequence[float]) -> list[float]:
-    """Return the distinct values, or some of them with the smallest one."""
+    """Return the distinct values ascending, thinned out to ``_MOST_CUTS`` with the smallest."""
     distinct = sorted(set(values))
     return distinct[:: -(-len(distinct) // _MOST_CUTS)] if distinct else []

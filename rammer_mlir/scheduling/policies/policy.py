@@ -1,4 +1,4 @@
-"""What a scheduling policy is."""
+"""The interface of scheduling policies."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rammer_mlir.scheduling.program import Plan
 
 
 class Policy(Protocol):
-    """What every scheduling policy offers.
+    """Interface of a scheduling policy.
 
-    A policy whose attribute ``joins_auto`` is true is tried by the policy `auto` too.
+    The policy `auto` also tries policies whose attribute ``joins_auto`` is true.
     """
 
     name: ClassVar[str]

@@ -1,4 +1,4 @@
-"""The `sequential` policy: RammerBase, one operator after the other."""
+"""The `sequential` policy: RammerBase, which runs operators in order without overlap."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from rammer_mlir.scheduling.program import Plan
 
 @dataclass(frozen=True)
 class Sequential:
-    """Run each operator on the whole device with its fastest rKernel, as if it were launched alone.
+    """Run each operator on the whole device with its fastest rKernel, as a separate launch would.
 
-    Every rTask waits for all rTasks of the operator before: what a two-layered system does, without
-    its launches. It is the paper's RammerBase and the baseline of every comparison.
+    Every rTask waits for all rTasks of the operator before, as in a two-layered system but without
+    its launches. This is the paper's RammerBase and the baseline of every comparison.
     """
 
     name: ClassVar[str] = "sequential"
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return one rProgram with the operators in the graph's order."""
+        """Return a plan of one rProgram with the operators in the graph's order."""
         context = Context(graph, device)
         context.kernels = [fastest(operator, device) for operator in graph.operators]
         builder = ProgramBuilder(context)

@@ -1,8 +1,8 @@
-"""What one vEU can run in a given time: how many rTasks of each rOperator, as a list of all cases.
+"""Possible loads of a vEU within a time limit: all tuples of rTask counts per rOperator.
 
-The rTasks of an rOperator take equal times, so which of them a vEU runs matters less than how many.
-A solver that knows the possible numbers need not find out, for one choice of rTasks after the
-other, that five of them are too many.
+The rTasks of an rOperator take equal times, so for feasibility only their number on a vEU counts.
+With the list of possible counts, a solver does not have to refute each infeasible subset of rTasks
+separately.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Group:
-    """The rTasks of an rOperator: the time of one, and all heads and tails, in ascending order."""
+    """The rTasks of an rOperator: the time of each, and all their heads and tails, ascending."""
 
     duration: int
     heads: Sequence[int]
@@ -21,15 +21,15 @@ class Group:
 
 
 def possible_loads(groups: Sequence[Group], limit: int, most: int) -> list[tuple[int, ...]] | None:
-    """Return all numbers of rTasks that a vEU may run, for each group one.
+    """Return all possible loads of a vEU: a number of rTasks for each group.
 
     Args:
-        groups: all rTasks.
-        limit: when everything has to be complete.
-        most: how many cases are too many to list.
+        groups: the rTasks of each rOperator.
+        limit: time by which all rTasks have to be complete.
+        most: largest number of loads to list.
 
     Returns:
-        The cases, or None where there are more than ``most``.
+        The loads, or None if there are more than ``most``.
     """
     found: list[tuple[int, ...]] = [()]
     for number, group in enumerate(groups):
@@ -46,13 +46,13 @@ def possible_loads(groups: Sequence[Group], limit: int, most: int) -> list[tuple
 
 
 def _fits(load: Sequence[int], groups: Sequence[Group], limit: int) -> bool:
-    """Return whether a vEU can run so many in time, as far as heads and tails tell."""
+    """Return whether the bounds by heads and tails allow this load within the limit."""
     used = [(count, group) for count, group in zip(load, groups, strict=True) if count]
     return all(least <= limit for least in _least_times(used))
 
 
 def _least_times(used: Sequence[tuple[int, Group]]) -> Iterator[int]:
-    """Yield times that one vEU needs at least: by heads, by tails, and by windows of both."""
+    """Yield lower bounds on the time of a vEU: by heads, by tails, and by windows of both."""
     yield _one_after_the_other((h, g.duration) for n, g in used for h in g.heads[:n])
     yield _one_after_the_other((t, g.duration) for n, g in used for t in g.tails[:n])
     for _, first in used:

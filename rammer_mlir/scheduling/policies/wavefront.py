@@ -17,7 +17,7 @@ from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.simulator import with_prediction
 
 Wave = Sequence[int]
-"""Operators whose producers all lie in earlier waves."""
+"""Operators whose producers all belong to earlier waves."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Wavefront:
     """Schedule wave after wave of a breadth-first search, each rTask where it can start first.
 
     A wave joins the current rProgram unless two rProgram launches are predicted to be faster. Where
-    waves go through more shared weights than a vEU's cache holds, rTasks are placed by cache
-    affinity instead if that is predicted to be faster.
+    a wave reads more shared weights than a vEU's cache holds, placement by cache affinity replaces
+    it if that is predicted to be faster.
     """
 
     name: ClassVar[str] = "wavefront"
@@ -53,7 +53,7 @@ class Wavefront:
             mark = current.mark()
             schedule_wave(wave, current, context)
             together = current.seconds()
-            # Scheduling the wave alone as well is spared where the comparison cannot need it.
+            # Schedule the wave alone too only if the comparison below can prefer a separate launch.
             if before == 0.0 or together <= before + least_seconds(wave, context):
                 continue
             chosen = [context.kernels[number] for number in wave]
@@ -73,9 +73,9 @@ class Wavefront:
 def waves(context: Context) -> Sequence[Wave]:
     """Return the operators by their depth in the graph, each wave in the graph's order.
 
-    An operator that reads nothing made here (one that fills a buffer's border, the projection of a
-    later step's input) could go first, but would hold its buffer for long, and keep others from
-    going first: it goes with the wave before its first reader's.
+    An operator without producers (which fills padding, or projects the input of a later time step)
+    could run in the first wave, but would occupy its buffer for long and delay others: it joins the
+    wave before that of its first reader.
     """
     operators = range(len(context.graph.operators))
     producers = [context.dependencies.producers(number) for number in operators]
@@ -95,7 +95,7 @@ def waves(context: Context) -> Sequence[Wave]:
 
 
 def least_seconds(wave: Wave, context: Context) -> float:
-    """Return a lower bound for the time of an rProgram that holds one wave, with its launch."""
+    """Return a lower bound on the seconds of an rProgram with this wave alone, launch included."""
     device = context.device
     kernels = [context.graph.operators[number].kernels for number in wave]
     total = sum(min(work(kernel, device) for kernel in candidates) for candidates in kernels)
@@ -106,10 +106,10 @@ def least_seconds(wave: Wave, context: Context) -> float:
 
 
 def schedule_wave(wave: Wave, program: ProgramBuilder, context: Context) -> None:
-    """Append a wave to a program with the rKernels that suit it (``ScheduleWave``).
+    """Append a wave to a program, choosing its rKernels (``ScheduleWave``).
 
-    The fastest rKernels are taken if all their rTasks together do not fill the device; otherwise
-    the most efficient ones, if the program is then predicted to be faster (``SelectRKernels``).
+    Choose the fastest rKernels if all their rTasks together do not fill the device; otherwise the
+    most efficient rKernels, if the program is then predicted to be faster (``SelectRKernels``).
     """
     operators, device = context.graph.operators, context.device
     fast = [fastest(operators[number], device) for number in wave]

@@ -1,6 +1,7 @@
-"""Which values are computed again rather than kept, so that fewer bytes are in use at once.
+"""Rematerialization: values are recomputed rather than kept, to reduce the peak memory.
 
-``steps`` says what operators read and write in their order, ``gaps`` where a value is kept only for
-later, ``search`` which gaps it is cheapest to leave (checkpointing of Chen et al., 2016, for any
-graph and any costs).
+``steps`` describes the operators' reads and writes in order, ``live_range_gaps`` the intervals in
+which a value is live but unused, ``search`` the cheapest gaps to free (checkpointing of Chen et
+al.,
+2016, for any graph and any costs).
 """

@@ -1,4 +1,4 @@
-"""Gaps in the use of values, and the sequence of steps in which some of them are left."""
+"""Gaps between uses of values, and the sequence of steps after freeing some of them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from itertools import pairwise
 from rammer_mlir.scheduling.recomputation.steps import Step, Steps
 
 _MOST_LEVELS = 8
-"""Consecutive steps that are computed again for one value."""
+"""Most levels of producers that are recomputed for a value."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """A stretch between two uses of a value that others may use the memory in.
+    """An interval between two uses of a value during which its memory may be freed.
 
     Attributes:
         value: its number.
-        begin: the step that uses it before.
-        end: the step that reads it next: what follows is computed again in front of it.
-        again: steps to compute again, in their order; the last one writes the value.
+        begin: the step of the earlier use.
+        end: the step of the next read, before which ``again`` is recomputed.
+        again: steps to recompute, in order; the last step writes the value.
     """
 
     value: int
@@ -30,18 +30,18 @@ class Gap:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The value and the reader; of gaps that have it in common, at most one is left."""
+        """The value and the reader; at most one gap per place is chosen."""
         return self.value, self.end
 
     def spans(self, step: int) -> bool:
-        """Whether the value is only kept for later at a step."""
+        """Return whether the value is live but unused at a step."""
         return self.begin < step < self.end
 
 
 def find_gaps(steps: Steps) -> Iterator[Gap]:
-    """Yield the gaps of a sequence, those of one place by growing ``again``.
+    """Yield the gaps of a sequence; those of the same place by growing ``again``.
 
-    What a step needs is kept for longer, or computed again too, as far as it was dead already.
+    Operands of recomputed steps are kept alive longer, or recomputed too if they were dead already.
     """
     for value, producer in steps.producers.items():
         uses = steps.uses[value]
@@ -52,9 +52,9 @@ def find_gaps(steps: Steps) -> Iterator[Gap]:
 
 
 def _closures(steps: Steps, producer: int, end: int) -> list[tuple[int, ...]]:
-    """Return sets of steps that compute a value in front of a reader, small ones first.
+    """Return sets of steps that recompute a value before a reader, small sets first.
 
-    They grow by what was dead there, or by all that can be repeated: a segment between checkpoints.
+    They grow by producers of dead operands, or by all repeatable producers (a checkpoint segment).
     """
     found: dict[tuple[int, ...], None] = {}
     for with_live in (False, True):
@@ -75,12 +75,12 @@ def _closures(steps: Steps, producer: int, end: int) -> list[tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class Repeated:
-    """A sequence of steps in which gaps were left.
+    """A sequence of steps with recomputations.
 
     Attributes:
-        steps: the sequence; copies of values have numbers of their own.
-        origins: for each step, the number of the one that it is or repeats.
-        is_again: for each step, whether it repeats an earlier one.
+        steps: the sequence; copies of values have new numbers.
+        origins: for each step, the number of the original step that it is or repeats.
+        is_again: for each step, whether it repeats an earlier step.
     """
 
     steps: Steps
@@ -89,9 +89,9 @@ class Repeated:
 
 
 def leave(steps: Steps, gaps: Collection[Gap]) -> Repeated:
-    """Return the sequence in which values are computed again after each gap.
+    """Return the sequence in which values are recomputed after each chosen gap.
 
-    Whoever reads a value reads its latest copy.
+    Each reader of a value reads its latest copy.
     """
     again: dict[int, set[int]] = {}
     for gap in gaps:

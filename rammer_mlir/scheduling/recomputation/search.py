@@ -1,4 +1,4 @@
-"""Which gaps to leave: all sets of few gaps, else the best ones in turn, with a lower bound."""
+"""Choice of gaps to free: exhaustive for few gaps, else greedy, with a lower bound on the cost."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from rammer_mlir.scheduling.recomputation.live_range_gaps import Gap, Repeated, 
 from rammer_mlir.scheduling.recomputation.steps import Steps
 
 MOST_SETS = 1 << 13
-"""Sets of gaps up to which all are tried."""
+"""Most sets of gaps for an exhaustive search."""
 
 _MOST_WORK = 1 << 17
-"""Steps of sequences that are looked at in all, where all sets are tried."""
+"""Most steps evaluated in total by an exhaustive search."""
 
 _MOST_TRIALS = 24
-"""Gaps at the peak that are tried before one is left."""
+"""Gaps at the peak that are evaluated before one is chosen."""
 
 _LENGTHS = (1, 2, 4, 8, 16, 64)
-"""Most steps that are repeated for one value, in searches of their own."""
+"""Limits on the recomputed steps per value, each in a separate search."""
 
 
 @dataclass(frozen=True)
 class Recomputation:
-    """What a search found.
+    """Result of a search.
 
     Attributes:
-        gaps: those that are left.
-        repeated: the sequence with them.
-        cost: of the steps that are computed again.
-        least_cost: no choice that fits costs less; infinite where none fits.
+        gaps: the chosen gaps.
+        repeated: the sequence with their recomputations.
+        cost: of the recomputed steps.
+        least_cost: lower bound on the cost of all choices that fit; infinite if none fits.
         is_optimal: whether all choices were tried.
     """
 
@@ -48,15 +48,16 @@ class Recomputation:
 
 
 def search(steps: Steps, limit: int, *, most_sets: int = MOST_SETS) -> Recomputation:
-    """Return the cheapest gaps whose sequence uses no more bytes at once than a limit.
+    """Return the cheapest gaps whose sequence uses at most ``limit`` bytes at once.
 
-    Where none is found, return that with the lowest peak. Where there are more than ``most_sets``
-    sets of gaps, gaps are left one by one and need not be the cheapest.
+    If none is found, return the choice with the lowest peak. If there are more than ``most_sets``
+    sets of gaps, gaps are chosen greedily and need not be the cheapest.
     """
     if steps.peak <= limit:
         return Recomputation((), leave(steps, ()), 0.0, 0.0, is_optimal=True)
     places = _places(steps)
-    aim = max(limit, steps.least_peak)  # What cannot be reached is not searched for.
+    # An unreachable limit is replaced by the least possible peak.
+    aim = max(limit, steps.least_peak)
     most_sets = min(most_sets, _MOST_WORK // len(steps.steps))
     if prod(len(variants) + 1 for variants in places) <= most_sets:
         found = min((_tried(steps, gaps) for gaps in _sets(places)), key=lambda t: t.rank(aim))
@@ -70,10 +71,10 @@ def search(steps: Steps, limit: int, *, most_sets: int = MOST_SETS) -> Recomputa
 
 
 def least_cost(steps: Steps, limit: int) -> float:
-    """Return a lower bound for the cost of any choice that fits; infinite where none can.
+    """Return a lower bound on the cost of any choice that fits; infinite if none can.
 
-    At each step the values that are only kept for later have to make room for what is too much
-    there: the bound of a knapsack that may take parts.
+    At each step the live but unused values have to free the excess bytes there: the bound of a
+    fractional knapsack.
     """
     if steps.least_peak > limit:
         return inf
@@ -91,7 +92,7 @@ def _knapsack(steps: Steps, gaps: Sequence[Gap], number: int, excess: float) -> 
         size = steps.values[gap.value].num_bytes
         if gap.spans(number) and size:
             step = steps.steps[steps.producers[gap.value]]
-            # One more computation gives all results of its step.
+            # Recomputing a step yields all its results, so each bears a share of the cost.
             offers.append((step.cost / len(step.writes) / size, size))
     cost = 0.0
     for price, size in sorted(offers):
@@ -113,7 +114,7 @@ class _Trial:
         return self.repeated.steps.peak
 
     def rank(self, limit: int) -> tuple[float, float, float, int]:
-        """Order trials: those that fit by cost, then the others by their peak."""
+        """Return a sort key: trials that fit by cost, then the others by their peak."""
         fits = self.peak <= limit
         return (not fits, self.cost if fits else self.peak, self.peak, len(self.gaps))
 
@@ -133,7 +134,7 @@ def _sets(places: Sequence[Sequence[Gap]]) -> Iterator[tuple[Gap, ...]]:
 
 
 def _shortened(places: Sequence[Sequence[Gap]], length: int) -> list[list[Gap]]:
-    """Return for each place the longest and the shortest variant that repeat so many steps."""
+    """Return for each place the shortest variant, and the longest with at most ``length`` steps."""
     return [
         [variants[0], *[gap for gap in variants[1:] if len(gap.again) <= length][-1:]]
         for variants in places
@@ -141,7 +142,7 @@ def _shortened(places: Sequence[Sequence[Gap]], length: int) -> list[list[Gap]]:
 
 
 def _greedy(steps: Steps, places: Sequence[Sequence[Gap]], limit: int) -> _Trial:
-    """Leave at the highest peak the gap that saves the most bytes there for its cost, in turn."""
+    """Repeatedly free the gap at the highest peak that saves the most bytes for its cost."""
     best = _tried(steps, ())
     while best.peak > limit:
         top = _peak_steps(best.repeated)
@@ -166,7 +167,7 @@ def _greedy(steps: Steps, places: Sequence[Sequence[Gap]], limit: int) -> _Trial
 
 
 def _excess(trial: _Trial, limit: int) -> int:
-    """Return the bytes above a limit, summed over all steps of the model's own."""
+    """Return the bytes above a limit, summed over all original steps, plus the peak's excess."""
     repeated = trial.repeated
     return sum(
         max(0, live - limit)
@@ -176,7 +177,7 @@ def _excess(trial: _Trial, limit: int) -> int:
 
 
 def _peak_steps(repeated: Repeated) -> list[int]:
-    """Return the original steps at which, or in front of which, the most bytes are in use."""
+    """Return the original steps at or just before which the most bytes are in use."""
     live, peak = repeated.steps.live_bytes, repeated.steps.peak
     found: list[int] = []
     following = len(live)
@@ -195,7 +196,7 @@ def _price(steps: Steps, gap: Gap) -> float:
 
 
 def _dropped(steps: Steps, trial: _Trial, limit: int) -> _Trial:
-    """Keep values after all whose gaps are not needed, the most expensive ones first."""
+    """Undo gaps that are not needed, the most expensive first."""
     if trial.peak > limit:
         return trial
     for gap in sorted(trial.gaps, key=lambda gap: -_price(steps, gap)):

@@ -1,4 +1,4 @@
-"""Operators in their order as what they read, write and cost, and the bytes in use at each."""
+"""Operators in order with reads, writes and costs, and the bytes in use at each."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Value:
 
 @dataclass(frozen=True)
 class Step:
-    """One operator.
+    """An operator.
 
     Attributes:
         reads: numbers of the values that it reads.
-        writes: numbers of the values that it writes, or parts of them.
-        cost: of computing it once more, in any unit.
-        is_repeatable: whether it may be computed once more, into memory of its own.
+        writes: numbers of the values that it writes, completely or in part.
+        cost: of computing it again, in any unit.
+        is_repeatable: whether it may be computed again, into separate memory.
     """
 
     reads: tuple[int, ...]
@@ -40,14 +40,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Steps:
-    """A sequence of operators, and the values that they are about."""
+    """A sequence of operators, and the values that they read and write."""
 
     steps: Sequence[Step]
     values: Sequence[Value]
 
     @cached_property
     def uses(self) -> dict[int, list[int]]:
-        """For each value that is counted, the steps that touch it, in order, each once."""
+        """For each counted value, the steps that touch it, in order, without duplicates."""
         found: dict[int, list[int]] = {}
         for number, step in enumerate(self.steps):
             for value in dict.fromkeys((*step.reads, *step.writes)):
@@ -57,7 +57,7 @@ class Steps:
 
     @cached_property
     def producers(self) -> dict[int, int]:
-        """For each value that can be computed again, the step that does."""
+        """For each value that can be recomputed, the step that writes it."""
         writers: dict[int, list[int]] = {}
         for number, step in enumerate(self.steps):
             for value in step.writes:
@@ -86,7 +86,7 @@ class Steps:
 
     @cached_property
     def least_peak(self) -> int:
-        """Bytes that one step needs for itself, at most: no peak is lower."""
+        """Largest sum of a step's own operands and results in bytes: a lower bound on any peak."""
         return max(
             (
                 sum(self.values[v].num_bytes for v in {*s.reads, *s.writes}

@@ -1,12 +1,12 @@
-"""Proof that a plan is a correct schedule, whoever made it.
+"""Independent proof that a plan is a correct schedule.
 
 A plan is correct when every rTask runs exactly once, no wait can block forever, every element is
 written once and before it is read, buffers that share memory are never in use at the same time, and
-nothing runs beside an rTask that uses the whole device.
+no rTask runs at the same time as an exclusive rTask.
 
-Only the graph and the finished plan are looked at, and nothing is shared with the code that makes
-plans: happens-before comes from executing the barriers here (``history``), what an rTask touches
-from listing its elements (``elements``), not from the digit arithmetic that the scheduler uses.
+The verifier uses only the graph and the finished plan, and shares no code with the scheduler:
+happens-before comes from executing the barriers here (``history``), the touched elements of an
+rTask from listing them (``elements``), not from the digit arithmetic that the scheduler uses.
 """
 
 from rammer_mlir.scheduling.verifier.verify import verify

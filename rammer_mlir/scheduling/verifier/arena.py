@@ -1,4 +1,4 @@
-"""Buffers that share memory are never in use at the same time."""
+"""Check that buffers that share memory are never in use at the same time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rammer_mlir.scheduling.verifier.history import History
 def check_arena(
     graph: TaskGraph, found: History, arena: Mapping[int, int], arena_bytes: int | None
 ) -> None:
-    """Check that buffers lie inside of the arena, and order the uses of bytes that they share.
+    """Check that buffers lie inside the arena, and that uses of shared bytes are ordered.
 
-    Buffers are taken in one possible order of execution, and each is compared with the ones that
-    held its bytes just before: being ordered carries over to all earlier ones.
+    Buffers are visited in a possible order of execution, and each is compared with the buffers that
+    occupied its bytes just before: order is transitive, so earlier buffers need no comparison.
 
     Raises:
         ScheduleError: naming an rTask of each of two buffers that may be in use at the same time.
@@ -44,14 +44,14 @@ def check_arena(
 
 
 class _Occupied:
-    """Which buffer held each byte last: cuts in ascending order, and what begins at each."""
+    """The last holder of each byte: ascending cuts, and the buffer that begins at each cut."""
 
     def __init__(self) -> None:
         self._cuts: list[int] = [0]
         self._holders: list[int] = [-1]
 
     def replace(self, start: int, end: int, holder: int) -> set[int]:
-        """Give bytes to a new holder and return the previous ones."""
+        """Assign bytes to a new holder and return the previous holders."""
         if start >= end:
             return set()
         self._cut(start)
@@ -70,7 +70,7 @@ class _Occupied:
 
 
 class _Uses:
-    """The rTasks that touch each buffer, and what is complete around them."""
+    """The rTasks that touch each buffer, and the vector clocks at their starts and ends."""
 
     def __init__(self, graph: TaskGraph, found: History) -> None:
         self._graph = graph
@@ -86,11 +86,11 @@ class _Uses:
         return any(len(self._history.tasks(o)) for o in self._operators.get(buffer, ()))
 
     def first_place(self, buffer: int) -> int:
-        """Return the place of the first use in one possible order of execution."""
+        """Return the position of the first use in a possible order of execution."""
         return int(self._history.place[self._tasks(buffer)].min())
 
     def all_before(self, a: int, b: int) -> bool:
-        """Return whether every use of one buffer ends before any use of the other starts."""
+        """Return whether every use of buffer ``a`` ends before any use of buffer ``b`` starts."""
         reached = np.max([self._end(o) for o in self._operators[a]], axis=0)
         known = np.min([self._start(o) for o in self._operators[b]], axis=0)
         return bool((reached <= known).all())
@@ -99,7 +99,7 @@ class _Uses:
         return np.concatenate([self._history.tasks(o) for o in self._operators[buffer]])
 
     def _end(self, operator: int) -> Int64Array:
-        """Return how many rTasks of each vEU are complete when the operator's last one is."""
+        """Return how many rTasks of each vEU are complete when the operator's last rTask is."""
         if operator not in self._reached:
             tasks = self._history.tasks(operator)
             reached = np.zeros(self._history.clocks.shape[1], dtype=np.int64)
@@ -108,7 +108,7 @@ class _Uses:
         return self._reached[operator]
 
     def _start(self, operator: int) -> Int64Array:
-        """Return how many rTasks of each vEU are complete before any of the operator's starts."""
+        """Return how many rTasks of each vEU are complete before the operator's first starts."""
         if operator not in self._known:
             tasks = self._history.tasks(operator)
             known = self._history.clocks[self._history.clock[tasks]].astype(np.int64)
@@ -117,7 +117,7 @@ class _Uses:
         return self._known[operator]
 
     def message(self, a: int, b: int) -> str:
-        """Name an rTask of each buffer that no barrier orders, or that the wrong way orders."""
+        """Return the message that names unordered or misordered rTasks of two buffers."""
         names = [f"'{self._graph.buffers[number].name}'" for number in (a, b)]
         head = f"{names[0]} and {names[1]} share memory in the arena, and"
         tail = f"expected all uses of {names[0]} to end before {names[1]} is used"
@@ -130,7 +130,7 @@ class _Uses:
         return late or f"{head} their uses overlap: {tail}"
 
     def _unfinished(self, a: int, b: int) -> Iterator[tuple[int, int]]:
-        """Yield rTasks of the two buffers of which the first need not end before the second."""
+        """Yield pairs of rTasks of two buffers where the first need not end before the second."""
         users = self._tasks(b)
         for first in self._tasks(a).tolist():
             ordered = self._history.precedes(np.full(len(users), first), users)

@@ -1,6 +1,6 @@
-"""Every element is written once, and before it is read.
+"""Check that every element is written once, and before it is read.
 
-Buffers that are updated in place have rules of their own, in ``updates``.
+``updates`` checks buffers that are updated in place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _AT_ONCE = 1 << 21
 
 @dataclass(frozen=True)
 class _Use:
-    """One operator's access to a buffer, ``origin`` elements from its start."""
+    """An operator's access to a buffer, ``origin`` elements from its start."""
 
     operator: int
     access: Access
@@ -31,9 +31,9 @@ class _Use:
 
 @dataclass(frozen=True)
 class _Written:
-    """Who writes a buffer: stretches ``start[i] .. end[i] - 1`` in ascending order by ``task[i]``.
+    """Writers of a buffer: elements ``start[i] .. end[i] - 1``, ascending, of ``task[i]``.
 
-    ``before[i]`` elements are written in all stretches before the i-th.
+    ``before[i]`` is the number of written elements in all intervals before the i-th.
     """
 
     start: Int64Array
@@ -42,7 +42,7 @@ class _Written:
     before: Int64Array
 
     def count_below(self, element: Int64Array) -> Int64Array:
-        """Return how many elements below each given one are written."""
+        """Return for each given element how many elements below it are written."""
         at = np.searchsorted(self.start, element, side="right") - 1
         inside = np.minimum(element, self.end[at]) - self.start[at]
         return np.where(at < 0, 0, self.before[at] + inside)
@@ -52,7 +52,7 @@ def check_dataflow(graph: TaskGraph, plan: Plan, found: History) -> None:
     """Check all buffers of a graph.
 
     Raises:
-        ScheduleError: if an element has two writers or none, or a read may come before its write.
+        ScheduleError: if an element has two writers or no writer, or a read may precede its write.
     """
     writes, reads = _uses(graph, plan)
     checker = _Checker(graph, found)
@@ -126,7 +126,7 @@ class _Checker:
         return _Written(start, end, task, before)
 
     def _check_own_boxes(self, buffer: int, write: _Use, stretches: Stretches) -> None:
-        """Two rTasks with one box write the same elements, unless it has none."""
+        """Refuse two rTasks with the same non-empty box: they would write the same elements."""
         box = stretches.box_of_rtask
         rtasks = np.flatnonzero(np.isin(box, stretches.box))
         first = rtasks[np.unique(box[rtasks], return_index=True)[1]]

@@ -1,7 +1,7 @@
-"""The elements that rTasks touch, listed as stretches of consecutive elements.
+"""The elements that rTasks touch, listed as intervals of consecutive elements.
 
-Nothing is derived from how strides relate: dimensions are expanded one after the other until every
-stretch is explicit. Rectangles of one size are expanded together.
+No relation between strides is assumed: dimensions are expanded in turn until every interval is
+explicit. Boxes of the same size are expanded together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _KEPT = 1 << 20
 class Stretches:
     """Elements ``start[i] .. end[i] - 1``, counted from the argument's start, of box ``box[i]``.
 
-    ``box_of_rtask`` is the box of each rTask; rTasks that touch the same elements share one.
+    ``box_of_rtask`` is the box of each rTask; rTasks that touch the same elements share a box.
     """
 
     start: Int64Array
@@ -34,14 +34,14 @@ class Stretches:
 
 
 class Elements:
-    """Stretches of accesses; short lists are kept, as equal rKernels are one object."""
+    """Memoized intervals of accesses; equal rKernels are the same object, so hits are frequent."""
 
     def __init__(self) -> None:
-        """Begin with nothing kept."""
+        """Begin with an empty memo."""
         self._known: dict[Access, Stretches] = {}
 
     def of(self, access: Access) -> Stretches:
-        """Return what the rTasks of an access touch."""
+        """Return the intervals that the rTasks of an access touch."""
         known = self._known.get(access)
         if known is None:
             known = _stretches(access.boxes)
@@ -51,7 +51,7 @@ class Elements:
 
 
 def _stretches(boxes: Boxes) -> Stretches:
-    """List the stretches of boxes, box by box and ascending where strides are."""
+    """List the intervals of boxes, box by box, ascending where strides are."""
     rows: dict[tuple[int, ...], int] = {}
     keys = zip(boxes.offsets.tolist(), *boxes.sizes.T.tolist(), strict=True)
     box_of_rtask = np.array([rows.setdefault(key, len(rows)) for key in keys], dtype=np.int64)
@@ -74,9 +74,9 @@ def _stretches(boxes: Boxes) -> Stretches:
 
 
 def _expand(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[Int64Array, int]:
-    """Return the starts of a box's stretches and their common length.
+    """Return the starts of a box's intervals and their common length.
 
-    A dimension whose steps continue the stretch makes it longer; any other repeats the starts.
+    A dimension that continues the interval extends it; any other dimension repeats the starts.
     """
     if 0 in sizes:
         return np.zeros(0, dtype=np.int64), 0

@@ -1,4 +1,4 @@
-"""Nothing runs beside an exclusive rTask."""
+"""Check that no rTask runs at the same time as an exclusive rTask."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rammer_mlir.scheduling.verifier.history import History
 
 
 def check_exclusive(graph: TaskGraph, plan: Plan, found: History) -> None:
-    """Check that every rTask ends before each exclusive one starts, or starts when that has ended.
+    """Check that every rTask ends before an exclusive rTask starts, or starts after it ends.
 
     Raises:
-        ScheduleError: naming an rTask that may run beside an exclusive one.
+        ScheduleError: naming an rTask that may run at the same time as an exclusive rTask.
     """
     tasks = np.arange(int(found.base[-1]))
     for operator, chosen in enumerate(plan.kernels):

@@ -1,7 +1,7 @@
 """The happens-before order of a plan's rTasks, found by executing its barriers.
 
 Every rTask gets the vector clock of its start: how many rTasks of each vEU had to be complete.
-Programs of a plan run one after the other, so a program begins with everything before it complete.
+Programs of a plan run in order, so a program begins with all earlier programs complete.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from rammer_mlir.scheduling.verifier.stepper import Stepper
 class History:
     """The happens-before order of a plan.
 
-    rTasks are numbered through all operators: rTask ``r`` of operator ``o`` is ``base[o] + r``.
-    The four arrays that follow ``clocks`` have an entry for each.
+    rTasks are numbered consecutively over all operators: rTask ``r`` of operator ``o`` is ``base[o]
+        + r``.
+    The four arrays after ``clocks`` have an entry per rTask.
 
     Attributes:
         base: [num_operators + 1]: number of each operator's first rTask.
         clocks: [number of distinct clocks, num_veus]: rTasks of each vEU known to be complete.
-        veu: where each rTask runs.
+        veu: vEU of each rTask.
         order: its order on that vEU, counted over all programs.
-        clock: row of ``clocks`` that holds when it starts.
-        place: its place in one possible order of execution.
+        clock: row of ``clocks`` at its start.
+        place: its position in a possible order of execution.
         program_starts: for each program, how many rTasks each vEU had run before it.
     """
 
@@ -50,16 +51,16 @@ class History:
         return np.arange(self.base[operator], self.base[operator + 1])
 
     def completes(self, veu: Int64Array, order: Int64Array, task: Int64Array) -> NDArray[np.bool_]:
-        """For each i, whether rTask ``order[i]`` of ``veu[i]`` ends before ``task[i]`` starts."""
+        """Return for each i whether rTask ``order[i]`` of ``veu[i]`` precedes ``task[i]``."""
         known = self.clocks[self.clock[task], veu]
         return order < np.where(self.veu[task] == veu, self.order[task], known)
 
     def precedes(self, first: Int64Array, second: Int64Array) -> NDArray[np.bool_]:
-        """For each i, whether rTask ``first[i]`` ends before ``second[i]`` starts."""
+        """Return for each i whether rTask ``first[i]`` ends before ``second[i]`` starts."""
         return self.completes(self.veu[first], self.order[first], second)
 
     def describe(self, task: int) -> str:
-        """Name an rTask and where it runs, for a message."""
+        """Return an rTask's name, vEU and order, for a message."""
         operator = int(np.searchsorted(self.base, task, side="right")) - 1
         veu, order = int(self.veu[task]), int(self.order[task])
         before = max(int(s[veu]) for s in self.program_starts if s[veu] <= order)
@@ -68,7 +69,7 @@ class History:
 
 
 def history(graph: TaskGraph, plan: Plan) -> History:
-    """Execute a plan's barriers and return its happens-before order.
+    """Simulate a plan's barriers and return its happens-before order.
 
     Raises:
         ScheduleError: if an rTask is unknown, runs twice or never, a wait names a vEU or order
@@ -103,7 +104,7 @@ def _check_wait(number: int, veu: int, other: int, order: int, steps: Sequence[i
 
 
 def _first_tasks(graph: TaskGraph, plan: Plan) -> Int64Array:
-    """Return the number of each operator's first rTask, and of all at the end."""
+    """Return the number of each operator's first rTask, and at the end the total."""
     if len(plan.kernels) != len(graph.operators):
         raise ScheduleError(
             f"plan: expected an rKernel for each of {len(graph.operators)} operators, "

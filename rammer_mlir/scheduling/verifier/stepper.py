@@ -1,4 +1,4 @@
-"""Step-by-step execution of a program's items, and what stops it."""
+"""Step-by-step execution of a program's items, and the diagnosis of deadlocks."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from rammer_mlir.scheduling.program import Barrier, Item, RProgram, Run
 class Stepper:
     """Executes a program as vEUs with step counters would.
 
-    Step counters only grow, so letting every vEU go on as far as it can reaches the end exactly if
+    Step counters only grow, so executing every vEU as far as possible reaches the end exactly if
     no wait can block forever.
     """
 
     def __init__(self, graph: TaskGraph, program: RProgram) -> None:
-        """Begin at each vEU's first item; the graph is for names in messages."""
+        """Begin at each vEU's first item; the graph gives the names in messages."""
         self._graph = graph
         self._program = program
         self._next = [0] * program.num_veus
         self._steps = [0] * program.num_veus
 
     def steps(self) -> Iterator[tuple[int, Item]]:
-        """Yield (vEU, item), each barrier after all that it waits for.
+        """Yield (vEU, item), each barrier after all rTasks that it waits for.
 
         Raises:
-            ScheduleError: if waits block each other, naming those that do.
+            ScheduleError: if waits block each other, naming them.
         """
         runnable = list(range(self._program.num_veus))[::-1]
         asleep: dict[int, list[int]] = {}
@@ -56,7 +56,7 @@ class Stepper:
         return next((wait for wait in barrier.waits if self._steps[wait[0]] <= wait[1]), None)
 
     def _deadlock(self, veu: int) -> str:
-        """Name the circle of waits that a stuck vEU leads to: all orders exist, so there is one."""
+        """Return a message with the cycle of waits that a blocked vEU leads to."""
         path: list[int] = []
         waits: dict[int, tuple[int, int]] = {}
         while veu not in waits:

@@ -1,8 +1,8 @@
-"""Buffers that rKernels update in place: all conflicts between operators follow the graph's order.
+"""Check in-place updates: all conflicts between operators follow the graph's order.
 
-Two rTasks of different operators conflict if they touch one element and one of them may write it.
-The earlier operator's rTask must end before the other starts. rTasks of one operator are
-unordered, as blocks of one launch are.
+Two rTasks of different operators conflict if they touch the same element and at least one may write
+it. The earlier operator's rTask must end before the other starts. rTasks of the same operator are
+unordered, as blocks of a launch are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _AT_ONCE = 1 << 21
 _FAR = np.iinfo(np.int64).max
 
 Intervals = tuple[Int64Array, Int64Array]
-"""First elements and ends."""
+"""First elements and ends (exclusive) of intervals."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class _Touch:
     reach: Int64Array
 
     def without(self, stretches: NDArray[np.bool_]) -> _Touch:
-        """Leave stretches out."""
+        """Return a copy without the marked intervals."""
         left = ~stretches
         start, end, task = self.start[left], self.end[left], self.task[left]
         return _Touch(self.operator, self.writes, start, end, task, np.maximum.accumulate(end))
@@ -50,7 +50,7 @@ class _Touch:
 
 @dataclass(frozen=True)
 class _Group:
-    """All uses of a buffer by one operator, and the disjoint intervals that it writes."""
+    """All uses of a buffer by an operator, and the disjoint intervals that it writes."""
 
     uses: Sequence[_Touch]
     low: int
@@ -66,7 +66,7 @@ class _Group:
         return _Group(uses, low, high, written)
 
     def held(self, use: _Touch) -> NDArray[np.bool_]:
-        """For each stretch, whether the operator writes all of it."""
+        """Return for each interval of a use whether the operator writes all of it."""
         start, end = self.written
         if not len(start):
             return np.zeros(len(use.start), dtype=bool)
@@ -75,11 +75,11 @@ class _Group:
 
 
 def check_updates(graph: TaskGraph, plan: Plan, found: History) -> set[int]:
-    """Check the buffers that some operator updates and all ``inout``s; return their numbers.
+    """Check the buffers that some operator updates and all ``inout`` buffers; return their numbers.
 
     Raises:
         ScheduleError: if a conflict is not ordered, elements do not exist, an input or constant is
-            updated, nothing of what is read was written, or an output is not written whole.
+            updated, an rTask reads only unwritten elements, or an output is not written completely.
     """
     chosen = [o.kernels[k] for o, k in zip(graph.operators, plan.kernels, strict=True)]
     updated = {
@@ -149,10 +149,10 @@ def _check_buffer(graph: TaskGraph, found: History, buffer: int, uses: Sequence[
 def _check_against(
     graph: TaskGraph, found: History, buffer: int, use: _Touch, earlier: Iterable[_Group]
 ) -> None:
-    """Check a use against earlier operators', the latest first.
+    """Check a use against earlier operators' uses, the latest first.
 
-    What an operator writes is after all earlier uses of the same elements, which was checked in
-    its turn. So a stretch that it writes whole need not be compared with any before it.
+    A write is ordered after all earlier uses of the same elements, as checked when the writer was
+    the later operator. So an interval that an operator writes completely needs no older comparison.
     """
     for group in earlier:
         for other in group.uses:
@@ -204,9 +204,9 @@ def _check_order(
 
 
 def _check_written(graph: TaskGraph, found: History, buffer: int, groups: Sequence[_Group]) -> None:
-    """Check that of what an rTask reads, an earlier operator or its own may have written a part.
+    """Check that each read box has elements that an earlier operator or its own may have written.
 
-    Boxes are what is touched at most, so that the rest need not be read at all.
+    Boxes are upper bounds on the touched elements, so the other elements need not be read at all.
     """
     name, size = graph.buffers[buffer].name, graph.buffers[buffer].num_elements
     written = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
@@ -238,7 +238,7 @@ def _check_read(found: History, name: str, use: _Touch, written: Intervals) -> N
 
 
 def _union(*sets: Intervals) -> Intervals:
-    """Return the disjoint, ascending intervals that some intervals cover together."""
+    """Return the union of intervals as disjoint, ascending intervals."""
     start = np.concatenate([start for start, _ in sets])
     end = np.concatenate([end for _, end in sets])
     order = np.argsort(start, kind="stable")

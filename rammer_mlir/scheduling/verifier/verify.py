@@ -1,4 +1,4 @@
-"""The rules of a correct schedule, one after the other."""
+"""Check all rules of a correct schedule in order."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def verify(
     """Check a plan.
 
     Args:
-        graph: the rOperators and what their rTasks touch.
-        plan: the schedule and the rKernels chosen.
-        arena: byte offset of each intermediate buffer that lies in the arena; None before memory
-            is planned, when every buffer has memory of its own.
+        graph: the rOperators and the elements that their rTasks touch.
+        plan: the schedule and the chosen rKernels.
+        arena: byte offset of each intermediate buffer in the arena; None before memory is planned,
+            when buffers share no memory.
         arena_bytes: size of the arena; None where it grows as needed.
 
     Raises:
-        ScheduleError: naming the rTasks of the first rule that is broken.
+        ScheduleError: naming the rTasks of the first broken rule.
     """
     found = history(graph, plan)
     check_exclusive(graph, plan, found)

@@ -22,7 +22,7 @@ WAVE = {
 
 
 def waves(kind: str, name: str = "", **changes: Any) -> Model:
-    """Return an encoder of wave forms."""
+    """Return an encoder of waveforms."""
     make = wrapped(f"{kind}Model", kind, ("input_values",), {}, **{**WAVE, **changes})
     return Model(name or kind.lower(), make, (Input("x", ("batch", "samples")),), WAVES)
 

@@ -1,4 +1,4 @@
-"""Detectors of ``torchvision``: how many boxes they find depends on the image."""
+"""Detectors of ``torchvision``, whose number of boxes depends on the image."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIZE = 320
 
 
 class Detector(nn.Module):
-    """A detector of one image, whose dictionary of outputs becomes a tuple."""
+    """A detector of a single image, whose output dictionary becomes a tuple."""
 
     def __init__(self, model: nn.Module) -> None:
         """Wrap the model."""
@@ -30,7 +30,7 @@ class Detector(nn.Module):
 
 
 def _settled(model: nn.Module) -> nn.Module:
-    """Give normalisations the statistics of random images: random weights find boxes then."""
+    """Set batch norms to the statistics of random images, so that random weights find boxes."""
     use_operators()
     model.eval()
     norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm2d)]

@@ -1,4 +1,4 @@
-"""Functions of PyTorch that models of the other rooms do not call, one small module for each."""
+"""Functions of PyTorch that the other modules' models do not call, a small module for each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASES = tuple({"batch": 1 + i % 3, "length": n} for i, n in enumerate((1, 7, 33,
 
 
 class Function(nn.Module):
-    """A function as a module."""
+    """A function wrapped as a module."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         """Wrap a function of tensors."""
@@ -49,12 +49,12 @@ class Layers(nn.Module):
 
 
 def frames(name: str, *layers: Any) -> Model:
-    """Return a model of sequences."""
+    """Return a model of sequences built of the layers."""
     return Model(f"f_{name}", lambda: Layers(*layers), FRAMES, CASES)
 
 
 def pictures(name: str, *layers: Any) -> Model:
-    """Return a model of images."""
+    """Return a model of images built of the layers."""
     return Model(f"f_{name}", lambda: Layers(*layers), PICTURES, SIZED_IMAGES)
 
 

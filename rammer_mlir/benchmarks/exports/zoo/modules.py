@@ -32,7 +32,7 @@ class Recurrent(nn.Module):
 
 
 class Packed(nn.Module):
-    """A layer of LSTM cells on sequences of several lengths."""
+    """An LSTM layer on packed sequences of several lengths."""
 
     def __init__(self) -> None:
         """Make the embedding and the layer."""
@@ -41,7 +41,7 @@ class Packed(nn.Module):
         self.layer = nn.LSTM(16, 24, batch_first=True, bidirectional=True)
 
     def forward(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the states, padded, and the last ones."""
+        """Return the padded states, and the last state of each sequence."""
         packed = rnn.pack_padded_sequence(self.embedding(ids), lengths, batch_first=True)
         states, (last, _) = self.layer(packed)
         return rnn.pad_packed_sequence(states, batch_first=True)[0], last
@@ -57,7 +57,7 @@ class Encoder(nn.Module):
         self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Return states; the mask is 1 where there is a frame."""
+        """Return states; the mask is 1 for frames and 0 for padding."""
         return self.layers(x, src_key_padding_mask=mask == 0)
 
 
@@ -77,7 +77,7 @@ class Translator(nn.Module):
 
 
 class Attention(nn.Module):
-    """A GRU decoder with additive attention, a fixed number of steps."""
+    """A GRU decoder with additive attention and a fixed number of steps."""
 
     def __init__(self) -> None:
         """Make encoder, attention and cell."""
@@ -89,7 +89,7 @@ class Attention(nn.Module):
         self.out = nn.Linear(48, 8)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return eight frames, each from the one before, as Tacotron does."""
+        """Return eight frames, each predicted from the one before, as Tacotron does."""
         memory, state = self.encoder(x)
         state, frame, frames = state[0], x.new_zeros(x.shape[0], 8), []
         for _ in range(8):
@@ -102,7 +102,7 @@ class Attention(nn.Module):
 
 
 class UNet(nn.Module):
-    """Down twice and up twice, with skips, padded to the size of the skip."""
+    """Two levels down and up with skip connections, padded to the size of the skip."""
 
     def __init__(self) -> None:
         """Make the convolutions."""
@@ -213,7 +213,7 @@ class WaveNet(nn.Module):
         self.out = nn.Conv1d(16, 8, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return as many frames."""
+        """Return an output frame for each input frame."""
         x, skip = x.transpose(1, 2), 0
         for index, layer in enumerate(self.layers):
             a, b = layer(nn.functional.pad(x, (2**index, 0))).chunk(2, 1)

@@ -1,7 +1,7 @@
 """Operators of torchvision's native library in Python.
 
-A torchvision without that library, as beside PyTorch's CPU wheel, declares its operators only where
-their names exist. Two of them compute here what detectors ask for while they are traced.
+A torchvision without that library, as with PyTorch's CPU wheel, declares its operators only if
+their names exist. Two of the operators compute here, as detectors call them during tracing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNUSED = ("qnms", "deform_conv2d", "roi_pool", "ps_roi_align", "ps_roi_pool")
 
 
 def _nms(boxes: torch.Tensor, scores: torch.Tensor, overlap: float) -> torch.Tensor:
-    """Return the boxes that overlap with no better one, by falling score."""
+    """Return the boxes that overlap with no box of a higher score, by descending score."""
     order = torch.argsort(scores, descending=True, stable=True)
     areas = (boxes[:, 2:] - boxes[:, :2]).prod(-1)
     kept: list[torch.Tensor] = []
@@ -46,7 +46,7 @@ def _roi_align(
     samples: int,
     aligned: bool,
 ) -> torch.Tensor:
-    """Return zeros of the right shape: tracing needs no more."""
+    """Return zeros of the result's shape, which is all that tracing needs."""
     del scale, samples, aligned
     return features.new_zeros(boxes.shape[0], features.shape[1], height, width)
 
@@ -68,7 +68,7 @@ def _has_ops() -> bool:
 
 
 def use_operators() -> None:
-    """Let torchvision call them, and write them as ONNX's."""
+    """Make torchvision call the operators, and export them as ONNX operators."""
     importlib.import_module("torchvision.extension")._has_ops = _has_ops
     # The package has a function of the same name as this module.
     importlib.import_module("torchvision.ops.roi_align")._has_ops = _has_ops

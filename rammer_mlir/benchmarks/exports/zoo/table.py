@@ -22,7 +22,7 @@ SIZED_IMAGES: tuple[Case, ...] = (
 
 @dataclass(frozen=True)
 class Model:
-    """How one model is made, its inputs, and the cases to run; ``exporters`` of its framework."""
+    """A model's constructor, inputs and cases; ``exporters`` are those of its framework."""
 
     name: str
     make: Callable[[], Any]
@@ -38,7 +38,7 @@ def image(size: int | tuple[str, str], channels: int = 3) -> tuple[Input, ...]:
 
 
 def tokens(mask: bool = True, high: int = 100) -> tuple[Input, ...]:
-    """Return token ids with, or without, their attention mask."""
+    """Return token ids, with or without an attention mask."""
     ids = Input("input_ids", ("batch", "length"), "tokens", high)
     found = Input("attention_mask", ("batch", "length"), "mask")
     return (ids, found) if mask else (ids,)

@@ -28,10 +28,10 @@ CACHED = tuple({"batch": 1 + i % 3, "length": 1, "past": n} for i, n in enumerat
 
 
 class Keywords(nn.Module):
-    """A model of ``transformers``, called by position, that returns a tuple of tensors."""
+    """A model of ``transformers`` with positional arguments that returns a tuple of tensors."""
 
     def __init__(self, model: nn.Module, names: tuple[str, ...], fixed: dict[str, Any]) -> None:
-        """Name the model's positional arguments; ``fixed`` are given as they are."""
+        """Name the model's positional arguments; pass ``fixed`` as further keyword arguments."""
         super().__init__()
         self.model = model
         self.names = names
@@ -45,7 +45,7 @@ class Keywords(nn.Module):
 
 
 class Cached(nn.Module):
-    """A decoder's step: its cache of keys and values goes in and out."""
+    """A decoder's step, whose cache of keys and values is an input and an output."""
 
     def __init__(self, model: nn.Module) -> None:
         """Wrap a causal language model."""
@@ -65,7 +65,7 @@ class Cached(nn.Module):
 
 
 def configured(kind: str, **changes: Any) -> Any:
-    """Return a small configuration; names that the class does not take are left out."""
+    """Return a small configuration; keyword arguments that the class does not have are ignored."""
     cls = getattr(transformers, f"{kind}Config")
     known = {**TINY, **changes}
     if getattr(cls, "attribute_map", None):
@@ -80,7 +80,7 @@ def configured(kind: str, **changes: Any) -> Any:
 def wrapped(
     model: str, config: str, names: tuple[str, ...], fixed: dict[str, Any], **changes: Any
 ) -> Callable[[], nn.Module]:
-    """Return what makes the model with random weights."""
+    """Return a function that makes the model with random weights."""
 
     def make() -> nn.Module:
         found = getattr(transformers, model)(configured(config, **changes))
@@ -107,7 +107,7 @@ def decoder(kind: str, model: str = "", **changes: Any) -> Model:
 
 
 def cached(kind: str, heads: int = 2, model: str = "", **changes: Any) -> Model:
-    """Return a causal language model's step with a cache of two layers, 8 features a head."""
+    """Return a causal language model's step with a cache of two layers, 8 features per head."""
     cache = ("batch", heads, "past", 8)
     pairs = tuple(Input(f"{kv}{i}", cache) for i in range(2) for kv in ("key", "value"))
     ids = Input("input_ids", ("batch", "length"), "tokens")

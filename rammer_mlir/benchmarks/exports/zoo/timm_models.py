@@ -15,7 +15,7 @@ def sized(name: str) -> Model:
 
 
 def square(name: str, size: int = 64, **options: Any) -> Model:
-    """Return a classifier of images of one size."""
+    """Return a classifier of images of a fixed size."""
     return Model(f"timm_{name}", _made(name, **options), image(size), IMAGES)
 
 

@@ -1,4 +1,4 @@
-"""Export the models of PyTorch with one of its two exporters."""
+"""Export the models of PyTorch with either of its two exporters."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def export(model: Model, exporter: str, path: Path) -> None:
     """Write the ONNX file; every named dimension is open.
 
     ``exporter`` is ``torchscript`` or ``dynamo``, with ``_half`` for 16-bit floats and ``@OPSET``
-    for another opset than usual, as in ``torchscript_half@13``.
+    for another opset than the default, as in ``torchscript_half@13``.
     """
     torch.manual_seed(0)
     kind, _, opset = exporter.partition("@")
     module = _varied(model.make().eval())
-    # TorchScript writes the branches of Python that these sizes take.
+    # TorchScript records the Python branches that these sizes take.
     case = model.cases[min(2, len(model.cases) - 1)]
     rng = np.random.default_rng(0)
     args = tuple(torch.from_numpy(each.draw(case, rng)) for each in model.inputs)
@@ -40,7 +40,7 @@ def export(model: Model, exporter: str, path: Path) -> None:
 
 
 def _varied(module: Any) -> Any:
-    """Fill parameters that begin as zeros: results that are all zero would show no error."""
+    """Fill parameters that are initialized to zero: all-zero results would hide errors."""
     for parameter in module.parameters():
         if not parameter.any():
             torch.nn.init.normal_(parameter, std=0.1)
@@ -93,7 +93,7 @@ def _export_dynamo(
 
 
 def _as_parameters(module: Any, dynamic: list[dict[int, Any]]) -> Any:
-    """Group the arguments of a variadic parameter, as ``torch.export`` asks for it."""
+    """Group the arguments of a variadic parameter, as ``torch.export`` requires."""
     found: list[Any] = []
     for each in inspect.signature(module.forward).parameters.values():
         if each.kind is inspect.Parameter.VAR_POSITIONAL:

@@ -1,4 +1,4 @@
-"""Models of ``torchvision``; those with proposals of boxes need its native library."""
+"""Models of ``torchvision``; those with box proposals need its native library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rammer_mlir.benchmarks.exports.zoo.table import IMAGES, SIZED_IMAGES, Model
 
 
 class Dense(nn.Module):
-    """A model of dense predictions whose dictionary of outputs becomes a tuple."""
+    """A dense prediction model whose output dictionary becomes a tuple."""
 
     def __init__(self, model: nn.Module) -> None:
         """Wrap the model."""
@@ -36,12 +36,12 @@ def sized(name: str, **options: Any) -> Model:
 
 
 def square(name: str, size: int, **options: Any) -> Model:
-    """Return a classifier of images of one size."""
+    """Return a classifier of images of a fixed size."""
     return Model(name, _made(name, **options), image(size), IMAGES)
 
 
 def dense(name: str, **options: Any) -> Model:
-    """Return a model of segmentation."""
+    """Return a segmentation model."""
     factory = getattr(zoo.segmentation, name)
     make = lambda: Dense(factory(weights=None, weights_backbone=None, **options))  # noqa: E731
     return Model(name, make, image(("height", "width")), SIZED_IMAGES)

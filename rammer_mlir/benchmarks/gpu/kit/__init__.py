@@ -2,12 +2,12 @@
 
 | module | concept |
 | --- | --- |
-| ``cases`` | which programs and baselines there are, with tolerances and time limits |
+| ``cases`` | the programs and baselines, with tolerances and time limits |
 | ``sources`` | the ONNX models, with weights from seeds |
 | ``seeds``, ``store`` | arrays as a few numbers, or as files that are stored once |
-| ``programs`` | compiled programs beside weights that several of them share |
+| ``programs`` | compiled programs, and the weights that several of them share |
 | ``pack`` | compiles all cases into a folder, here |
-| ``run``, ``child`` | every case in a process of its own, there |
+| ``run``, ``child`` | every case in a separate process, there |
 | ``measure``, ``probe``, ``baselines``, ``torch_graph``, ``sanitizer`` | the kinds of cases |
 | ``results``, ``report`` | a line for each case, and tables of them |
 """

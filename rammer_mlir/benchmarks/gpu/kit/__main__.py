@@ -24,20 +24,20 @@ from rammer_mlir.benchmarks.gpu.kit.run import Request, run_kit
 from rammer_mlir.errors import OptionError
 
 CASES_LEFT = 3
-"""Exit code where cases have no result yet."""
+"""Exit code if some cases have no result yet."""
 
 _RESULTS = "results.jsonl"
 
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Pack a kit, run one, or report; 1 if a case is not fine, 3 if cases are left."""
+    """Pack a kit, run it, or report; return 1 if a case failed, 3 if cases are left."""
     return _dispatch(sys.argv[1:] if arguments is None else arguments)
 
 
 @one_line_errors
 def main_of(file: str, arguments: Sequence[str] | None = None) -> int:
-    """Do what ``python KIT ...`` says; ``file`` is the kit's ``__main__.py``."""
+    """Execute ``python KIT ...``; ``file`` is the kit's ``__main__.py``."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     folder = str(Path(file).resolve().parent)
     actions = ("run", "case", "report")

@@ -1,4 +1,4 @@
-"""The same models in PyTorch: operator by operator, in a CUDA graph, and compiled."""
+"""The same models in PyTorch: eagerly, in a CUDA graph, and compiled."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _WARM_UP = 3
 
 
 def open_torch() -> Any:
-    """Return PyTorch with a GPU.
+    """Import PyTorch, and check that it has a GPU.
 
     Raises:
-        MissingPackageError: if there is none.
+        MissingPackageError: if PyTorch is not installed or has no GPU.
     """
     if importlib.util.find_spec("torch") is None:
         raise MissingPackageError(
@@ -44,12 +44,12 @@ def open_torch() -> Any:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A way to run a module.
+    """A module prepared to run in one way.
 
     Attributes:
         single: runs once, on the first inputs, and returns the outputs.
-        many: runs ``runs`` times, on all inputs in turn.
-        runs: how often.
+        many: runs ``runs`` times, on all copies of the inputs in turn.
+        runs: number of runs in a call of ``many``.
     """
 
     single: Callable[[], Sequence[Any]]
@@ -73,14 +73,14 @@ def run_baseline(
 
     Args:
         torch: the package, with a GPU.
-        module: computes outputs from inputs in order; on the device already.
+        module: maps the inputs to the outputs, both in order; its weights are on the device.
         feeds: inputs in the module's order.
         expected: outputs in the module's order.
-        tolerance: of the outputs.
-        way: of ``BASELINES``.
+        tolerance: tolerated error of the outputs.
+        way: an element of ``BASELINES``.
         tf32: whether products round f32 to tf32.
-        seconds: of timing.
-        several_sets: let copies of the inputs take turns, so that they come from memory.
+        seconds: duration of the timing.
+        several_sets: rotate over copies of the inputs, so that they are read from device memory.
 
     Raises:
         WrongOutputs: if outputs are beyond their tolerance.
@@ -125,7 +125,7 @@ def _compiled(torch: Torch, module: Module, sets: Sets) -> _Prepared:
 
 
 def _graph(torch: Torch, module: Module, sets: Sets) -> _Prepared:
-    """Capture one run, and so many that starting their graph takes no part of the time."""
+    """Capture a single run, and so many runs that launching their graph is negligible."""
     one, outputs = _capture(torch, module, sets[:1])
     once, _ = _capture(torch, module, sets)
     rounds = rounds_of_graph(_device_seconds(torch, once.replay, 0.0, 1)["median"])
@@ -139,10 +139,10 @@ def _graph(torch: Torch, module: Module, sets: Sets) -> _Prepared:
 
 
 def _capture(torch: Torch, module: Module, sets: Sets) -> tuple[Any, Sequence[Any]]:
-    """Return a CUDA graph of a run on each of some inputs, and the outputs of the last one."""
+    """Return a CUDA graph of a run on each of the inputs, and the outputs of the last run."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):  # libraries allocate what they need before the capture
+    with torch.cuda.stream(side):  # libraries allocate their workspaces before the capture
         for _ in range(_WARM_UP):
             module(*sets[0])
     torch.cuda.current_stream().wait_stream(side)
@@ -159,7 +159,7 @@ _WAYS = {"eager": _eager, "graph": _graph, "compiled": _compiled}
 def _device_seconds(
     torch: Torch, run: Callable[[], object], budget: float, runs_each: int
 ) -> dict[str, Any]:
-    """Time batches of calls by events on PyTorch's stream; seconds are those of one run."""
+    """Time batches of calls by events on PyTorch's stream; return the seconds of a run."""
 
     def batch(calls: int) -> float:
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

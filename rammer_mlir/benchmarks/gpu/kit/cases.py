@@ -1,4 +1,4 @@
-"""The cases of a kit, in the order in which they run: small and certain ones first."""
+"""The cases of a kit, in the order in which they run: small and reliable cases first."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OF_PRECISION: dict[Precision, Tolerance] = {
 
 @dataclass(frozen=True)
 class Relay:
-    """``steps`` rTasks that vEUs run in turn, each after the one before."""
+    """``steps`` dependent rTasks that the vEUs run in turn."""
 
     num_veus: int
     steps: int
@@ -54,7 +54,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Network:
-    """A benchmark model, with weights from seeds; a baseline in PyTorch takes the same graph."""
+    """A benchmark model with weights from seeds; a PyTorch baseline takes the same graph."""
 
     model: str
     scale: Scale
@@ -65,7 +65,7 @@ Source = Relay | Product | Network
 
 @dataclass(frozen=True)
 class Way:
-    """How a program is compiled."""
+    """A policy, and whether each operator is a separate launch."""
 
     policy: str = "wavefront"
     per_operator: bool = False
@@ -77,7 +77,7 @@ WAYS: dict[str, Way] = {
     "sequential": Way("sequential"),
     "per-operator": Way("sequential", per_operator=True),
 }
-"""Policies, and a launch for each operator: its graph is the baseline of our own rKernels."""
+"""Ways to compile; a graph of a launch per operator is the baseline of our own rKernels."""
 
 BASELINES = ("eager", "graph", "compiled")
 """How PyTorch runs a model: operator by operator, in a CUDA graph, and by ``torch.compile``."""
@@ -87,17 +87,18 @@ SANITIZERS = ("memcheck", "racecheck", "synccheck")
 
 @dataclass(frozen=True)
 class Subject:
-    """A model of the kit, and all that is done with it.
+    """A model of the kit, with the ways to run it.
 
     Attributes:
-        name: of the model.
-        source: what it is.
-        ways: how it is compiled, of ``WAYS``.
-        baselines: of ``BASELINES``.
-        tolerance: of its outputs.
-        sanitizers: of ``SANITIZERS``, under which the first way runs.
-        limit: seconds of one case.
-        num_veus: vEUs of its programs, one for each multiprocessor if None; relays have their own.
+        name: name of the model.
+        source: its construction: a relay, a product or a network.
+        ways: the ways to compile it, keys of ``WAYS``.
+        baselines: elements of ``BASELINES``.
+        tolerance: tolerated error of its outputs.
+        sanitizers: elements of ``SANITIZERS``, under which the program of the first way runs.
+        limit: time limit of a case in seconds.
+        num_veus: vEUs of its programs; None for the number of multiprocessors; relays define
+            theirs.
     """
 
     name: str
@@ -154,16 +155,16 @@ SUBJECTS: tuple[Subject, ...] = (
 
 @dataclass(frozen=True)
 class Case:
-    """What one process does: a line of the results.
+    """The work of one process: a line of the results.
 
     Attributes:
-        name: of the case.
-        kind: what it does.
+        name: name of the case.
+        kind: selects the function in ``child`` that executes the case.
         limit: seconds after which it counts as hung.
-        subject: name of the model, empty where there is none.
-        way: of compiling, or of PyTorch; the tool of a sanitizer.
-        program: name of the program, empty where there is none.
-        tolerance: of outputs.
+        subject: name of the model; empty if there is none.
+        way: way of compiling, or of running PyTorch; the tool of a sanitizer.
+        program: name of the program; empty if there is none.
+        tolerance: tolerated error of the outputs.
     """
 
     name: str
@@ -176,11 +177,11 @@ class Case:
 
 
 _COMPILED_LIMIT, _SANITIZER_LIMIT = 240.0, 120.0
-"""Seconds: ``torch.compile`` runs a compiler, a sanitizer slows a kernel down many times."""
+"""Time limits in seconds: ``torch.compile`` runs a compiler, sanitizers slow kernels down a lot."""
 
 
 def program_name(subject: Subject, way: str) -> str:
-    """Return the name of a model compiled in one way."""
+    """Return the name of the program of a model compiled in one way."""
     return f"{subject.name}.{way}"
 
 

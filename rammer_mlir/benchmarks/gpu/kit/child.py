@@ -1,4 +1,4 @@
-"""One case, in this process: its result, or an error."""
+"""Run one case in this process; return its result or an error."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PACKAGES = ("numpy", "torch", "cuda-bindings", "triton")
 
 @dataclass(frozen=True)
 class _Work:
-    """A case of a kit in a folder, and seconds for each time that it measures."""
+    """A case of a kit in a folder, and the seconds of each of its timings."""
 
     folder: Path
     kit: Kit
@@ -61,7 +61,7 @@ class _Work:
         return {name: self.store.get(found) for name, found in self.model.feeds.items()}
 
     def expected(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs: from the store, or a product in f64."""
+        """Return the expected outputs: from the store, or a product in f64."""
         if not self.model.product:
             return {name: self.store.get(found) for name, found in self.model.expected.items()}
         x, w = (feeds[name].astype(np.float64) for name in "xw")
@@ -69,7 +69,7 @@ class _Work:
 
 
 def run_case(folder: Path, name: str, seconds: float, *, timed: bool) -> dict[str, Any]:
-    """Run a case, and return its result: its status, and the figures of its kind."""
+    """Run a case; return its status and the figures of its kind."""
     work = _Work(folder, kit := read_kit(folder), kit.case(name), seconds, timed)
     try:
         return {"status": Status.OK, **_KINDS[work.case.kind](work)}
@@ -166,4 +166,4 @@ _KINDS: Mapping[str, Callable[[_Work], dict[str, Any]]] = {
     "machine": _machine, "program": _program, "probe": _probe, "torch": _torch,
     "sanitizer": _program,
 }  # fmt: skip
-"""What each kind of case does; a sanitizer is around a process that runs a program."""
+"""The function for each kind of case; a sanitizer wraps a process that runs a program."""

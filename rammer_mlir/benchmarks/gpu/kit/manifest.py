@@ -1,4 +1,4 @@
-"""The file ``kit.json``: what a kit holds."""
+"""The file ``kit.json``: the table of contents of a kit."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ KIT, ARRAYS, PROGRAMS, GRAPHS, PROBE = "kit.json", "arrays", "programs", "graphs
 
 @dataclass(frozen=True)
 class Model:
-    """A model's inputs and the outputs that are expected of it.
+    """A model's inputs and its expected outputs.
 
     Attributes:
         feeds: inputs by name.
-        expected: outputs by name; empty for a product, which is computed in f64 there.
-        graph: file of the graph for PyTorch, empty where there is none.
-        product: precision of a product of two inputs, empty for others.
+        expected: outputs by name; empty for a product, whose outputs are computed in f64 on demand.
+        graph: file of the graph for PyTorch; empty if there is none.
+        product: precision of a product of two inputs; empty for other models.
     """
 
     feeds: dict[str, Reference]
@@ -35,12 +35,12 @@ class Model:
 
 @dataclass(frozen=True)
 class ProgramFacts:
-    """What is known of a program without a GPU.
+    """Facts of a program that are known without a GPU.
 
     Attributes:
-        predicted: seconds of a run on the simulator; 0 for a launch of each operator.
+        predicted: seconds of a run on the simulator; 0 if each operator is a separate launch.
         operations: scalar operations of a run.
-        num_bytes: of weights, inputs and outputs.
+        num_bytes: bytes of weights, inputs and outputs.
         num_veus: blocks of a launch.
     """
 
@@ -55,11 +55,11 @@ class Kit:
     """A kit in a folder.
 
     Attributes:
-        target: what its programs are compiled for.
+        target: the target that its programs are compiled for.
         made: the machine that packed it, and the date.
-        cases: in the order in which they run.
-        models: by name.
-        programs: by name.
+        cases: cases in the order in which they run.
+        models: models by name.
+        programs: programs by name.
     """
 
     target: str
@@ -69,7 +69,7 @@ class Kit:
     programs: dict[str, ProgramFacts]
 
     def case(self, name: str) -> Case:
-        """Return a case.
+        """Return the case of a name.
 
         Raises:
             OptionError: if there is none of this name.
@@ -93,7 +93,7 @@ def _case(found: Mapping[str, Any]) -> Case:
 
 
 def store_of(folder: Path) -> Store:
-    """Return the arrays of the kit in a folder."""
+    """Return the store of the arrays of a kit in a folder."""
     return Store(folder / ARRAYS)
 
 
@@ -107,7 +107,7 @@ def read_kit(folder: Path) -> Kit:
     """Read ``kit.json``.
 
     Raises:
-        OptionError: if the folder is no kit.
+        OptionError: if the folder is not a kit.
     """
     try:
         found = json.loads((folder / KIT).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Check and time one program on a device: by events of the device, and by the host's clock."""
+"""Check and time a program on a device: by the device's events, and by the host's clock."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from rammer_mlir.runtime.gpu.driver import Driver
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 _BATCH_SECONDS = 5e-3
-"""Time between two events: the clock of events has half a microsecond."""
+"""Shortest time between two events, whose clock has a resolution of half a microsecond."""
 
 _FEWEST_BATCHES, _MOST_BATCHES, _MOST_RUNS = 3, 15, 1000
 
 _GRAPH_SECONDS, _MOST_ROUNDS = 2e-4, 32
-"""Time of a graph beside which the host's few microseconds for a replay are nothing."""
+"""Shortest time of a graph, beside which the host's few microseconds per replay are negligible."""
 
 _CHECKED_RUNS = 3
-"""Runs whose outputs are compared: step counters go on from run to run."""
+"""Runs whose outputs are compared; several, since barrier counters go on from run to run."""
 
 _BEYOND_CACHES, _MOST_SETS = 200 << 20, 16
-"""Bytes of inputs that take turns, so that none is in the second-level cache, and sets of them."""
+"""Least bytes of the inputs' copies, more than the second-level cache, and most copies."""
 
 
 class WrongOutputs(RammerError):
-    """Outputs beyond their tolerance."""
+    """Outputs that exceed their tolerance."""
 
 
 def check_outputs(
@@ -45,11 +45,11 @@ def check_outputs(
     """Run a program several times, and compare its outputs.
 
     Returns:
-        ``excess``: the worst element's error in its tolerance; ``repeats``: whether all runs gave
-        the same bits.
+        ``excess``: the largest error of an element divided by its tolerance; ``repeats``: whether
+            all runs gave bitwise equal outputs.
 
     Raises:
-        WrongOutputs: if an output is beyond its tolerance.
+        WrongOutputs: if an output exceeds its tolerance.
     """
     excess, first = 0.0, dict[str, Array]()
     repeats = True
@@ -64,7 +64,7 @@ def check_outputs(
 def excess_of(
     expected: Mapping[str, Array], found: Mapping[str, Array], tolerance: Tolerance, where: str
 ) -> float:
-    """Return the worst element's error in its tolerance.
+    """Return the largest error of an element divided by its tolerance.
 
     Raises:
         WrongOutputs: if that is above 1.
@@ -81,18 +81,18 @@ def time_program(
     executable: GpuExecutable, feeds: Mapping[str, Array], expected: Mapping[str, Array],
     tolerance: Tolerance, seconds: float, *, several_sets: bool,
 ) -> dict[str, Any]:  # fmt: skip
-    """Time a program with inputs and outputs on the device, launched and as a graph.
+    """Time a program with inputs and outputs on the device, as launches and as a graph.
 
     Args:
         executable: the program.
-        feeds: its inputs.
-        expected: what the graph has to compute.
-        tolerance: of these outputs.
-        seconds: of all times together.
-        several_sets: let copies of the inputs take turns, so that they come from memory.
+        feeds: its inputs by name.
+        expected: the outputs that the graph has to compute, by name.
+        tolerance: tolerated error of these outputs.
+        seconds: duration of all timings together.
+        several_sets: rotate over copies of the inputs, so that they are read from device memory.
 
     Raises:
-        WrongOutputs: if the graph's outputs are beyond their tolerance.
+        WrongOutputs: if the graph's outputs exceed their tolerance.
     """
     sets = sets_beyond_caches(feeds) if several_sets else 1
     placed = [executable.to_device(feeds) for _ in range(sets)]
@@ -101,6 +101,7 @@ def time_program(
     captured.synchronize()
     found = {name: array.numpy() for name, array in outputs.items()}
     excess = excess_of(expected, found, tolerance, "a graph")
+    # Run once per copy before timing: the first run allocates the outputs.
     places = [(inputs, executable.run_on_device(inputs)) for inputs in placed]
     program = executable.program
 
@@ -114,6 +115,7 @@ def time_program(
     def launch() -> None:
         executable.run_on_device(*places[0])
 
+    # Four timings below share the budget.
     share = seconds / 4
     graph, runs = _graph_of_many(executable, places)
     return {
@@ -131,22 +133,22 @@ def time_program(
 
 
 def sets_beyond_caches(feeds: Mapping[str, Array]) -> int:
-    """Return how many copies of inputs together exceed every cache, within reason."""
+    """Return how many copies of the inputs exceed every cache, up to a maximum."""
     num_bytes = sum(array.nbytes for array in feeds.values())
     return min(_MOST_SETS, max(1, _BEYOND_CACHES // max(num_bytes, 1)))
 
 
 def rounds_of_graph(seconds: float) -> int:
-    """Return how often what takes so long is repeated in a graph, so that starting it is free."""
+    """Return how often a graph repeats a run of ``seconds``, so that its launch is negligible."""
     return min(_MOST_ROUNDS, math.ceil(_GRAPH_SECONDS / max(seconds, 1e-7)))
 
 
 Places = Sequence[tuple[Mapping[str, DeviceArray], Mapping[str, DeviceArray]]]
-"""Inputs and outputs on the device."""
+"""Inputs and outputs on the device, for each copy of the inputs."""
 
 
 def _graph_of_many(executable: GpuExecutable, places: Places) -> tuple[Callable[[], None], int]:
-    """Capture so many runs that starting their graph takes no part of the time; return the runs."""
+    """Capture so many runs that launching their graph is negligible; return their number too."""
     driver, stream = executable.program.driver, executable.program.stream
     once = _graph_of(executable, places)
     seconds = device_seconds(driver, stream, once, 0.0)["median"]
@@ -156,7 +158,7 @@ def _graph_of_many(executable: GpuExecutable, places: Places) -> tuple[Callable[
 
 
 def _graph_of(executable: GpuExecutable, places: Places) -> Callable[[], None]:
-    """Capture a run for each of some places, one after the other, and return what replays them."""
+    """Capture a run for each of the places in order; return a function that replays them."""
     driver, stream = executable.program.driver, executable.program.stream
     driver.synchronize(stream)
     driver.begin_capture(stream)
@@ -171,10 +173,10 @@ def _graph_of(executable: GpuExecutable, places: Places) -> Callable[[], None]:
 def device_seconds(
     driver: Driver, stream: object, run: Callable[[], object], budget: float, runs_each: int = 1
 ) -> dict[str, Any]:
-    """Time what a stream is given by events around batches of it.
+    """Time calls of ``run``, which submits work to a stream, by events around batches of calls.
 
     Returns:
-        Seconds of one run, ``median``, ``low`` and ``high`` over batches, and ``runs``.
+        Seconds of a run, ``median``, ``low`` and ``high`` over batches, and ``runs``.
     """
 
     def batch(calls: int) -> float:
@@ -192,7 +194,7 @@ def device_seconds(
 def wall_seconds(
     run: Callable[[], object], wait: Callable[[], object], budget: float
 ) -> dict[str, Any]:
-    """Time runs by the host's clock, each until its end; as ``device_seconds`` returns it."""
+    """Time runs by the host's clock, each until its end; return as ``device_seconds`` does."""
 
     def batch(calls: int) -> float:
         begin = time.perf_counter()
@@ -206,12 +208,12 @@ def wall_seconds(
 
 
 def time_batches(batch: Callable[[int], float], budget: float, runs_each: int) -> dict[str, Any]:
-    """Call ``batch`` with as many calls as it times at once, for ``budget`` seconds.
+    """Time batches for ``budget`` seconds, of enough calls to outweigh the clock's error.
 
     Args:
-        batch: returns the seconds of so many calls.
-        budget: in seconds; there are at least three batches.
-        runs_each: runs of each call.
+        batch: returns the seconds of a given number of calls.
+        budget: duration in seconds; at least three batches run.
+        runs_each: runs in each call.
 
     Returns:
         As ``device_seconds`` does.
@@ -227,7 +229,7 @@ def time_batches(batch: Callable[[int], float], budget: float, runs_each: int) -
 
 
 def summary_of(samples: Sequence[float], runs: int) -> dict[str, Any]:
-    """Return median and range of seconds, and of how many runs."""
+    """Return the median and the range of seconds, and the number of runs."""
     return {
         "median": statistics.median(samples), "low": min(samples), "high": max(samples),
         "runs": runs,

@@ -63,7 +63,7 @@ from rammer_mlir.runtime.artifact import Artifact
 _RELAY_INPUT = 0.5
 
 _LEFT_OUT = ("__pycache__", "results")
-"""Folders of the package that a kit does not carry."""
+"""Folders of the package that are not copied into a kit."""
 
 _MAIN = """import sys
 
@@ -71,12 +71,12 @@ from rammer_mlir.benchmarks.gpu.kit.__main__ import main_of
 
 sys.exit(main_of(__file__))
 """
-"""What ``python FOLDER`` executes."""
+"""Source of the module that ``python FOLDER`` executes."""
 
 
 @dataclass(frozen=True)
 class Packed:
-    """A model in the kit, and its programs by name."""
+    """A packed model, and its programs by name."""
 
     model: Model
     programs: dict[str, ProgramFacts]
@@ -95,19 +95,20 @@ def pack(
     """Write a kit.
 
     Args:
-        folder: where; it has to be empty or absent.
+        folder: destination; it has to be empty or absent.
         target: a GPU, ``nvvm:sm_90``.
         subjects: its models.
-        megabytes: most that it may take, in units of 10^6 bytes.
-        jobs: processes that compile.
+        megabytes: upper bound of its size, in units of 10^6 bytes.
+        jobs: number of processes that compile.
 
     Raises:
-        OptionError: if the folder is not empty, or the kit is larger.
+        OptionError: if the folder is not empty, or the kit exceeds ``megabytes``.
         RammerError: if a model cannot be compiled for the target.
     """
     find_gpu(target)  # refuses others before anything is written
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OptionError(f"'{folder}': expected an empty folder or none; remove it")
+    # Packed beside the destination and renamed at the end: a kit is complete or absent.
     temporary = folder.parent / f".{folder.name}.packing"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
@@ -142,7 +143,7 @@ def _write(folder: Path, target: str, subjects: Sequence[Subject], jobs: int) ->
 
 
 def _all(tasks: Sequence[_Task], jobs: int) -> list[Packed]:
-    """Pack all models, those that take longest first."""
+    """Pack all models, the longest compilations first."""
     if jobs == 1:
         return [pack_subject(task) for task in tasks]
     order = sorted(range(len(tasks)), key=lambda n: -_effort(tasks[n].subject))
@@ -155,13 +156,13 @@ def _all(tasks: Sequence[_Task], jobs: int) -> list[Packed]:
 
 
 def _effort(subject: Subject) -> float:
-    """Estimate how long compiling a model takes: full networks by their number of ways."""
+    """Estimate the time of compiling a model: full networks by their number of ways."""
     is_network = isinstance(subject.source, Network) and subject.source.scale == "full"
     return len(subject.ways) * (10.0 if is_network else 1.0) * (1 + subject.name.startswith("res"))
 
 
 def pack_subject(task: _Task) -> Packed:
-    """Write one model: its arrays, its programs, and its graph for PyTorch."""
+    """Write a model: its arrays, its programs, and its graph for PyTorch."""
     begin = time.perf_counter()
     store = store_of(task.folder)
     source = task.subject.source
@@ -223,7 +224,7 @@ def _content(array: Array) -> bytes:
 
 
 def options_of(target: str, subject: Subject, way: Way) -> CheckedOptions:
-    """Return the options that a program of the kit is compiled with."""
+    """Return the options for compiling a program of the kit."""
     source = subject.source
     is_tf32 = isinstance(source, Product) and source.precision == "tf32"
     return check_options(
@@ -235,7 +236,7 @@ def options_of(target: str, subject: Subject, way: Way) -> CheckedOptions:
 def _compile_all(
     task: _Task, imported: ImportedModel, seeds: Mapping[bytes, Reference], store: Store
 ) -> dict[str, ProgramFacts]:
-    """Compile a model in all its ways; code that is equal is generated once."""
+    """Compile a model in all its ways; generate equal code once."""
     known = KnownCode[GpuCode]()
     found: dict[str, ProgramFacts] = {}
     for each in task.subject.ways:
@@ -272,7 +273,7 @@ def _references(
 
 
 def _check_weights(folder: Path, name: str, store: Store, image: GpuImage) -> None:
-    """Read a program back: its weights have to be the same."""
+    """Read a program back, and check that its weights are the same."""
     read = read_program(folder / PROGRAMS, name, store)
     found, expected = (b"".join(i.constants.pieces) for i in (read.image, image))
     if found != expected:
@@ -283,7 +284,7 @@ def _check_weights(folder: Path, name: str, store: Store, image: GpuImage) -> No
 
 
 def _carry_package(folder: Path) -> None:
-    """Copy this package, which runs from there; what compiles is not imported on that machine."""
+    """Copy this package, which runs from the kit; the other machine imports no compiler."""
     root = Path(rammer_mlir.__file__).parent
     ignore: Callable[[str, list[str]], set[str]] = shutil.ignore_patterns(*_LEFT_OUT)
     shutil.copytree(root, folder / root.name, ignore=ignore)

@@ -1,4 +1,4 @@
-"""What the device file and the emitted code assume of a GPU, measured by kernels in CUDA C.
+"""Measure assumptions of the device file and the emitted code about a GPU by CUDA C kernels.
 
 The kernels are compiled when a kit is packed, so that the machine with the GPU needs no compiler.
 """
@@ -22,16 +22,16 @@ THREADS = 256
 """Threads of a block, as in our own programs."""
 
 _BELOW = 8192
-"""Bytes below a shared array at which an address begins; the load adds as many."""
+"""Offset in bytes below a shared array where an address begins; the load adds it back."""
 
 _LARGE, _IN_CACHE, _LEAST = 2 << 30, 16 << 20, 1 << 20
-"""Bytes that are read: more than any cache holds, less than the second-level cache, and fewest."""
+"""Bytes read: more than any cache holds, less than the second-level cache, and the minimum."""
 
 _STEPS = 8192
-"""Hand-offs of a launch."""
+"""Hand-offs in a launch."""
 
 _COUNTER_BYTES = 128
-"""Between the counters of two blocks."""
+"""Distance in bytes between the counters of two blocks."""
 
 _MEETINGS = 2000
 
@@ -40,14 +40,14 @@ ATTRIBUTES = (
     "L2_CACHE_SIZE", "MAX_THREADS_PER_MULTIPROCESSOR", "MAX_REGISTERS_PER_MULTIPROCESSOR",
     "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR", "MAX_SHARED_MEMORY_PER_BLOCK",
 )  # fmt: skip
-"""Attributes of the device that a kit's results hold."""
+"""Attributes of the device that are stored in a kit's results."""
 
 
 def compile_probe(target: str) -> bytes:
     """Return the probe's kernels as a cubin.
 
     Raises:
-        TargetError: if the target is no NVIDIA GPU, or a tool is missing.
+        TargetError: if the target is not an NVIDIA GPU, or a tool is missing.
     """
     from rammer_mlir.lowering.external.code import ForeignCode
     from rammer_mlir.lowering.nvvm.cuda_compiler import compile_cuda
@@ -69,7 +69,7 @@ class Probe:
     """The probe's kernels on a device."""
 
     def __init__(self, driver: CudaDriver, code: bytes) -> None:
-        """Use a device and the code for it."""
+        """Load the kernels' cubin on a device."""
         self._driver, self._code = driver, code
         self._stream = driver.create_stream()
         self.units = driver.attribute("MULTIPROCESSOR_COUNT")
@@ -87,14 +87,14 @@ class Probe:
     def _launch(
         self, entry: str, blocks: int, arguments: list[int], *, cooperative: bool = False
     ) -> Callable[[], None]:
-        """Return what launches a kernel; every argument has 64 bits."""
+        """Return a function that launches a kernel; every argument has 64 bits."""
         kernel = self._driver.load(self._code, "cubin", entry)
         given = [Argument(value, 8, entry, "kept") for value in arguments]
         grid = Launch(blocks, THREADS, cooperative)
         return lambda: self._driver.launch(kernel, grid, given, self._stream)
 
     def _wrong_shared_loads(self) -> int:
-        """Count the threads that load another word than the one whose address wraps around."""
+        """Count the threads whose load with a wrapping address reads another word than expected."""
         found = np.zeros(THREADS, np.int32)
         with self._memory(found.nbytes) as out:
             self._launch("wrap", 1, [out, _BELOW])()
@@ -111,7 +111,7 @@ class Probe:
         memory.free()
 
     def _reads(self) -> list[dict[str, Any]]:
-        """Time reads of memory and of the second-level cache, by blocks and loads in flight."""
+        """Time reads of memory and of the second-level cache, by blocks and by loads in flight."""
         found: list[dict[str, Any]] = []
         size = self._largest()
         with self._memory(size) as data, self._memory(16 * THREADS) as out:
@@ -123,6 +123,7 @@ class Probe:
             cached = min(size, _IN_CACHE)
             shapes += [(cached, blocks, 16) for blocks in (1, self.units)]
             for num_bytes, blocks, loads in shapes:
+                # A single block reads only a part, since it is many times slower than all blocks.
                 share = num_bytes if blocks > 1 else max(num_bytes // 16, _LEAST)
                 run = self._launch(f"read{loads}", blocks, [data, share // 16, out])
                 seconds = device_seconds(self._driver, self._stream, run, 0.1)["median"]
@@ -133,7 +134,7 @@ class Probe:
         return found
 
     def _largest(self) -> int:
-        """Return bytes that the device gives twice: as many as no cache holds, or fewer."""
+        """Return the bytes that the device can allocate twice, at most ``_LARGE``."""
         size = _LARGE
         while size > _IN_CACHE:
             try:
@@ -146,7 +147,7 @@ class Probe:
         return size
 
     def _hand_offs(self) -> list[dict[str, Any]]:
-        """Time one hand-off of 256 numbers from block to block, by how the next one waits."""
+        """Time a hand-off of 256 numbers between two blocks, for each way of waiting."""
         found: list[dict[str, Any]] = []
         with (
             self._memory(_COUNTER_BYTES * self.units) as counters,
@@ -158,6 +159,7 @@ class Probe:
                         f"pass_{poll}", blocks, [counters, data, _STEPS], cooperative=True
                     )
 
+                    # The kernel counts from 0, so each launch needs cleared counters.
                     def cleared(run: Callable[[], None] = run) -> None:
                         self._driver.clear(counters, _COUNTER_BYTES * self.units, self._stream)
                         run()
@@ -174,7 +176,7 @@ class Probe:
         return found
 
     def _meeting(self) -> float:
-        """Time one barrier of all blocks: an atomic addition, and polls."""
+        """Time a barrier of all blocks: an atomic addition, and polls."""
         with self._memory(_COUNTER_BYTES) as counter:
             run = self._launch("meet", self.units, [counter, _MEETINGS], cooperative=True)
 

@@ -1,4 +1,4 @@
-"""Programs of a kit: an artifact without its weights, and how these are made from shared arrays."""
+"""Programs of a kit: artifacts without weights, and recipes of the weights by shared arrays."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def write_program(
     """Write a program whose weights are in a kit's store.
 
     Args:
-        folder: of the programs.
-        name: of the files, without their endings.
+        folder: the folder of programs.
+        name: name of the files, without extensions.
         artifact: the program.
-        recipes: how each of its weights is made, by argument number.
-        references: the arrays that they are made from, by name.
+        recipes: construction of each weight, by argument number.
+        references: the arrays that the recipes read, by name.
     """
     folder.mkdir(parents=True, exist_ok=True)
     content, _ = split_artifact(artifact)
@@ -50,7 +50,7 @@ def write_program(
 
 
 def read_program(folder: Path, name: str, store: Store) -> GpuExecutable:
-    """Read a program, and make its weights.
+    """Read a program, and build its weights.
 
     Raises:
         ArtifactError: if a file is missing or damaged.
@@ -70,7 +70,7 @@ def read_program(folder: Path, name: str, store: Store) -> GpuExecutable:
 
 
 def packed(weights: Mapping[str, Any], store: Store) -> NDArray[np.uint8]:
-    """Return a program's weights in one piece, as ``write_program`` described them."""
+    """Return a program's weights as one array, from the description by ``write_program``."""
     arrays = [store.get(reference) for reference in weights["arrays"]]
     names = [str(number) for number in range(len(arrays))]
     values: dict[str, Array] = dict(zip(names, arrays, strict=True))

@@ -1,4 +1,4 @@
-"""Tables of a kit's results: each model beside the best of its baselines, and predictions."""
+"""Tables of a kit's results: each model beside its fastest baseline and the prediction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def report(kit: Kit, results: Mapping[str, Result]) -> str:
 
 
 def device_median(result: Mapping[str, Any] | None) -> float | None:
-    """Return the seconds of a run on the device, as a graph where there is one; None without."""
+    """Return the device seconds of a run, as a graph if there is one; None without a result."""
     if result is None or result["status"] != Status.OK:
         return None
     timed = result.get("graph", result).get("device")
@@ -56,7 +56,7 @@ def _cases(kit: Kit, kind: str) -> Iterator[Case]:
 
 
 def _by_way(kit: Kit, kind: str, subject: str, results: Mapping[str, Result]) -> dict[str, float]:
-    """Return the device's seconds by way, of those that are there."""
+    """Return the device's seconds by way, for the ways that have a result."""
     cases = [case for case in _cases(kit, kind) if case.subject == subject]
     times = {case.way: device_median(results.get(case.name)) for case in cases}
     return {way: seconds for way, seconds in times.items() if seconds is not None}

@@ -13,7 +13,7 @@ from rammer_mlir.errors import OptionError
 
 
 class Status(StrEnum):
-    """What became of a case."""
+    """The outcome of a case."""
 
     OK = "ok"
     WRONG = "wrong"
@@ -21,7 +21,7 @@ class Status(StrEnum):
     CRASHED = "crashed"
     HUNG = "hung"
     ABSENT = "absent"
-    """A package or tool that only this case needs is not on the machine."""
+    """A package or tool that only this case needs is not installed."""
 
 
 FINE = (Status.OK, Status.ABSENT)
@@ -30,7 +30,7 @@ Result = dict[str, Any]
 
 
 def append_result(path: Path, result: Mapping[str, Any]) -> None:
-    """Add a line, and have it on the disk before the next case begins."""
+    """Append a line, and flush it to disk before the next case begins."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(result) + "\n")
         file.flush()
@@ -38,12 +38,12 @@ def append_result(path: Path, result: Mapping[str, Any]) -> None:
 
 
 def read_results(path: Path) -> dict[str, Result]:
-    """Return the last result of each case; a file that is not there has none.
+    """Return the last result of each case; an empty mapping if there is no file.
 
-    A last line that was cut off is left out: its case runs again.
+    An incomplete last line is ignored: its case runs again.
 
     Raises:
-        OptionError: if the file cannot be read, or holds something else.
+        OptionError: if the file cannot be read, or has other contents.
     """
     if not path.exists():
         return {}

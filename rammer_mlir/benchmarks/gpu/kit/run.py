@@ -1,4 +1,4 @@
-"""Run a kit: every case in a process and within a time limit of its own."""
+"""Run a kit: every case in a separate process with its own time limit."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from rammer_mlir.benchmarks.gpu.kit.results import (
 )
 
 _SANITIZER_FAULTS = 99
-"""Exit code of a sanitizer that found something."""
+"""Exit code of a sanitizer that found a fault."""
 
 _WORTH_BEGINNING = 60.0
-"""Seconds that have to be left for a case whose limit is longer; few take their whole limit."""
+"""Seconds that must be left to begin a case with a longer limit; few cases take their limit."""
 
 _LONGEST_MESSAGE = 500
 
 
 @dataclass(frozen=True)
 class Request:
-    """How a kit runs.
+    """Settings of a run of a kit.
 
     Attributes:
         folder: the kit.
         output: file of the results.
-        budget: seconds after which the command ends; a case that it cuts off has no result.
-        seconds: of each time that a case measures.
+        budget: seconds after which the command ends; an interrupted case has no result.
+        seconds: duration of each timing.
         cases: names of cases to run; all if empty.
-        again: whether cases run again that were not fine.
-        limit: seconds that replace every case's own limit, if they are fewer.
+        again: whether cases that failed run again.
+        limit: upper bound of every case's limit, in seconds.
     """
 
     folder: Path
@@ -64,7 +64,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The results of all cases so far by name, and names of those that have none."""
+    """The results of all cases so far by name, and the names of cases without a result."""
 
     results: dict[str, Result]
     left: list[str]
@@ -79,11 +79,12 @@ def run_kit(request: Request, say: Callable[[str], None]) -> Outcome:
     """Run the cases that have no result yet, in order, while there is time.
 
     Args:
-        request: what to run.
-        say: is told of each case in a line.
+        request: settings of the run.
+        say: is called with a line for each case.
 
     Raises:
-        OptionError: if the folder is no kit, the results are others, or there is no such case.
+        OptionError: if the folder is not a kit, the results are of another kit, or there is no such
+            case.
     """
     begin = time.monotonic()
     kit = read_kit(request.folder)
@@ -97,7 +98,7 @@ def run_kit(request: Request, say: Callable[[str], None]) -> Outcome:
         if done is not None and (not request.again or done["status"] in FINE):
             continue
         remaining = request.budget - (time.monotonic() - begin)
-        # The first case of a command may have all of its budget, so that each command gets on.
+        # The first case may use the whole budget, so that every command makes progress.
         if is_begun and remaining < min(request.limit_of(case), _WORTH_BEGINNING):
             left.append(case.name)
             continue
@@ -120,11 +121,12 @@ def _told(result: Mapping[str, Any]) -> str:
 
 
 def _run_case(request: Request, case: Case, remaining: float) -> Result | None:
-    """Run a case; None if the command's time ends before the case's own limit."""
+    """Run a case; return None if the command's time ends before the case's own limit."""
     begin = time.monotonic()
     limit = request.limit_of(case)
     with tempfile.TemporaryDirectory(prefix="rammer-kit-") as folder:
         found = _in_process(request, case, Path(folder), min(limit, remaining))
+    # The command's time ended before the case's own limit: no verdict, the case runs again.
     if found["status"] == Status.HUNG and remaining < limit:
         return None
     seconds = round(time.monotonic() - begin, 3)
@@ -132,7 +134,7 @@ def _run_case(request: Request, case: Case, remaining: float) -> Result | None:
 
 
 def _in_process(request: Request, case: Case, folder: Path, limit: float) -> dict[str, Any]:
-    """Run a case in a process group of its own, which ends with its limit."""
+    """Run a case in a separate process group, which is killed at its limit."""
     answer, said = folder / "result.json", folder / "output.txt"
     command = _command(request, case, answer)
     if case.kind == "sanitizer" and shutil.which(SANITIZER) is None:
@@ -156,6 +158,7 @@ def _in_process(request: Request, case: Case, folder: Path, limit: float) -> dic
         return {"status": Status.WRONG, "message": _last_line(text), **_tail(text)}
     if code == 0 and answer.exists():
         return json.loads(answer.read_text(encoding="utf-8"))
+    # A negative code is the number of the signal that ended the process.
     if code < 0:
         message = f"ended by {signal.Signals(-code).name}"
         return {"status": Status.CRASHED, "message": message, **_tail(text)}
@@ -163,7 +166,7 @@ def _in_process(request: Request, case: Case, folder: Path, limit: float) -> dic
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of a case: compilers that PyTorch started, or the case itself."""
+    """Kill the remaining processes of a case: compilers of PyTorch, or the case itself."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

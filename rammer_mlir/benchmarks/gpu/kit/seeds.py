@@ -1,7 +1,7 @@
-"""Random arrays that are the same everywhere, from a seed and a scale.
+"""Random arrays that are bitwise equal on every machine, from a seed and a scale.
 
-They are computed from the raw bits of a generator whose stream NumPy guarantees, by additions of
-whole numbers and one product each, so that every machine gets the same bits.
+They are computed from the raw bits of a generator whose stream NumPy guarantees, by integer
+additions and a single multiplication each, so that every machine gets the same bits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.generic]
 
 _LEVELS = 1 << 16
-"""Values of a draw; their mean and standard deviation are those of a uniform distribution."""
+"""Distinct values of a draw; mean and standard deviation are those of a uniform distribution."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Seeded:
     """An array of uniformly distributed numbers of mean 0.
 
     Attributes:
-        seed: of the generator.
-        shape: of the array.
+        seed: seed of the generator.
+        shape: shape of the array.
         dtype: NumPy's name of a floating-point type.
         scales: standard deviation of the array, or of each row along its first dimension.
         centred: whether every row sums to zero, as filters after rectifiers should.
@@ -41,11 +41,13 @@ class Seeded:
     def array(self) -> Array:
         """Return the array."""
         size = math.prod(self.shape)
+        # PCG64's raw stream is guaranteed by NumPy; its distributions may change between versions.
         raw = np.random.PCG64(self.seed).random_raw(-(-size // 4))
         drawn = np.asarray(raw, "<u8").view("<u2")[:size].astype(np.int64)
         rows = drawn.reshape(len(self.scales) if len(self.scales) > 1 else self._rows(), -1)
         middle = (_LEVELS - 1) / 2
         means = rows.sum(axis=1) / rows.shape[1] if self.centred else np.full(len(rows), middle)
+        # A uniform distribution over _LEVELS steps has the deviation _LEVELS / sqrt(12).
         factors = np.array(self.scales) * (math.sqrt(12) / _LEVELS)
         values = (rows - means[:, None]) * factors[:, None]
         return values.astype(self.dtype).reshape(self.shape)
@@ -54,7 +56,7 @@ class Seeded:
         return self.shape[0] if self.centred else 1
 
     def to_json(self) -> dict[str, Any]:
-        """Return what ``of_json`` takes."""
+        """Return a JSON object for ``of_json``."""
         return {
             "seed": self.seed, "shape": self.shape, "dtype": self.dtype,
             "scales": self.scales, "centred": self.centred,
@@ -62,7 +64,7 @@ class Seeded:
 
     @classmethod
     def of_json(cls, found: dict[str, Any]) -> Seeded:
-        """Return what ``to_json`` described."""
+        """Rebuild an array's description from the object that ``to_json`` returned."""
         return cls(
             found["seed"], tuple(found["shape"]), found["dtype"], tuple(found["scales"]),
             found["centred"],
@@ -70,18 +72,14 @@ class Seeded:
 
 
 _FEWEST = 4096
-"""Elements from which a weight is worth a seed."""
+"""Smallest weight, in elements, that is replaced by a seed."""
 
 _OFF_CENTRE, _CENTRED = 0.2, 0.02
-"""Mean over standard deviation: up to which weights have mean 0, and rows count as centred."""
+"""Bounds of mean over standard deviation: for weights of mean 0, and for centred rows."""
 
 
 def resembling(array: Array, seed: int) -> Seeded | None:
-    """Return random numbers of the same spread, None where they would not resemble an array.
-
-    Filters of convolutions keep the spread of each output channel, because batch norms are folded
-    into them.
-    """
+    """Return random numbers with the spread of an array, or None if they would not resemble it."""
     if array.dtype.name not in ("float16", "float32") or array.size < _FEWEST:
         return None
     values = array.astype(np.float64)

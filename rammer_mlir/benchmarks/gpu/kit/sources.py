@@ -22,11 +22,11 @@ from rammer_mlir.frontends.onnx.prepare import fold
 
 @dataclass(frozen=True)
 class SourceModel:
-    """A model with its weights, and where a kit has these.
+    """A model with its weights, and the seeds of those that a kit does not store.
 
     Attributes:
-        model: as ONNX.
-        seeds: of those weights that a seed makes, by name.
+        model: the ONNX model.
+        seeds: seeds of weights by name.
     """
 
     model: onnx.ModelProto
@@ -34,7 +34,7 @@ class SourceModel:
 
 
 def product_model(product: Product) -> onnx.ModelProto:
-    """Return ``y = x @ w``, both inputs."""
+    """Return the model ``y = x @ w``, with x and w as inputs."""
     kind = TensorProto.FLOAT16 if product.precision == "f16" else TensorProto.FLOAT
     shapes = [product.rows, product.inner], [product.inner, product.columns]
     x, w = (helper.make_tensor_value_info(n, kind, s) for n, s in zip("xw", shapes, strict=True))
@@ -58,7 +58,7 @@ def product_feeds(product: Product) -> dict[str, Reference]:
 def network_model(network: Network) -> SourceModel:
     """Return a benchmark model, batch norms folded, with large weights from seeds.
 
-    Batch norms are folded first, so that a seeded weight is one that the program uses.
+    Batch norms are folded first, so that the seeded weights are those that the program uses.
     """
     folded = fold(load(build(network.model, scale=network.scale)).copy()).model
     fold_affine(folded)
@@ -82,5 +82,5 @@ def _reseeded(model: Model) -> SourceModel:
 
 
 def network_feeds(model: onnx.ModelProto, store: Store) -> dict[str, Reference]:
-    """Return inputs of a network: normally distributed, integers that serve as indices."""
+    """Return a network's inputs: normally distributed floats, integers that are valid indices."""
     return {name: store.put(np.asarray(value)) for name, value in random_feeds(model, 1).items()}

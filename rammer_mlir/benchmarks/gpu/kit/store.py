@@ -15,18 +15,18 @@ from rammer_mlir.errors import ArtifactError
 Array = NDArray[np.generic]
 
 Reference = dict[str, Any]
-"""Where an array is, for JSON: ``{"seeded": ...}`` or ``{"file": name}``."""
+"""Location of an array as JSON: ``{"seeded": ...}`` or ``{"file": name}``."""
 
 
 class Store:
-    """The arrays of a kit, each by its content."""
+    """The arrays of a kit, addressed by the hash of their content."""
 
     def __init__(self, folder: Path) -> None:
-        """Use a folder, which need not be there yet."""
+        """Use a folder, which is created on demand."""
         self._folder = folder
 
     def put(self, array: Array) -> Reference:
-        """Keep an array, once, and return where it is."""
+        """Store an array once, and return its reference."""
         dense = np.ascontiguousarray(array).reshape(array.shape)
         digest = hashlib.sha256(f"{dense.dtype.str}{dense.shape}".encode())
         digest.update(dense.tobytes())
@@ -37,7 +37,7 @@ class Store:
         return {"file": name}
 
     def get(self, reference: Reference) -> Array:
-        """Return an array.
+        """Return the array of a reference.
 
         Raises:
             ArtifactError: if its file is missing or damaged.
@@ -54,5 +54,5 @@ class Store:
 
 
 def seeded(found: Seeded) -> Reference:
-    """Return the reference to an array that a seed makes."""
+    """Return the reference to an array that is computed from a seed."""
     return {"seeded": found.to_json()}

@@ -1,4 +1,4 @@
-"""An ONNX graph as a PyTorch module: the operators of the kit's networks, and no others."""
+"""An ONNX graph as a PyTorch module, for the operators of the kit's networks only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rammer_mlir.errors import UnsupportedError
 
 Attributes = Mapping[str, Any]
 
-# PyTorch is not there when types are checked.
+# PyTorch is not installed where types are checked.
 Torch: TypeAlias = Any
 """The module ``torch``."""
 Tensor: TypeAlias = Any
@@ -22,12 +22,12 @@ Module: TypeAlias = Any
 """A ``torch.nn.Module``."""
 
 _LONGEST_LITERAL = 16
-"""Elements of integer constants, which are shapes, up to which they stand in the graph."""
+"""Longest integer constant, in elements, that is stored in the graph; such are shapes."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """An operator of ONNX; names of values that are left out are empty."""
+    """An ONNX operator; omitted operands and results have empty names."""
 
     op: str
     inputs: list[str]
@@ -53,21 +53,21 @@ class Graph:
     literals: dict[str, list[int]]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what ``of_json`` takes."""
+        """Return a JSON object for ``of_json``."""
         return asdict(self)
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> Graph:
-        """Return what ``to_json`` described."""
+        """Rebuild a graph from the object that ``to_json`` returned."""
         fields: dict[str, Any] = {**found, "nodes": [Node(**node) for node in found["nodes"]]}
         return cls(**fields)
 
 
 def describe_graph(model: Any, put: Callable[[str, Array], Reference]) -> Graph:
-    """Describe an ``onnx.ModelProto``; ``put`` keeps its constants by their names.
+    """Describe an ``onnx.ModelProto``; ``put`` stores its constants by their names.
 
     Raises:
-        UnsupportedError: if there is an operator that this module does not have.
+        UnsupportedError: if this module does not implement an operator.
     """
     from onnx import helper, numpy_helper
 
@@ -113,10 +113,12 @@ def module_of(torch: Torch, graph: Graph, arrays: Mapping[str, Array]) -> Module
             super().__init__()
             self.places = {name: f"constant{number}" for number, name in enumerate(arrays)}
             for name, array in arrays.items():
+                # A copy: arrays from a file may be read-only, which PyTorch warns of.
                 self.register_buffer(self.places[name], torch.from_numpy(np.array(array)))
 
         def forward(self, *inputs: Any) -> Tensor:
             values: dict[str, Tensor] = dict(zip(graph.inputs, inputs, strict=True))
+            # Shapes stay Python lists, so that torch.compile sees constants.
             values.update(graph.literals)
             for name, place in self.places.items():
                 values[name] = getattr(self, place)
@@ -131,7 +133,7 @@ def module_of(torch: Torch, graph: Graph, arrays: Mapping[str, Array]) -> Module
 
 
 def product_of(torch: Torch) -> Callable[[Tensor, Tensor], tuple[Tensor]]:
-    """Return what multiplies two matrices, as a module of one output does."""
+    """Return a module that multiplies two matrices and returns a tuple."""
 
     def multiply(x: Tensor, w: Tensor) -> tuple[Tensor]:
         return (torch.matmul(x, w),)
@@ -147,11 +149,12 @@ def _conv(torch: Torch, a: Attributes, x: Tensor, w: Tensor, b: Tensor = None) -
 
 
 def _padded(torch: Torch, a: Attributes, x: Tensor, rank: int) -> tuple[Tensor, list[int]]:
-    """Pad with zeros where the two sides differ; return the padding that is left to do."""
+    """Pad with zeros if the two sides differ; return the padding that remains to be done."""
     pads = a.get("pads", [0] * (2 * rank))
     low, high = pads[:rank], pads[rank:]
     if low == high:
         return x, low
+    # PyTorch pads from the last dimension to the first, each as (low, high).
     both = [side for pair in reversed(list(zip(low, high, strict=True))) for side in pair]
     return torch.nn.functional.pad(x, both), [0] * rank
 
@@ -196,6 +199,7 @@ def _gemm(torch: Torch, a: Attributes, x: Tensor, w: Tensor, c: Tensor = None) -
 
 def _reshape(torch: Torch, a: Attributes, x: Tensor, shape: list[int]) -> Tensor:
     del a
+    # In ONNX, a size of 0 keeps the operand's dimension.
     sizes = [x.shape[n] if size == 0 else size for n, size in enumerate(shape)]
     return torch.reshape(x, sizes)
 
@@ -228,7 +232,7 @@ def _lstm(
     torch: Torch, a: Attributes, x: Tensor, w: Tensor, r: Tensor, b: Tensor = None,
     lengths: Tensor = None, h: Tensor = None, c: Tensor = None, peepholes: Tensor = None,
 ) -> Tensor:  # fmt: skip
-    """Run an LSTM layer: cuDNN's; ONNX orders gates i, o, f, c, and PyTorch i, f, c, o."""
+    """Run an LSTM layer by cuDNN; ONNX orders gates i, o, f, c, and PyTorch i, f, c, o."""
     if lengths is not None or peepholes is not None or a.get("direction") == "reverse":
         raise UnsupportedError(
             "baseline in PyTorch: expected an LSTM without lengths and peepholes, forward or in "
@@ -322,4 +326,4 @@ _OPERATORS: dict[str, Callable[..., Tensor]] = {
     "Sum": _sum,
     "Transpose": _transpose,
 }
-"""What computes each operator of ONNX: attributes, then the inputs."""
+"""The function for each ONNX operator: of the attributes, then the inputs."""

@@ -1,11 +1,11 @@
-"""Training steps: reverse mode over ONNX graphs.
+"""Training steps: reverse-mode differentiation of ONNX graphs.
 
-Other tools compute gradients too: ONNX Runtime's training builds are a package that takes the place
-of the plain one; PyTorch exports joint graphs of its own operators, JAX exports StableHLO, and both
+Other tools compute gradients too: ONNX Runtime's training builds are a package that replaces the
+plain package; PyTorch exports joint graphs of its own operators, JAX exports StableHLO, and both
 are gigabytes beside an installation that is meant to stay small; ONNX's preview of a ``Gradient``
-operator has no implementation. The models here use some fifty operators, for which a rule each is
-less than any of these. The rules are compared with finite differences, and the gradients of whole
-models with PyTorch's.
+operator has no implementation. The models here use some fifty operators, and a rule for each is
+less code than any of these. The rules are compared with finite differences, and the gradients of
+whole models with PyTorch's.
 """
 
 from rammer_mlir.benchmarks.models.gradients.training import (

@@ -1,4 +1,4 @@
-"""The inverse of broadcasting: gradients are summed up where a value was read more than once."""
+"""The adjoint of broadcasting: sum gradients over the dimensions that were broadcast."""
 
 from __future__ import annotations
 

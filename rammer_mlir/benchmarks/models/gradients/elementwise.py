@@ -13,13 +13,13 @@ from rammer_mlir.benchmarks.models.gradients.graph import ExtendedGraph, Node
 
 Gradients = Sequence[Value | None]
 Unary = Callable[[ExtendedGraph, Value, Value, Value], Value]
-"""Makes the gradient of the input of the gradient, the input and the output."""
+"""Returns the gradient of the input, given the gradient of the output, the input and the output."""
 
 _FLOATS = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16}
 
 
 def unary(rule: Unary) -> Callable[[ExtendedGraph, Node, Gradients], Gradients]:
-    """Make a rule of a function's derivative."""
+    """Make a rule from a function's derivative."""
 
     def differentiate(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
         (dy,) = dys
@@ -37,7 +37,7 @@ def _binary(g: ExtendedGraph, node: Node, left: Value, right: Value) -> Gradient
 
 
 def add(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Hand the gradient of a sum to every term."""
+    """Pass the gradient of a sum to every term."""
     (dy,) = dys
     assert dy is not None
     return [sum_to(g, dy, value.shape) if value else None for value in node.inputs]
@@ -64,7 +64,7 @@ def div(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     a, b = node.operand(0), node.operand(1)
     left = g.op("Div", dy, b)
     right = sum_to(g, g.op("Mul", left, node.outputs[0]), b.shape)
-    return [sum_to(g, left, a.shape), g.op("Neg", right)]  # negated once it is summed
+    return [sum_to(g, left, a.shape), g.op("Neg", right)]  # negate after the sum: fewer elements
 
 
 def power(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
@@ -77,7 +77,7 @@ def power(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def where(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Hand the gradient to the operand that was taken."""
+    """Pass the gradient to the selected operand."""
     (dy,) = dys
     assert dy is not None
     condition, zero = node.operand(0), g.scalar(0, dy)
@@ -94,7 +94,7 @@ def cast(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def clip(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Differentiate by the input, where it lies between the bounds, which count as constants."""
+    """Differentiate by the input between the bounds, which count as constants."""
     (dy,) = dys
     assert dy is not None
     x, zero = node.operand(0), g.scalar(0, dy)

@@ -1,4 +1,4 @@
-"""A model's graph that can be read, and to which nodes can be added."""
+"""A model's graph that can be read and extended by nodes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
 from rammer_mlir.errors import ModelError
 
 OLDEST_OPSET = 18
-"""From here on, all reductions take their axes as an input."""
+"""Since this opset, all reductions take their axes as an input."""
 
 Array = npt.NDArray[np.generic]
 
 
 @dataclass(frozen=True)
 class Node:
-    """A node with its operands as values; None stands for an omitted optional one."""
+    """A node with its operands as values; None stands for an omitted optional operand."""
 
     name: str
     op_type: str
@@ -64,7 +64,7 @@ class Node:
         return value.decode() if isinstance(value, bytes) else str(value)
 
     def refuse(self, expected: str, found: object) -> ModelError:
-        """Return the error for what a rule cannot differentiate."""
+        """Return the error for a case that a rule cannot differentiate."""
         return ModelError(
             f"node '{self.name}' ({self.op_type}): gradients need {expected}, found {found}; "
             "write the model with other operators"
@@ -72,10 +72,10 @@ class Node:
 
 
 class ExtendedGraph(GraphBuilder):
-    """A model's nodes, of static shapes, and what is added after them."""
+    """A model's nodes, of static shapes, and the nodes added after them."""
 
     def __init__(self, model: onnx.ModelProto, inputs: Collection[str] = ()) -> None:
-        """Take over a model's graph; the initializers named as inputs become inputs.
+        """Copy a model's graph; the initializers listed in ``inputs`` become inputs.
 
         Raises:
             ModelError: if the operator set is too old, or a shape is not static.
@@ -97,7 +97,7 @@ class ExtendedGraph(GraphBuilder):
         self.nodes = tuple(self._read(node) for node in self._nodes)
 
     def _infer_all(self, name: str, opsets: Sequence[onnx.OperatorSetIdProto]) -> dict[str, Value]:
-        # Weights enter by their types alone: inference would copy their contents.
+        # Weights are declared by type only: shape inference would copy their contents.
         large = {n for n, t in self._initializers.items() if len(t.raw_data) > 1 << 12}
         inputs = [*self._inputs, *(_info(self._initializers[n]) for n in large)]
         small = [t for n, t in self._initializers.items() if n not in large]
@@ -126,7 +126,7 @@ class ExtendedGraph(GraphBuilder):
         )
 
     def value(self, name: str) -> Value:
-        """Return a value of the model; raise ModelError for a name that it does not have."""
+        """Return a value of the model; raise ModelError for an unknown name."""
         if name not in self._values:
             raise ModelError(f"value '{name}': expected a value of the model, found none")
         return self._values[name]
@@ -145,7 +145,7 @@ class ExtendedGraph(GraphBuilder):
         return name
 
     def constant(self, array: Array, stem: str = "constant") -> Value:
-        """Add an initializer, or find an equal small one that was added before."""
+        """Add an initializer, or return an equal small initializer that was added before."""
         key = array.tobytes() if array.nbytes <= 256 else b"", array.dtype.str, array.shape
         if array.nbytes <= 256 and key in self._small:
             return self._small[key]
@@ -163,16 +163,16 @@ class ExtendedGraph(GraphBuilder):
         return helper.tensor_dtype_to_np_dtype(value.elem_type)
 
     def zeros(self, shape: Sequence[int], like: Value) -> Value:
-        """Add a tensor of zeros, which is not stored."""
+        """Add a tensor of zeros by ConstantOfShape, which stores no elements."""
         value = numpy_helper.from_array(np.zeros(1, self.dtype(like)))
         return self.op("ConstantOfShape", self.integers(*shape), value=value)
 
     def reduced(self, op_type: str, x: Value, axes: Sequence[int], keepdims: int = 1) -> Value:
-        """Add a reduction; over no axes it is its operand."""
+        """Add a reduction, or return the operand if there are no axes."""
         return self.op(op_type, x, self.integers(*axes), keepdims=keepdims) if axes else x
 
     def second_output(self, node: Node) -> Value:
-        """Return a node's second output of int64, which is declared if it was left out."""
+        """Return a node's second output of type int64, declaring it if it was omitted."""
         first, *rest = node.outputs
         if rest:
             return rest[0]
@@ -184,9 +184,9 @@ class ExtendedGraph(GraphBuilder):
         return Value(proto.output[1], kind)
 
     def finish_with(self, kept: Sequence[str]) -> onnx.ModelProto:
-        """Return the model with these of its own outputs, then those that were added.
+        """Return the model with the kept outputs of its own, followed by the added outputs.
 
-        Nodes and initializers that no output needs are left out; inputs stay.
+        Dead nodes and initializers are removed; inputs stay.
         """
         self._outputs = [*(self._given[name] for name in kept), *self._outputs]
         model = self.finish()

@@ -13,13 +13,13 @@ Gradients = Sequence[Value | None]
 
 
 def matmul(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Differentiate ``a @ b``: ``dy @ b^T`` and ``a^T @ dy``, summed where batches broadcast."""
+    """Differentiate ``a @ b``: ``dy @ b^T`` and ``a^T @ dy``, summed over broadcast batches."""
     (dy,) = dys
     a, b = node.operand(0), node.operand(1)
     if min(len(a.shape), len(b.shape)) < 2:
         raise node.refuse("operands of two or more dimensions", f"{a.shape} and {b.shape}")
     assert dy is not None
-    if len(b.shape) == 2:  # one product of all rows, in place of one per batch and their sum
+    if len(b.shape) == 2:  # a single product of all rows, instead of a product per batch and a sum
         rows = math.prod(a.shape[:-1])
         flat, outer = (x if len(x.shape) == 2 else g.reshape(x, rows, x.shape[-1]) for x in (a, dy))
         da = g.op("MatMul", outer, _transposed(g, b))

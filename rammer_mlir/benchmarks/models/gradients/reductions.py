@@ -13,7 +13,7 @@ Gradients = Sequence[Value | None]
 
 
 def _axes(g: ExtendedGraph, node: Node) -> list[int]:
-    """Return which axes a reduction drops."""
+    """Return the axes that a reduction drops."""
     rank = len(node.operand(0).shape)
     given = node.inputs[1] if len(node.inputs) > 1 else None
     axes = [] if given is None else g.contents(given)
@@ -25,7 +25,7 @@ def _axes(g: ExtendedGraph, node: Node) -> list[int]:
 
 
 def _kept(g: ExtendedGraph, node: Node, value: Value) -> Value:
-    """Give a reduction's result, or its gradient, the dimensions that were dropped."""
+    """Reshape a reduction's result, or its gradient, as if the axes were kept with size 1."""
     shape = node.operand(0).shape
     axes = set(_axes(g, node))
     kept = [1 if axis in axes else size for axis, size in enumerate(shape)]
@@ -33,7 +33,7 @@ def _kept(g: ExtendedGraph, node: Node, value: Value) -> Value:
 
 
 def _broadcastable(g: ExtendedGraph, node: Node, dys: Gradients) -> Value:
-    """Give the gradient the reduced dimensions back, so that it broadcasts with the input."""
+    """Insert the reduced dimensions into the gradient, so that it broadcasts with the input."""
     (dy,) = dys
     assert dy is not None
     return _kept(g, node, dy)
@@ -45,19 +45,19 @@ def _expanded(g: ExtendedGraph, node: Node, value: Value) -> Value:
 
 
 def reduce_sum(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Repeat the gradient."""
+    """Broadcast the gradient."""
     return [_expanded(g, node, _broadcastable(g, node, dys))]
 
 
 def reduce_mean(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Repeat the gradient in equal shares."""
+    """Broadcast the gradient, divided by the number of elements."""
     count = math.prod(node.operand(0).shape[axis] for axis in _axes(g, node))
     dy = _broadcastable(g, node, dys)
     return [_expanded(g, node, g.op("Mul", dy, g.scalar(1 / count, dy)))]
 
 
 def reduce_extremum(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Hand the gradient of ReduceMax or ReduceMin to all elements that are it, in equal shares."""
+    """Split the gradient of ReduceMax or ReduceMin equally among all elements at the extremum."""
     x, dy = node.operand(0), _broadcastable(g, node, dys)
     is_it = g.op("Equal", x, _kept(g, node, node.outputs[0]))
     mask = g.op("Cast", is_it, to=x.elem_type)
@@ -85,7 +85,7 @@ def reduce_log_sum_exp(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradient
 
 
 def softmax(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Differentiate: ``y * (dy - sum(y * dy))``."""
+    """Differentiate by ``y * (dy - sum(y * dy))``."""
     (dy,) = dys
     y = node.outputs[0]
     axes = [node.integer("axis", -1) % len(y.shape)]
@@ -94,7 +94,7 @@ def softmax(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def log_softmax(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Differentiate: ``dy - exp(y) * sum(dy)``."""
+    """Differentiate by ``dy - exp(y) * sum(dy)``."""
     (dy,) = dys
     assert dy is not None
     y = node.outputs[0]

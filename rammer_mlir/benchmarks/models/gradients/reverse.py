@@ -1,4 +1,4 @@
-"""Reverse mode: from the loss backwards, each node hands gradients to its inputs."""
+"""Reverse mode: from the loss backwards, each node passes gradients to its inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rammer_mlir.errors import ModelError
 
 
 def add_gradients(g: ExtendedGraph, loss: str, by: Sequence[str]) -> dict[str, Value]:
-    """Add the nodes that compute the derivatives of ``loss``, of one element, by some values.
+    """Add nodes that compute the derivatives of the scalar ``loss`` by the values in ``by``.
 
     Raises:
         ModelError: if the loss has more than one element or does not depend on one of the values,
@@ -34,7 +34,7 @@ def add_gradients(g: ExtendedGraph, loss: str, by: Sequence[str]) -> dict[str, V
                 f"'{node.op_type}'; use others ({', '.join(RULES)})"
             )
         gradients = RULES[node.op_type](g, node, results)
-        # A rule gives fewer gradients than there are inputs where the last ones are constants.
+        # A rule may return fewer gradients than inputs if the last inputs are constants.
         for operand, gradient in zip(node.inputs, gradients, strict=False):
             if operand is None or gradient is None or operand.name not in dependent:
                 continue

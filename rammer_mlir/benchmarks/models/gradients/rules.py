@@ -1,4 +1,4 @@
-"""The operators that can be differentiated, one row each."""
+"""The differentiable operators, with a rule each."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from rammer_mlir.benchmarks.models.gradients.elementwise import unary
 from rammer_mlir.benchmarks.models.gradients.graph import ExtendedGraph, Node
 
 Rule = Callable[[ExtendedGraph, Node, Sequence[Value | None]], Sequence[Value | None]]
-"""Makes the gradients of a node's inputs of those of its outputs.
+"""Maps the gradients of a node's outputs to those of its inputs.
 
-None stands for no gradient: of an output that the loss does not depend on, of an input that is an
-integer or a boolean or counts as a constant. There may be fewer than the node has inputs.
+None stands for no gradient: of an output that the loss does not depend on, or of an input that is
+an integer, a boolean, or treated as a constant. Trailing gradients may be omitted.
 """
 
 RULES: Mapping[str, Rule] = {

@@ -1,4 +1,4 @@
-"""Gradients of operators that move elements, and compute nothing."""
+"""Gradients of operators that only move elements."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Gradients = Sequence[Value | None]
 
 
 def reshape(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Give the gradient the input's shape: for Reshape, Flatten, Squeeze and Unsqueeze."""
+    """Reshape the gradient to the input's shape: Reshape, Flatten, Squeeze and Unsqueeze."""
     (dy,) = dys
     assert dy is not None
     return [g.reshape(dy, *node.operand(0).shape)]
 
 
 def expand(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Sum the gradient over what was repeated."""
+    """Sum the gradient over the broadcast dimensions."""
     (dy,) = dys
     assert dy is not None
     return [sum_to(g, dy, node.operand(0).shape)]
 
 
 def transpose(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Transpose back."""
+    """Apply the inverse permutation."""
     (dy,) = dys
     rank = len(node.operand(0).shape)
     order = node.integers("perm", range(rank)[::-1])
@@ -46,7 +46,7 @@ def concat(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def split(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Concatenate the gradients of all parts, with zeros for those that nothing depends on."""
+    """Concatenate the gradients of all parts, with zeros for unused parts."""
     like = next(dy for dy in dys if dy is not None)
     parts = [
         g.zeros(part.shape, like) if dy is None else dy
@@ -56,7 +56,7 @@ def split(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def slice_(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Put the gradient between zeros; with steps other than 1, add it where it was read."""
+    """Pad the gradient with zeros; for steps other than 1, scatter it."""
     (dy,) = dys
     assert dy is not None
     x = node.operand(0)
@@ -76,7 +76,7 @@ def slice_(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def _ranges(g: ExtendedGraph, node: Node) -> list[tuple[int, range]]:
-    """Return which indices a Slice takes of which axes."""
+    """Return the range of indices that a Slice reads, for each of its axes."""
     shape = node.operand(0).shape
     given = [g.contents(value) if value else None for value in node.inputs[1:]]
     if None in (given[0], given[1]):
@@ -92,7 +92,7 @@ def _ranges(g: ExtendedGraph, node: Node) -> list[tuple[int, range]]:
 
 
 def gather(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Add each row of the gradient to the row that it was read from."""
+    """Scatter-add each row of the gradient to the row that it was gathered from."""
     (dy,) = dys
     assert dy is not None
     data, indices = node.operand(0), node.operand(1)
@@ -116,7 +116,7 @@ def add_rows(g: ExtendedGraph, dy: Value, indices: Value, axis: int, size: int) 
 def gather_elements(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Add each element of the gradient to the element that it was read from.
 
-    Where one element of each row was read, as a loss does, a comparison with all positions makes
+    If a single element of each row was read, as in a loss, a comparison with all positions gives
     the dense result without a scatter.
     """
     (dy,) = dys

@@ -1,4 +1,4 @@
-"""A training step as one model: forward, loss, gradients, and the weights after the step."""
+"""A training step as a single model: forward, loss, gradients, and the updated weights."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from rammer_mlir.benchmarks.models.gradients.reverse import add_gradients
 Array = npt.NDArray[np.generic]
 
 GRADIENT, UPDATED = "gradient:", "new:"
-"""Before a weight's name, the names of the outputs."""
+"""Prefixes of the outputs' names, before a weight's name."""
 
 TRAINED = ("weight", "bias", "scale", "kernel", "recurrent", "table", "gain")
-"""What the builders call constants that training changes; others are limits, zeros, and shapes."""
+"""Names that the builders give to trained constants; other constants are limits, zeros, shapes."""
 
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """A step and what it begins with.
+    """A training step and its initial weights.
 
     Attributes:
         model: takes the forward model's inputs and its weights, by their names; returns the loss,
             and for each weight ``new:NAME`` or ``gradient:NAME``.
-        weights: the forward model's weights, by the names of the inputs that they became.
+        weights: the forward model's weights, by the names of the inputs that replace them.
     """
 
     model: onnx.ModelProto
@@ -44,7 +44,7 @@ class TrainingStep:
 
 
 def trained_weights(model: onnx.ModelProto) -> list[str]:
-    """Return the names of the initializers that training changes, as the builders name them."""
+    """Return the names of the trained initializers, by the builders' naming."""
     return [t.name for t in model.graph.initializer if _stem(t.name) in TRAINED]
 
 
@@ -60,15 +60,15 @@ def training_step(
     *,
     rate: float | None = 0.01,
 ) -> TrainingStep:
-    """Make a step of stochastic gradient descent of a model that returns its loss.
+    """Make a step of stochastic gradient descent from a model that returns its loss.
 
     Args:
         model: forward, of static shapes, with weights as initializers.
-        loss: the name of an output of one element; other outputs are dropped.
+        loss: the name of an output with one element; other outputs are dropped.
         weights: which initializers are trained, or float inputs of the model; by default the
             initializers of ``trained_weights``.
-        rate: the new weights are the old ones minus this times the gradients; with None, the
-            gradients are the outputs.
+        rate: learning rate: the new weights are the old weights minus ``rate`` times the gradients;
+            with None, the gradients are the outputs.
 
     Raises:
         ModelError: if the loss cannot be differentiated by the weights.
@@ -87,7 +87,7 @@ def training_step(
 
 
 def in_double(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model whose floats have 64 bits, for finite differences."""
+    """Return a model with f64 instead of other floats, for finite differences."""
     found = onnx.ModelProto()
     found.CopyFrom(model)
     for tensor in found.graph.initializer:

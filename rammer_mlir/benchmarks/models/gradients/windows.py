@@ -16,7 +16,7 @@ Gradients = Sequence[Value | None]
 
 @dataclass(frozen=True)
 class _Window:
-    """A window over the spatial dimensions; pads are all begins, then all ends."""
+    """A window over the spatial dimensions; ``pads`` are all begins, then all ends."""
 
     kernel: list[int]
     strides: list[int]
@@ -24,7 +24,7 @@ class _Window:
     pads: list[int]
 
     def uncovered(self, sizes: Sequence[int], results: Sequence[int]) -> list[int]:
-        """Return how many of the last elements, pads included, no window reaches."""
+        """Return the number of trailing elements, padding included, that no window covers."""
         begins, ends = self.pads[: len(sizes)], self.pads[len(sizes) :]
         spans = zip(sizes, results, self.kernel, self.strides, self.dilations, strict=True)
         return [
@@ -67,14 +67,15 @@ def conv(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def _spread(
     g: ExtendedGraph, dy: Value, weight: Value, window: _Window, shape: Sequence[int], group: int
 ) -> Value:
-    """Convolve a gradient with transposed filters, to the shape of the input.
+    """Convolve the gradient with transposed filters, to the shape of the input.
 
-    Elements that no window reaches get zeros. They come out of the padding first, which is then cut
-    off by as much less. (``output_padding`` could not do it: it has to be less than a stride.)
+    Uncovered trailing elements get zeros: the padding that is cut off shrinks by their number.
+    (``output_padding`` could not express this: it must be less than a stride.)
     """
     uncovered = window.uncovered(shape[2:], dy.shape[2:])
     rank = len(uncovered)
     ends = window.pads[rank:]
+    # If no window reaches the padding's end, the transposed convolution is shorter by as much.
     cut = [max(end - missed, 0) for end, missed in zip(ends, uncovered, strict=True)]
     missing = [max(missed - end, 0) for end, missed in zip(ends, uncovered, strict=True)]
     found = g.op(
@@ -82,6 +83,7 @@ def _spread(
         kernel_shape=window.kernel, strides=window.strides, dilations=window.dilations,
         pads=[*window.pads[:rank], *cut], group=group,
     )  # fmt: skip
+    # Input elements that no window reaches have the gradient zero.
     if not any(missing):
         return found
     return g.op("Pad", found, g.integers(*[0] * (len(dy.shape) + 2), *missing))
@@ -90,8 +92,8 @@ def _spread(
 def _filters(g: ExtendedGraph, x: Value, dy: Value, weight: Value, window: _Window) -> Value:
     """Convolve the input with the gradient, channels in the place of the batch.
 
-    Strides and dilations change their roles. Elements that no window reaches give more taps than
-    the filters have, which are cut off.
+    Strides and dilations swap roles. Uncovered trailing elements give more taps than the filters
+    have; the extra taps are cut off.
     """
     swap = [1, 0, *range(2, len(x.shape))]
     found = g.op(
@@ -100,6 +102,7 @@ def _filters(g: ExtendedGraph, x: Value, dy: Value, weight: Value, window: _Wind
         pads=window.pads,
     )  # fmt: skip
     axes = [a for a in range(2, len(swap)) if found.shape[a] != weight.shape[a]]
+    # Only the spatial dimensions that have extra taps.
     if axes:
         ends = g.integers(*(weight.shape[axis] for axis in axes))
         found = g.op("Slice", found, g.integers(*[0] * len(axes)), ends, g.integers(*axes))
@@ -107,11 +110,12 @@ def _filters(g: ExtendedGraph, x: Value, dy: Value, weight: Value, window: _Wind
 
 
 def max_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Add each gradient to the element that was the largest of its window."""
+    """Scatter-add each gradient to the largest element of its window."""
     dy, x = dys[0], node.operand(0)
     assert dy is not None
     if node.integer("storage_order", 0):
         raise node.refuse("storage_order 0", 1)
+    # MaxPool's second output has flat indices into the whole tensor.
     indices = g.reshape(g.second_output(node), -1)
     zeros = g.zeros([math.prod(x.shape)], dy)
     flat = g.op("ScatterElements", zeros, indices, g.reshape(dy, -1), axis=0, reduction="add")
@@ -119,13 +123,14 @@ def max_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def average_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Hand each gradient to its window in equal shares."""
+    """Split each gradient equally among the elements of its window."""
     (dy,) = dys
     assert dy is not None
     x = node.operand(0)
     window = _window(node, node.integers("kernel_shape", []))
     channels = x.shape[1]
     ones = np.ones([channels, 1, *window.kernel], g.dtype(x).name)
+    # Borders have fewer elements if the padding does not count.
     counts = _counts(window, x.shape[2:], dy.shape[2:], node.integer("count_include_pad", 0) == 1)
     shares = g.op("Div", dy, g.constant(counts.astype(g.dtype(x).name), "counts"))
     return [_spread(g, shares, g.constant(ones, "ones"), window, x.shape, channels)]
@@ -134,7 +139,7 @@ def average_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def _counts(
     window: _Window, sizes: Sequence[int], results: Sequence[int], with_pads: bool
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Return how many elements each window has, over the spatial dimensions."""
+    """Return the number of elements of each window, over the spatial dimensions."""
     found = np.ones([1] * len(sizes))
     for axis, size in enumerate(sizes):
         starts = np.arange(results[axis]) * window.strides[axis] - window.pads[axis]
@@ -146,7 +151,7 @@ def _counts(
 
 
 def global_average_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Hand the gradient to all elements of an image in equal shares."""
+    """Split the gradient equally among all elements of an image."""
     (dy,) = dys
     assert dy is not None
     x = node.operand(0)

@@ -1,8 +1,8 @@
 """IOS's stages of Inception v3 made for one batch size or device, executed at others.
 
-IOS section 7.2, table 3 and figures 10 and 11, on the simulator. Stages move from one to another:
-which operators go together, in which order. rKernels are those of the batch size and device that
-execute.
+IOS section 7.2, table 3 and figures 10 and 11, on the simulator. Stages are transferred from one
+setting to another: the grouping and the order of operators. rKernels are those of the batch size
+and device that execute.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEVICES = ("v100", "h100", "mi50")
 MODEL = "inception_v3"
 
 Setting = tuple[TaskGraph, Device]
-"""A network as it is compiled for a batch size and a device, and the device."""
+"""A network compiled for a batch size and a device, and the device."""
 
 Stages = Sequence[Sequence[int]]
 """Operators of each stage."""
@@ -36,7 +36,7 @@ Stages = Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class Batches:
-    """Batch sizes for one device."""
+    """Batch sizes to compare on one device."""
 
     batches: tuple[int, ...] = BATCHES
     device: str = "v100"
@@ -44,20 +44,20 @@ class Batches:
 
     @property
     def key(self) -> str:
-        """The device, and the scale unless it is the full one."""
+        """The device, and the scale unless it is full."""
         return self.device if self.scale == "full" else f"{self.device}, {self.scale}"
 
 
 @dataclass(frozen=True)
 class Devices:
-    """Devices for a batch of 1."""
+    """Devices to compare with a batch of 1."""
 
     devices: tuple[str, ...] = DEVICES
     scale: Scale = "full"
 
     @property
     def key(self) -> str:
-        """The devices, and the scale unless it is the full one."""
+        """The devices, and the scale unless it is full."""
         names = " ".join(self.devices)
         return names if self.scale == "full" else f"{names}, {self.scale}"
 
@@ -80,7 +80,7 @@ def made_for(settings: Sequence[Setting]) -> list[Stages]:
 
 
 def cross(settings: Sequence[Setting], made: Sequence[Stages]) -> list[list[float]]:
-    """Return seconds: a row for where stages are executed, a column for what they were made for."""
+    """Return seconds: a row for the executing setting, a column for the stages' own setting."""
     return [[seconds(graph, device, stages) for stages in made] for graph, device in settings]
 
 
@@ -92,7 +92,7 @@ def seconds(graph: TaskGraph, device: Device, stages: Stages) -> float:
 
 
 def measure_batches(request: Batches) -> Record:
-    """Return seconds by batch size: sequential and specialised, and of others' stages."""
+    """Return seconds by batch size: sequential, specialised, and with other batch sizes' stages."""
     settings = [setting(MODEL, request.device, n, request.scale) for n in request.batches]
     made = made_for(settings)
     sequential = [seconds(*one, _one_by_one(one[0])) for one in settings]
@@ -110,7 +110,7 @@ def measure_batches(request: Batches) -> Record:
 
 
 def measure_devices(request: Devices) -> Record:
-    """Return seconds of the stages made for each device on each device, batch 1."""
+    """Return seconds of each device's stages on each device, batch 1."""
     settings = [setting(MODEL, device, 1, request.scale) for device in request.devices]
     return {"devices": list(request.devices), "cross": cross(settings, made_for(settings))}
 

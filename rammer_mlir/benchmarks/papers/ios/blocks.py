@@ -17,7 +17,7 @@ from rammer_mlir.scheduling.simulator import simulate
 from rammer_mlir.scheduling.verifier import verify
 
 FEWEST = 4
-"""Operators of a block; shorter ones are the chains between modules."""
+"""Least number of operators of a block; shorter blocks are the chains between modules."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Blocks:
 
     @property
     def key(self) -> str:
-        """The model, the device, and the scale unless it is the full one."""
+        """The model, the device, and the scale unless it is full."""
         small = "" if self.scale == "full" else f", {self.scale}"
         return f"{self.model}, {self.device}{small}"
 
@@ -60,7 +60,7 @@ def milliseconds(
 ) -> list[float]:
     """Return each block's time: from the end of the block before to its own end.
 
-    Stages of one block must not hold operators of another, and follow the order of the blocks; the
+    No stage may have operators of two blocks, and stages must be in the order of the blocks. The
     first block's time includes the launch.
     """
     plan = place_stages(graph, device, stages, "stage")

@@ -25,12 +25,12 @@ class Block:
 
     @property
     def key(self) -> str:
-        """The network."""
+        """The network's name."""
         return self.network
 
     @property
     def readers(self) -> list[int]:
-        """The masks of each operator's readers."""
+        """For each operator, the bit mask of its readers."""
         masks = [0] * self.operators
         for producer, reader in self.edges:
             masks[producer] |= 1 << reader
@@ -79,7 +79,7 @@ _DRAWN: dict[int, tuple[int, ...]] = {
     17: (26,), 18: (19, 20), 19: (22, 27), 20: (22,), 22: (25, 30), 23: (27,), 24: (25, 26),
     25: (28,), 26: (28,), 27: (28, 29), 28: (29,), 29: (30, 31), 30: (31,),
 }  # fmt: skip
-"""Readers in the random graph WS(32, 4, 0.75) that has the paper's counts.
+"""Readers in the random graph WS(32, 4, 0.75) with the paper's counts.
 
 The authors drew three without recording a seed; this is the second in their released code.
 """

@@ -12,7 +12,7 @@ from rammer_mlir.scheduling.blocks import most_transitions, width
 from rammer_mlir.scheduling.endings import count
 
 FIGURE_5 = Block("three operators", 3, [(0, 1)], "", "")
-"""*a* is read by *b*; *c* stands beside them."""
+"""*a* is read by *b*; *c* is independent of both."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Convolutions:
 
     @property
     def key(self) -> str:
-        """The model, and the scale unless it is the full one."""
+        """The model, and the scale unless it is full."""
         return self.model if self.scale == "full" else f"{self.model}, {self.scale}"
 
 

@@ -1,4 +1,4 @@
-"""IOS's figures and tables, made again."""
+"""IOS's figures and tables, reproduced."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from rammer_mlir.benchmarks.papers.study import Record, Records
 _PAPERS_SCHEDULES = ("sequential", "greedy", "merge", "parallel", "both")
 
 _MFLOPS = {"vgg19": "2330", "nasnet_a_6_4032": "82"}
-"""The paper's mean of a convolution, where its text has it."""
+"""Mean MFLOPs of a convolution in the paper, for the networks in its text."""
 
 _TABLE_2 = {
     "inception_v3": (11, 119), "randwire": (3, 120), "nasnet_a_6_4032": (13, 374),
     "squeezenet": (10, 50),
 }  # fmt: skip
-"""The paper's blocks and operators."""
+"""The paper's numbers of blocks and operators."""
 
 _TABLE_1_BOUNDS = {
     "Inception v3": "2.6e4", "RandWire": "3.7e9", "NASNet": "5.2e6", "SqueezeNet": "2.2e2",
@@ -149,7 +149,7 @@ def _figure_9(records: Records) -> str:
 
 
 def _crossed(names: Sequence[str], seconds: Sequence[Sequence[float]]) -> str:
-    """Return milliseconds; in brackets, how much slower than the specialised schedule."""
+    """Return milliseconds, and in brackets the slowdown against the specialised schedule."""
     rows = [["executed on", *(f"made for {name}" for name in names)]]
     for number, (name, row) in enumerate(zip(names, seconds, strict=True)):
         own = row[number]
@@ -179,7 +179,7 @@ def _figure_10(records: Records) -> str:
 
 
 def _last_block(stages: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Return the stages of the last module, the classifier left out."""
+    """Return the stages of the last module, without the classifier."""
     name = next(
         operator.split("/")[0] for stage in reversed(stages) for operator in stage
         if "/" in operator

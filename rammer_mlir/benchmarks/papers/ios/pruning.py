@@ -14,7 +14,7 @@ from rammer_mlir.scheduling.policies.ios import Ios, place_stages
 from rammer_mlir.scheduling.verifier import verify
 
 BOUNDS = tuple(product((1, 2, 3), (3, 8)))
-"""Most operators of a group (r), and most groups of a stage (s)."""
+"""Maximum operators of a group (r), and maximum groups of a stage (s)."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Pruned:
 
     @property
     def key(self) -> str:
-        """The model, the device, and the scale unless it is the full one."""
+        """The model, the device, and the scale unless it is full."""
         small = "" if self.scale == "full" else f", {self.scale}"
         return f"{self.model}, {self.device}{small}"
 

@@ -1,10 +1,10 @@
 """IOS's five schedules of a network, on the simulator (IOS section 6.1, figures 6 and 14).
 
-Sequential, greedy (all operators that are ready are a stage), merging only, concurrent execution
-only, and both, all executed as in the paper: a stage begins when the one before has ended. With
-merging only, the best of a few bounds on the arithmetic's growth is taken for a whole network; with
-both, merging is a choice for each stage. Beside them the product's own way: stages by `ios` and by
-`wavefront`, with waits per tile.
+Sequential, greedy (all ready operators form a stage), merging only, concurrent execution only, and
+both, all executed as in the paper: a stage begins when the previous stage has ended. With merging
+only, the best of a few bounds on the arithmetic's growth is used for a whole network; with both,
+merging is chosen for each stage. They are compared with this project's default execution: stages by
+`ios` and by `wavefront`, with waits per tile.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ NETWORKS = ("squeezenet", "inception_v3", "nasnet_a_6_4032", "randwire")
 
 
 def sequential(graph: TaskGraph, device: Device) -> Plan:
-    """Execute operator after operator."""
+    """Execute the operators sequentially."""
     return place_stages(graph, device, [[n] for n in range(len(graph.operators))], "stage")
 
 
 def greedy(graph: TaskGraph, device: Device) -> Plan:
-    """Execute all operators that are ready as a stage."""
+    """Execute all ready operators as a stage."""
     return place_stages(graph, device, waves(Context(graph, device)), "stage")
 
 
 class Schedule(NamedTuple):
-    """One way to execute a network.
+    """A way to execute a network.
 
     Attributes:
         plan: makes the plan.
-        merges_for: the policy that operators are merged for; none if they are not merged.
+        merges_for: the policy that operators are merged for; None if they are not merged.
         growths: bounds on the growth of the arithmetic of merged operators; 0 merges nothing.
     """
 
@@ -78,15 +78,15 @@ class Network:
 
     @property
     def key(self) -> str:
-        """The model, the device, and the scale unless it is the full one."""
+        """The model, the device, and the scale unless it is full."""
         small = "" if self.scale == "full" else f", {self.scale}"
         return f"{self.model}, {self.device}{small}"
 
 
 def measure(network: Network) -> Record:
-    """Return the predicted milliseconds of each schedule, and what the search looked at.
+    """Return the predicted milliseconds of each schedule, and the size of the search.
 
-    Where several bounds on the growth are tried, the fastest one counts. Plans are verified.
+    Of several bounds on the growth, the fastest counts. Plans are verified.
     """
     model = build(network.model, 1, network.scale)
     device = find_device(network.device).device()
@@ -114,7 +114,7 @@ def measure(network: Network) -> Record:
 
 
 def merged_graph(model: onnx.ModelProto, device: str, policy: str, growth: float) -> TaskGraph:
-    """Compile a model up to its rOperators, after operators were merged for a policy."""
+    """Compile a model up to its rOperators, after merging operators for a policy."""
     target = find_device(device).targets[0]
     options = check_options(target, policy=policy, num_veus=None, merge=growth, costs=device)
     return Compilation.of_model(model, options).task_graph()

@@ -1,7 +1,7 @@
 """Barriers between waves, operators and tiles of random modules (RAMMER section 5.2.5, figure 18).
 
-Base is operator after operator, a launch each, with the fastest rKernels. Irregular are modules
-with different operators in one wave; there, the same placement is run with three sorts of barriers.
+The base launches the operators sequentially, with the fastest rKernels. A module with different
+operators in a wave is irregular; its placement is run with three kinds of barriers.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from rammer_mlir.scheduling.policies.wavefront import Wavefront, waves
 from rammer_mlir.scheduling.verifier import verify
 
 MODULES, CHUNK = 5000, 500
-"""Modules of the paper, and of one case."""
+"""Modules in the paper, and in a case."""
 
 RATIOS = ("base_to_rtask", "launch_free", "wave_to_tile", "operator_to_tile")
 DIGITS = 4
-"""Of ratios in records, after the point."""
+"""Decimal places of ratios in records."""
 
 MODES: tuple[BarrierMode, ...] = ("wave", "operator", "tile")
 
 
 @dataclass
 class Found:
-    """Ratios and counts, one entry for each module."""
+    """Ratios and counts, an entry for each module."""
 
     base_to_rtask: list[float] = field(default_factory=list[float])
     launch_free: list[float] = field(default_factory=list[float])
@@ -47,7 +47,7 @@ class Found:
 
 
 def is_irregular(graph: TaskGraph, device: Device) -> bool:
-    """Whether a wave holds operators whose rTasks differ."""
+    """Whether a wave has operators whose rTasks differ."""
     for wave in waves(Context(graph, device)):
         kernels = [graph.operators[number].kernels[0] for number in wave]
         if len({(k.num_rtasks, k.flops_per_rtask, k.bytes_per_rtask) for k in kernels}) > 1:
@@ -70,7 +70,7 @@ class Modules:
 
 
 def compare(seeds: Iterable[int], device: Device) -> Found:
-    """Schedule modules in all ways; every plan is verified."""
+    """Schedule modules in all ways, and verify every plan."""
     found = Found()
     for seed in seeds:
         graph = gpu_module(seed)
@@ -93,7 +93,7 @@ def compare(seeds: Iterable[int], device: Device) -> Found:
 
 
 def measure(modules: Modules) -> Record:
-    """Return ratios of predicted times and numbers of waits, and the module that gains most."""
+    """Return ratios of predicted times, numbers of waits, and the module with the largest gain."""
     device = find_device(modules.device).device()
     seeds = range(modules.first, modules.end)
     found = compare(seeds, device)
@@ -106,7 +106,7 @@ def measure(modules: Modules) -> Record:
 
 
 def _operators(seed: int, device: Device) -> Record:
-    """Return the operators of a module: wave, number of rTasks, microseconds of one rTask."""
+    """Return the operators of a module: wave, number of rTasks, microseconds of an rTask."""
     graph = gpu_module(seed)
     plan = Wavefront().schedule(graph, device)
     kernels = [o.kernels[n] for o, n in zip(graph.operators, plan.kernels, strict=True)]

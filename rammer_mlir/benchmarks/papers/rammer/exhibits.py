@@ -1,4 +1,4 @@
-"""RAMMER's figures and tables, made again."""
+"""RAMMER's figures and tables, reproduced."""
 
 from __future__ import annotations
 

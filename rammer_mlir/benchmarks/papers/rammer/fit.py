@@ -1,9 +1,9 @@
 """Fit the description ``v100_rammer``: ``python -m rammer_mlir.benchmarks.papers.rammer.fit``.
 
-RAMMER's artifact has the times of six models, those of the base also divided into kernels and what
-is outside of them. The figures of the description that nobody measured are chosen so that the
-predicted times of every second model are closest, by the squares of logarithms; the other three
-models are left for checking. Which terms the cost model has was decided with all six in view.
+RAMMER's artifact has the times of six models; the base's times are also divided into kernels and
+the rest. The unmeasured figures of the description are fitted to every second model's times, by
+least squares of the ratios' logarithms; the other three models validate the fit. The terms of the
+cost model were chosen with all six in view.
 """
 
 from __future__ import annotations
@@ -36,20 +36,23 @@ CHECKED = tuple(FIGURE_11)[1::2]
 NUMBERS = (
     "arithmetic_efficiency", "bandwidth_efficiency", "rtask_seconds", "queued_launch_seconds",
 )  # fmt: skip
-"""Figures of the description that are fitted, from those that it has. A barrier costs as much as a
-queued launch: the published runs had launches in the place of barriers."""
+"""Names of the fitted figures of the description.
+
+A barrier is assumed to cost as much as a queued launch: the published runs had launches in the
+place of barriers.
+"""
 
 ROUNDS = 2
-"""Plans are made for a round's first figures, and kept while the figures change."""
+"""Number of rounds; each makes plans for its initial figures and keeps them while fitting."""
 FIRST_STEP, LAST_STEP = 0.3, 0.04
-"""Of the search in a figure's logarithm: the step is halved where no figure gains by it."""
+"""Step sizes of the search in a figure's logarithm, halved when no figure improves."""
 MOST_ALIKE = {"arithmetic_efficiency": 1.0, "bandwidth_efficiency": 1.0}
-"""The largest values that make sense."""
+"""The largest meaningful values."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A model with a plan, which changes with the figures less than its time does."""
+    """A model with a plan, which depends less on the figures than its time does."""
 
     name: str
     graph: TaskGraph
@@ -61,7 +64,7 @@ class Planned:
         device = description.device()
         programs = self.base.programs
         launches = sum(device.start_seconds(number) for number in range(len(programs)))
-        # Operators of one rKernel take equally long: one of them is simulated.
+        # Operators of an rKernel take equally long, so only the first is simulated.
         alike: dict[int, list[int]] = {}
         for number, operator in enumerate(self.graph.operators):
             kernel = operator.kernels[self.base.kernels[number]]
@@ -69,6 +72,7 @@ class Planned:
         base = 0.0
         for first, *others in alike.values():
             alone = replace(self.base, programs=(programs[first],))
+            # The launch's share is added from ``launches``, which knows about queued launches.
             seconds = simulate_sharing(self.graph, alone, device).seconds - device.launch_seconds
             base += (1 + len(others)) * seconds
         whole = simulate_sharing(self.graph, self.rammer, device).seconds
@@ -88,12 +92,13 @@ def distance(predicted: Sequence[float], expected: Sequence[float]) -> float:
 def descend(
     cost: Callable[[Mapping[str, float]], float], start: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the figures of least cost that steps along single figures lead to."""
+    """Minimize the cost by coordinate descent: steps along single figures."""
     best, least, step = dict(start), cost(start), FIRST_STEP
     while step >= LAST_STEP:
         improved = False
         for name in best:
             for factor in (exp(step), exp(-step)):
+                # The cap keeps an efficiency at most 1.
                 value = min(best[name] * factor, MOST_ALIKE.get(name, best[name] * factor))
                 found = cost({**best, name: value})
                 if found < least:
@@ -103,7 +108,7 @@ def descend(
 
 
 def with_figures(start: DeviceDescription, figures: Mapping[str, float]) -> DeviceDescription:
-    """Return a description with other figures."""
+    """Return a description with replaced figures."""
     barrier = figures["queued_launch_seconds"]
     return replace(start, barrier_seconds=barrier, **figures)  # pyright: ignore[reportArgumentType]
 
@@ -123,7 +128,7 @@ def planned(name: str, graph: TaskGraph, description: DeviceDescription) -> Plan
 
 
 def fit(graphs: Mapping[str, TaskGraph], start: DeviceDescription) -> DeviceDescription:
-    """Return a description with figures that are closest to the published times."""
+    """Return a description whose figures are fitted to the published times."""
     description = start
     for number in range(ROUNDS):
         models = [planned(name, graph, description) for name, graph in graphs.items()]
@@ -135,6 +140,7 @@ def fit(graphs: Mapping[str, TaskGraph], start: DeviceDescription) -> DeviceDesc
         figures = {name: float(getattr(description, name)) for name in NUMBERS}
         found = descend(cost, figures)
         description = with_figures(start, found)
+        # Three times per model: kernels, base and Rammer.
         mean = exp(sqrt(cost(found) / (3 * len(models))))
         text = ", ".join(f"{name} = {value:.4g}" for name, value in found.items())
         print(f"round {number + 1}: {text}; mean factor {mean:.2f}", flush=True)

@@ -1,7 +1,7 @@
-"""NAS-Bench-101's random modules as a GPU computes them: three stacks, tiles of a block each.
+"""NAS-Bench-101's random modules as a GPU computes them: three stacks, a tile per block.
 
-Modules of the second and third stack work on a quarter and a sixteenth of the pixels with two and
-four times the channels, so that their operators have fewer, longer rTasks.
+Modules of the second and third stack have a quarter and a sixteenth of the pixels and two and four
+times the channels, so that their operators have fewer, longer rTasks.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from rammer_mlir.scheduling.graph import (
 )
 
 STACKS = ((32, 128), (16, 256), (8, 512))
-"""Rows (and columns) and channels."""
+"""(rows and columns, channels) of each stack."""
 
 CHUNK = 32
-"""Channels of a tile; a buffer's element stands for one row of so many channels."""
+"""Channels of a tile; an element of a buffer is a row of so many channels."""
 
 TILE_ELEMENTS = (2048, 8192)
-"""Results of one rTask: of the fastest rKernel, and of one with fewer and longer rTasks."""
+"""Results of an rTask: for the fastest rKernel, and for one with fewer and longer rTasks."""
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """What a vertex computes: window, and whether it contracts over all channels."""
+    """The computation of a vertex: window size, and whether it contracts over all channels."""
 
     name: str
     window: int
@@ -47,7 +47,7 @@ _SUM = _Kind("output", 1, False)
 
 
 def gpu_module(seed: int) -> TaskGraph:
-    """Return a random module of one of the stacks; vertices add up what they read."""
+    """Return a random module of one of the stacks; vertices add their sources."""
     rng = random.Random(seed)
     rows, channels = STACKS[seed % len(STACKS)]
     while not (sources := random_sources(rng)):
@@ -78,9 +78,9 @@ def gpu_module(seed: int) -> TaskGraph:
 
 
 def _kernel(kind: _Kind, rows: int, chunks: int, num_sources: int, size: int) -> RKernel:
-    """Return an rKernel whose rTasks write ``size`` results each, rows by a chunk of channels."""
+    """Return an rKernel whose rTasks write ``size`` results each: rows of a chunk of channels."""
     tile = min(rows, size // (rows * CHUNK))
-    wide = max(1, size // (tile * rows * CHUNK))  # chunks, where a tile holds all rows
+    wide = max(1, size // (tile * rows * CHUNK))  # chunks of channels, if a tile has all rows
     places = np.array(list(product(range(0, rows, tile), range(0, chunks, wide))))
     first, halo = places[:, 0], kind.window // 2
     low, high = np.maximum(first - halo, 0), np.minimum(first + tile + halo, rows)

@@ -1,9 +1,10 @@
-"""Networks on a simulated GPU: operators launched one by one, and whole rPrograms.
+"""Networks on a simulated GPU: a launch for each operator, and whole rPrograms.
 
-The base launches operator after operator (RammerBase), Rammer runs one rProgram by Algorithm 1.
-Each runs with two sets of rKernels: every operator's fastest one by itself, and those that
-Algorithm 1 selects among all candidates, which trade an operator's own time for room beside it.
-rTasks that run at the same time share the memory's bandwidth (``scheduling.shared_bandwidth``).
+The base launches the operators sequentially (RammerBase), Rammer runs one rProgram by Algorithm 1.
+Each runs with two sets of rKernels: the fastest rKernel of every operator in isolation, and the
+selection of Algorithm 1 among all candidates, which trades an operator's own time for vEUs that are
+free for other operators. rTasks that run concurrently share the memory's bandwidth
+(``scheduling.shared_bandwidth``).
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from rammer_mlir.scheduling.shared_bandwidth import simulate_sharing
 from rammer_mlir.scheduling.verifier import verify
 
 DEVICE = "v100_rammer"
-"""The V100 as RAMMER's artifact reached it (``fit``)."""
+"""The V100 with figures fitted to RAMMER's artifact (``fit``)."""
 
 TABLE_1 = (
     "resnext29_16x64d", "nasnet_a_6_768", "alexnet",
     "deepspeech2_unrolled", "lstm_tc_unrolled", "seq2seq_unrolled",
 )  # fmt: skip
-"""RAMMER's benchmark models, the recurrent ones in the paper's form: a graph of all cells."""
+"""RAMMER's benchmark models; recurrent models are unrolled to a graph of all cells, as there."""
 
 BATCHED = ("resnext29_16x64d", "lstm_tc_unrolled")
 """The models that the paper also runs with batches of 4 and 16."""
@@ -45,7 +46,7 @@ IMAGENET = ("resnext101_64x4d", "nasnet_a_4_1056")
 
 @dataclass(frozen=True)
 class GpuRun:
-    """A model to schedule for a device, as the paper's artifact has it or as this project does."""
+    """A model to schedule for a device, in the form of the paper's artifact or of this project."""
 
     model: str
     device: str = DEVICE
@@ -55,7 +56,7 @@ class GpuRun:
 
     @property
     def key(self) -> str:
-        """The model, the batch size, the device, and scale and form unless they are the usual."""
+        """The model, the batch size, the device, and scale and form unless default."""
         small = "" if self.scale == "full" else f", {self.scale}"
         own = "" if self.form == "paper" else ", own form"
         return f"{self.model}, batch {self.batch}, {self.device}{small}{own}"
@@ -63,15 +64,15 @@ class GpuRun:
 
 @dataclass(frozen=True)
 class Run:
-    """Where the predicted time of a plan goes.
+    """The predicted time of a plan by kind.
 
     Attributes:
         launches: number of rPrograms.
-        ms: of the whole plan.
+        ms: milliseconds of the whole plan.
         overhead_ms: before kernels begin, for all launches together; the rest is time in kernels.
-            Barriers inside a program are part of its kernel, in the paper too.
+            As in the paper, barriers inside a program belong to its kernel.
         barriers_ms: in barriers inside kernels, on average over the vEUs.
-        utilization: share of the vEUs' time in kernels that is spent in rTasks.
+        utilization: fraction of the vEUs' time in kernels that is spent in rTasks.
     """
 
     launches: int
@@ -82,10 +83,10 @@ class Run:
 
 
 def run_of(graph: TaskGraph, plan: Plan, device: Device) -> Run:
-    """Simulate a plan that the verifier accepts.
+    """Simulate a plan after verifying it.
 
     Raises:
-        ScheduleError: if it does not.
+        ScheduleError: if the plan is invalid.
     """
     verify(graph, plan)
     simulation = simulate_sharing(graph, plan, device)
@@ -103,14 +104,14 @@ def run_of(graph: TaskGraph, plan: Plan, device: Device) -> Run:
 
 
 def with_kernels(graph: TaskGraph, kernels: Sequence[int]) -> TaskGraph:
-    """Return a graph that offers one rKernel for each operator."""
+    """Return a graph with a single candidate rKernel for each operator."""
     operators = zip(graph.operators, kernels, strict=True)
     offered = (replace(operator, kernels=(operator.kernels[n],)) for operator, n in operators)
     return replace(graph, operators=tuple(offered))
 
 
 def measure(request: GpuRun) -> Record:
-    """Schedule a model in all four ways and count it."""
+    """Schedule a model in all four ways, and record the runs."""
     builder = paper_forms.build if request.form == "paper" else build
     graph = task_graph(builder(request.model, request.batch, request.scale), request.device)
     return compare(graph, find_device(request.device).device())

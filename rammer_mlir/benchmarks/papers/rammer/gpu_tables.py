@@ -41,7 +41,7 @@ def _found(records: Records, run: GpuRun) -> Record:
 def _rows(
     records: Records, runs: Iterable[GpuRun], cells: Callable[[Record], Sequence[str]]
 ) -> list[list[str]]:
-    """Return a row for each run; the error stands in the place of figures."""
+    """Return a row for each run; a failed run shows its error instead of figures."""
     found: list[list[str]] = []
     for run in runs:
         record = _found(records, run)
@@ -62,7 +62,7 @@ def table_1(records: Records) -> str:
 
 
 def figure_1(records: Records) -> str:
-    """Return the share of the time in kernels in which vEUs execute rTasks."""
+    """Return the fraction of the time in kernels in which vEUs execute rTasks."""
     rows = [["model", "batch 1", "batch 16"]]
     for model in TABLE_1:
         found = [_run(records, model, batch=n)["base"]["utilization"] for n in (1, 16)]
@@ -109,7 +109,7 @@ def figure_11(records: Records) -> str:
 
 
 def _errors(records: Records) -> str:
-    """Return how far predicted times are from published ones, fitted models and others."""
+    """Return the errors of predicted against published times, for fitted and other models."""
     rows = [["model", "half", "base: kernels", "base", "Rammer", "launches of fills",
              "base without them"]]  # fmt: skip
     for model in TABLE_1:
@@ -130,7 +130,7 @@ def _errors(records: Records) -> str:
 
 
 def _forms(records: Records, model: str) -> str:
-    """Return a model as the artifact has it, and in the form in which this project compiles it."""
+    """Return a model's times in the artifact's form and in the form that this project compiles."""
     rows = [["model", "for all: rOperators", "base ms", "Rammer ms", "ratio",
              "for each: rOperators", "base ms", "Rammer ms", "ratio", "paper's ratio"]]  # fmt: skip
     own = _found(records, GpuRun(model, form="own"))
@@ -197,7 +197,7 @@ def figure_13(records: Records) -> str:
 
 
 def figure_14(records: Records) -> str:
-    """Return the share of all time in which vEUs execute rTasks."""
+    """Return the fraction of all time in which vEUs execute rTasks."""
     rows = [["model", "base", "Rammer", "ratio", "paper: base", "Rammer", "ratio"]]
     ratios: list[float] = []
     for model in TABLE_1:
@@ -215,12 +215,12 @@ def figure_14(records: Records) -> str:
 
 
 def _of_all(run: Record) -> float:
-    """Return the share of all time, launches counted, that vEUs spend in rTasks."""
+    """Return the fraction of all time, including launches, that vEUs spend in rTasks."""
     return run["utilization"] * (run["ms"] - run["overhead_ms"]) / run["ms"]
 
 
 def figure_16(records: Records) -> str:
-    """Return what is outside of kernels, and in barriers inside them."""
+    """Return the time outside of kernels, and in barriers inside them."""
     rows = [["model", "base: launches", "overhead ms", "share", "paper: ms", "Rammer: launches",
              "overhead ms", "share", "in barriers ms", "paper: ms"]]  # fmt: skip
     for model in TABLE_1:

@@ -1,8 +1,8 @@
 """RAMMER's recurrent models on an IPU (RAMMER section 5.3.2, figure 20), on the simulator.
 
-As in the paper, their stacks have 4 layers, so that they fit into the memories of its tiles, and
-batches are of one. RammerBase executes operator after operator (`sequential`), Rammer is
-`wavefront`; both in supersteps, and with the rKernels that this project makes.
+As in the paper, the models have 4 layers, so that they fit into the memories of the tiles, and a
+batch of 1. RammerBase is `sequential`, Rammer is `wavefront`; both run in supersteps with this
+project's rKernels.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def predict(model: onnx.ModelProto, policy: str) -> tuple[float, int]:
 
 @dataclass(frozen=True)
 class IpuRun:
-    """A recurrent model of 4 layers in a stack."""
+    """A recurrent model with 4 layers."""
 
     model: str
     scale: Scale = "full"
 
     @property
     def key(self) -> str:
-        """The model, and the scale unless it is the full one."""
+        """The model, and the scale unless it is full."""
         return self.model if self.scale == "full" else f"{self.model}, {self.scale}"
 
 

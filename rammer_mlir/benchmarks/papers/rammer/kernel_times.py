@@ -1,4 +1,4 @@
-"""How far an operator's time differs between runs (RAMMER figure 4), measured on this CPU."""
+"""Variation of an operator's time between runs (RAMMER figure 4), measured on this CPU."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rammer_mlir.benchmarks.papers.study import Record, Study
 from rammer_mlir.benchmarks.prediction import operator_seconds
 
 WARM_UP = 3
-"""Runs that do not count: pages and caches are touched for the first time."""
+"""Untimed runs, which touch pages and caches for the first time."""
 
 
 @dataclass(frozen=True)
 class KernelTimes:
-    """A model, and how often it runs."""
+    """A model, and its number of runs."""
 
     model: str = "resnext29_16x64d"
     runs: int = 100
@@ -25,12 +25,12 @@ class KernelTimes:
 
     @property
     def key(self) -> str:
-        """The model, and the scale unless it is the full one."""
+        """The model, and the scale unless it is full."""
         return self.model if self.scale == "full" else f"{self.model}, {self.scale}"
 
 
 def measure(request: KernelTimes) -> Record:
-    """Return each operator's mean milliseconds and its standard deviation, on one vEU."""
+    """Return each operator's mean and standard deviation in milliseconds, on one vEU."""
     model = build(request.model, 1, request.scale)
     feeds = random_feeds(model, seed=4)
     found: dict[tuple[str, str], list[float]] = defaultdict(list)

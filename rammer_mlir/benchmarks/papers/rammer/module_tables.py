@@ -16,7 +16,7 @@ _MISSING = "-"
 
 
 def _modules(records: Records) -> dict[str, Any]:
-    """Return the ratios and waits of all modules, and the module that gains most."""
+    """Return the ratios and waits of all modules, and the module with the largest gain."""
     parts = [records.of(barriers.STUDY.name, case.key) for case in barriers.STUDY.cases]
     joined: dict[str, Any] = {
         name: list(chain.from_iterable(part[name] for part in parts))
@@ -63,7 +63,7 @@ def _spread(values: Sequence[float]) -> list[str]:
 
 
 def figure_18(records: Records) -> str:
-    """Return the operators of the module that gains most."""
+    """Return the operators of the module with the largest gain."""
     found = _modules(records)
     example = found["example"]
     rows = [["operator", "wave", "rTasks", "microseconds of an rTask"]]

@@ -1,11 +1,11 @@
 """RAMMER's models in the form in which its artifact executes them.
 
-Names and sizes of RAMMER's Table 1 fit several graphs. These are the graphs of the artifact
+Several graphs fit the names and sizes of RAMMER's Table 1. These are the graphs of the artifact
 (microsoft/nnfusion, branch osdi20_artifact, folder ``artifacts/models``), where they differ from
-``benchmarks.models``: a grouped convolution is one convolution for each group, LSTM-TC has a
-matrix product for each gate, and the cells of Seq2Seq and DeepSpeech2 multiply input and state at
-once. Sizes differ too: the groups of ResNeXt-29 keep 64 channels in all stages, and DeepSpeech2's
-convolutions halve the time twice.
+``benchmarks.models``: a grouped convolution is one convolution for each group, LSTM-TC has a matrix
+product for each gate, and the cells of Seq2Seq and DeepSpeech2 multiply input and state in a single
+product. Sizes differ too: the groups of ResNeXt-29 keep 64 channels in all stages, and
+DeepSpeech2's convolutions halve the time twice.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class GateLayer:
         self._bias = [g.constant(weights.bias(g.rng, hidden), "bias") for _ in range(4)]
 
     def step(self, x: Value, state: State) -> State:
-        """Add one cell."""
+        """Add a cell."""
         g = self._g
         gates = [
             g.op("Add", g.op("Add", g.op("MatMul", x, w), g.op("MatMul", state.hidden, u)), bias)
@@ -55,7 +55,7 @@ class GateLayer:
 
 
 class FusedLayer:
-    """An LSTM layer with one matrix product for input and state together."""
+    """An LSTM layer with a single matrix product for input and state together."""
 
     def __init__(self, g: GraphBuilder, inputs: int, hidden: int) -> None:
         """Add the weights to the graph."""
@@ -64,7 +64,7 @@ class FusedLayer:
         self._bias = g.constant(weights.bias(g.rng, 4 * hidden), "bias")
 
     def step(self, x: Value, state: State) -> State:
-        """Add one cell."""
+        """Add a cell."""
         g = self._g
         both = g.op("Concat", x, state.hidden, axis=-1)
         gates = g.op("Add", g.op("MatMul", both, self._weight), self._bias)
@@ -111,8 +111,8 @@ def lstm_tc(batch: int, scale: Scale) -> onnx.ModelProto:
 def seq2seq(batch: int, scale: Scale) -> onnx.ModelProto:
     """Build Seq2Seq: ``source`` [100, N, 128] f32 to ``target`` [N, 128] f32.
 
-    The decoder starts from the last cell state of the encoder's last layer, and each of its steps
-    from the one before; its last step is the output.
+    The decoder's input is first the last cell state of the encoder's last layer, and then the
+    result of its own previous step; its last step is the output.
     """
     length, layers, steps, decoders, hidden = (
         (100, 8, 30, 4, 128) if scale == "full" else (5, 3, 3, 2, 16)
@@ -185,7 +185,7 @@ def resnext29(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def _pooled(g: GraphBuilder, x: Value) -> Value:
-    """Halve height and width, and double the channels by zeros on both sides."""
+    """Halve height and width, and double the channels by zero padding on both sides."""
     x = g.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
     border = x.shape[1] // 2
     return g.op("Pad", x, g.integers(0, border, 0, 0, 0, border, 0, 0))
@@ -213,7 +213,7 @@ def resnext101(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def _branches(g: GraphBuilder, x: Value, groups: int, width: int, stride: int) -> Value:
-    """Add a bottleneck's 1x1 and 3x3 convolutions, two for each group, and a concatenation."""
+    """Add a bottleneck's 1x1 and 3x3 convolutions for each group, and a concatenation."""
     found: list[Value] = []
     for _ in range(groups):
         reduced = _conv_norm(g, x, width, 1, stride=stride, relu=True)
@@ -238,7 +238,7 @@ FORMS: dict[str, Callable[[int, Scale], onnx.ModelProto]] = {
 
 
 def build(name: str, batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build a model as the artifact has it; AlexNet and NASNet are as in ``benchmarks.models``.
+    """Build a model in the artifact's form; AlexNet and NASNet are those of ``benchmarks.models``.
 
     Raises:
         OptionError: if there is no such model.

@@ -18,12 +18,12 @@ class Step:
 
     @property
     def key(self) -> str:
-        """The size."""
+        """The size's name."""
         return self.size
 
 
 def measure(step: Step) -> Record:
-    """Return the predicted milliseconds of the base, of the same in one launch, and of waves.
+    """Return predicted milliseconds of the base, of its order in one launch, and of waves.
 
     Raises:
         ScheduleError: if the step could not be scheduled.

@@ -1,0 +1,158 @@
+"""Checks of ``rammer-run``'s options against the model, the artifact and the target."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+
+from rammer_mlir.cli.model_options import parse_compared
+from rammer_mlir.cli.open_models import refuse_weights
+from rammer_mlir.cli.run_requests import is_artifact
+from rammer_mlir.errors import OptionError
+from rammer_mlir.hosted_models.model import HostedModel
+from rammer_mlir.open_models.model import OpenModel
+from rammer_mlir.options import declared_options
+from rammer_mlir.runtime.compiled import RunnableModel
+from rammer_mlir.scheduling.policies import get_policy
+
+
+def check_runs_there(options: argparse.Namespace, executable: RunnableModel) -> None:
+    """Refuse options that the target has no use for, before anything runs.
+
+    Raises:
+        OptionError: naming the option.
+    """
+    on_host = executable.target.startswith("cpu")
+    if options.device < 0:
+        raise OptionError(f"--device: expected at least 0, found {options.device}")
+    if options.device and on_host:
+        raise OptionError("--device: expected a GPU as target, found the CPU; leave it out")
+    if isinstance(executable, HostedModel):
+        for name in ("timeline", "explain", "pin", "threads"):
+            if getattr(options, name):
+                raise OptionError(
+                    f"--{name}: expected one program, found a model that the host runs in parts, "
+                    "because data decides what runs, or how large it is; leave it out"
+                )
+    if not on_host:
+        check_timeline(options, executable.target)
+        for name in ("pin", "threads"):
+            if getattr(options, name):
+                raise OptionError(
+                    f"--{name}: expected the target cpu, found {executable.target}; omit it"
+                )
+
+
+def parse_cores(text: str) -> list[int]:
+    """Return the cores that ``--pin`` names.
+
+    Raises:
+        OptionError: if the text is no list of numbers.
+    """
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise OptionError(
+            f"--pin: expected numbers of cores, as 0,1, found '{text}'; give one for each vEU"
+        ) from error
+
+
+def check_timeline(options: argparse.Namespace, found: str) -> None:
+    """Refuse a timeline of a target whose vEUs record no times.
+
+    Raises:
+        OptionError: if one is asked for; ``found`` names the target.
+    """
+    if options.timeline:
+        raise OptionError(
+            f"--timeline: expected the target cpu, whose vEUs record times, found "
+            f"{found}; leave it out"
+        )
+
+
+def check_compared(options: argparse.Namespace) -> list[str]:
+    """Return the policies to compare with.
+
+    Raises:
+        OptionError: for an artifact, whose schedule is finished, or an unknown policy.
+    """
+    compared = parse_compared(options)
+    if compared and is_artifact(Path(options.model)):
+        raise OptionError(
+            f"--compare: expected an ONNX model, but '{options.model}' holds a finished schedule; "
+            "give the model that it was compiled from"
+        )
+    for name in compared:
+        get_policy(name)
+    return compared
+
+
+def check_explained(options: argparse.Namespace) -> None:
+    """Refuse to explain an artifact.
+
+    Raises:
+        OptionError: since the explanation predicts other schedules, for which it needs the model.
+    """
+    if options.explain and is_artifact(Path(options.model)):
+        raise OptionError(
+            f"--explain: expected a model, but '{options.model}' holds a finished schedule; give "
+            "the model that it was compiled from"
+        )
+
+
+def check_emulated(options: argparse.Namespace) -> None:
+    """Refuse to emulate an artifact.
+
+    Raises:
+        OptionError: since it holds the GPU's binary alone.
+    """
+    if is_artifact(Path(options.model)):
+        raise OptionError(
+            f"--emulate: expected an ONNX model, found the artifact '{options.model}'; give the "
+            "model that it was compiled from"
+        )
+
+
+def check_compiled_so(
+    executable: RunnableModel,
+    options: argparse.Namespace,
+    shapes: Mapping[str, tuple[int, ...]],
+) -> None:
+    """Refuse options that an artifact was not compiled with.
+
+    Raises:
+        OptionError: naming the first such option.
+    """
+    for declared in declared_options():
+        # An artifact says how many vEUs it has.
+        if declared.name == "num_veus" or getattr(options, declared.name) is None:
+            continue
+        raise OptionError(
+            f"{declared.flag}: expected an ONNX model, but '{options.model}' holds a finished "
+            "schedule; leave the option out, or compile the ONNX model again"
+        )
+    refuse_weights(options)
+    if options.dim and not isinstance(executable, OpenModel):
+        raise OptionError(
+            f"--dim: expected a model with open dimensions, but '{options.model}' is compiled for "
+            "static shapes; leave the option out, or compile the ONNX model again"
+        )
+    has: dict[str, object] = {spec.name: spec.shape for spec in executable.signature.inputs}
+    wanted: list[tuple[str, object, object]] = []
+    if options.target is not None:
+        wanted.append(("--target", options.target, executable.target))
+    if options.num_veus is not None:
+        wanted.append(("--veus", options.num_veus, executable.num_veus))
+    for name, shape in shapes.items():
+        if name not in has:
+            known = ", ".join(f"'{known}'" for known in has) or "none"
+            raise OptionError(f"--shape {name}: expected one of the inputs, {known}")
+        if not isinstance(executable, OpenModel):  # whose program the shape chooses
+            wanted.append((f"--shape {name}", shape, has[name]))
+    for option, value, found in wanted:
+        if value != found:
+            raise OptionError(
+                f"{option}: expected {value}, but '{options.model}' is compiled for {found}; leave "
+                "the option out, or compile the ONNX model again"
+            )

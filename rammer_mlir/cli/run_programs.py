@@ -1,0 +1,92 @@
+"""Programs of ``rammer-run``: their arrays, recorded runs and explanations."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.cli.model_options import given_options, parse_dims, parse_shapes, single_sizes
+from rammer_mlir.cli.open_models import static_signature, with_narrow_floats
+from rammer_mlir.cli.run_requests import compile_model, is_artifact, request_of
+from rammer_mlir.emulation.device.executable import EmulatedExecutable
+from rammer_mlir.open_models.model import OpenModel
+from rammer_mlir.open_models.tree import ComposedModel
+from rammer_mlir.options import with_defaults
+from rammer_mlir.runtime.compiled import CompiledModel, RunnableModel
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.feeds import random_feeds
+from rammer_mlir.timeline.spans import Timeline
+
+Arrays = Mapping[str, NDArray[np.generic]]
+
+RECORDED_RUNS = 5
+"""Runs of which the median one is shown: a single run may be the one that was interrupted."""
+
+
+def median_run(executable: Executable, feeds: Arrays, title: str) -> Timeline:
+    """Return the run of median time among ``RECORDED_RUNS`` recorded ones."""
+    runs = [executable.record(feeds, title) for _ in range(RECORDED_RUNS)]
+    return sorted(runs, key=lambda run: run.seconds)[RECORDED_RUNS // 2]
+
+
+@contextmanager
+def runnable_program(
+    options: argparse.Namespace, model: RunnableModel, inputs: Arrays | None
+) -> Generator[tuple[RunnableModel, Arrays]]:
+    """Give what runs and its arrays: given ones, whose shapes decide, or random ones."""
+    if inputs is not None:
+        feeds: Arrays = with_narrow_floats(model.signature.inputs, inputs)
+    elif isinstance(model, ComposedModel):
+        dims = single_sizes(parse_dims(options.dim), "for random inputs")
+        feeds = random_feeds(
+            static_signature(model, dims, parse_shapes(options.shape)), options.seed
+        )
+    else:
+        assert isinstance(model, CompiledModel), "there is no other kind"
+        feeds = random_feeds(model.signature, options.seed)
+    if not isinstance(model, OpenModel):
+        yield model, feeds
+        return
+    with model.specialization(feeds) as executable:
+        yield executable, feeds
+
+
+def record(
+    options: argparse.Namespace,
+    executable: RunnableModel,
+    feeds: Arrays,
+    compared: Sequence[str],
+) -> list[Timeline]:
+    """Return a recorded run, then one of each policy to compare with, all warm."""
+    assert isinstance(executable, Executable), "other targets were refused"
+    words = f"measured with {executable.num_veus} vEUs"
+    path = Path(options.model)
+    name = path.name if is_artifact(path) else with_defaults(given_options(options))["policy"]
+    timelines = [median_run(executable, feeds, f"{name}, {words}")]
+    for policy in compared:
+        with (
+            compile_model(options, {**given_options(options), "policy": policy}) as model,
+            runnable_program(options, model, feeds) as (other, _),
+        ):
+            assert isinstance(other, Executable)
+            other.run(feeds)
+            timelines.append(median_run(other, feeds, f"{policy}, {words}"))
+    return timelines
+
+
+def explained(options: argparse.Namespace, executable: RunnableModel, feeds: Arrays) -> str:
+    """Explain a recorded run, or a predicted one of a target whose vEUs record no times."""
+    shapes = {name: array.shape for name, array in feeds.items()}
+    compilation = replace(request_of(options), shapes=shapes, dims={}).compilation()
+    measured = None
+    if isinstance(executable, Executable) and not isinstance(executable, EmulatedExecutable):
+        name = with_defaults(given_options(options))["policy"]
+        title = f"{name}, measured with {executable.num_veus} vEUs"
+        measured = median_run(executable, feeds, title)
+    return compilation.explain(measured).text()
