@@ -10,23 +10,34 @@ from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.ir.entry import functions, is_private
 from rammer_mlir.passes.legalization.aggregates import decompose_aggregates
 from rammer_mlir.passes.legalization.bodies import select_in_bodies
+from rammer_mlir.passes.legalization.complex_numbers import lower_complex
 from rammer_mlir.passes.legalization.destinations import lower_destinations
 from rammer_mlir.passes.legalization.divisions import guard_divisions
+from rammer_mlir.passes.legalization.fourier import lower_fourier_transforms
 from rammer_mlir.passes.legalization.front_ends import (
     lower_affine_control_flow,
     lower_stablehlo,
     lower_tosa,
     prepare_stablehlo,
     run,
+    structure_control_flow,
 )
 from rammer_mlir.passes.legalization.loops import lower_stablehlo_control_flow, unroll_loops
+from rammer_mlir.passes.legalization.narrow_floats import compute_in_f32, expand_conversions
+from rammer_mlir.passes.legalization.normalizations import lower_normalizations
 from rammer_mlir.passes.legalization.resources import read_resources
-from rammer_mlir.passes.legalization.rules import check_before_lifting, check_given, check_legal
+from rammer_mlir.passes.legalization.rules import (
+    check_before_lifting,
+    check_given,
+    check_legal,
+    check_operations,
+)
 from rammer_mlir.passes.legalization.scalars import lift_scalars
 from rammer_mlir.passes.legalization.scatters import lower_scatters
 from rammer_mlir.passes.legalization.slices import lower_slices
 from rammer_mlir.passes.legalization.sorts import lower_sorts
 from rammer_mlir.passes.legalization.static_results import join_static_shapes, return_static_shapes
+from rammer_mlir.passes.legalization.storage import store_elements
 from rammer_mlir.passes.legalization.zero_sizes import drop_empty_tensors
 
 _SIMPLIFIED = ("canonicalize", "cse")
@@ -60,10 +71,13 @@ class Legalize(Pass):
         Raises:
             FindingsError: with all operations that cannot be compiled.
         """
+        structure_control_flow(module)
         check_given(module)
         read_resources(module)
         prepare_stablehlo(module)
         lower_scatters(module)
+        lower_fourier_transforms(module)
+        lower_normalizations(module)
         lower_sorts(module)
         lower_stablehlo_control_flow(module)
         lower_stablehlo(module)
@@ -88,5 +102,12 @@ class Legalize(Pass):
             if not is_private(function):
                 lift_scalars(function)
                 drop_empty_tensors(function)
+        check_operations(module)
+        compute_in_f32(module)
+        for function in functions(module):
+            if not is_private(function):
+                store_elements(function)
+        expand_conversions(module)
+        lower_complex(module)
         run(module, *_SIMPLIFIED)
         check_legal(module)

@@ -28,6 +28,11 @@ from rammer_mlir.passes.tiling.kernel import (
 )
 from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS, KernelProvider, offered_kernels
 from rammer_mlir.passes.tiling.scratch import Scratch, add_scratch
+from rammer_mlir.passes.tiling.sizes import (
+    MOST_RTASKS,
+    check_number_of_rtasks,
+    check_tensor_sizes,
+)
 from rammer_mlir.passes.tiling.tile_search import search_tiling
 from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
@@ -109,6 +114,8 @@ class Tile(Pass):
         wanted = _Wanted(goals, self.candidates, self.memory, device, self.design)
         asked = _Asked([KERNEL_PROVIDERS.get(name) for name in self.providers], self.target)
         operators = _operators(module)
+        for op in operators:
+            check_tensor_sizes(op)
         # Reversed, so that errors name a function's first caller.
         callers = {_callee(op): op for op in reversed(operators)}
         calls = Counter(map(_callee, operators))
@@ -184,8 +191,11 @@ def _build_candidates(function: ir.OpView, name: str, wanted: _Wanted, limit: Li
         _describe(kernel, 1, reads, writes, cost)
         return [f"{name}_t0"]
     names: list[str] = []
-    for tiling in _tilings(computation, wanted):
-        domain = TiledDomain(space, tiling)
+    domains = [TiledDomain(space, tiling) for tiling in _tilings(computation, wanted)]
+    check_number_of_rtasks(limit.op, min(domain.num_rtasks for domain in domains))
+    for domain in domains:
+        if domain.num_rtasks > MOST_RTASKS:
+            continue  # a coarser one is left
         limit.check(tile_cost(computation, domain))
         kernel = build_tiled(computation, domain, f"{name}_t{len(names)}")
         reads, writes = touches(computation, domain)

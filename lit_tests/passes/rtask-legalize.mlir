@@ -60,9 +60,51 @@ func.func @buffers(%a: memref<4xf32>) {
 
 // -----
 
-// expected-error @below {{expected one block, found 2; give structured control flow (scf), or functions of one block}}
-func.func @blocks(%a: tensor<4xf32>) -> tensor<4xf32> {
-  cf.br ^end
+// expected-error @below {{expected one block, found 3; give structured control flow (scf), or functions of one block}}
+func.func @blocks(%a: tensor<4xf32>, %c: i1) -> tensor<4xf32> {
+  cf.cond_br %c, ^end, ^nowhere
 ^end:
   return %a : tensor<4xf32>
+^nowhere:
+  llvm.unreachable
+}
+
+// -----
+
+// Complex numbers become tensors of their parts; arguments and results have both.
+// CHECK-LABEL: func.func @complex_sum
+// CHECK-SAME: (%[[A:.*]]: tensor<4x2xf32>) -> tensor<4x2xf32>
+// CHECK: %[[RE:.*]] = tensor.extract_slice %[[A]][0, 0] [4, 1] [1, 1]
+// CHECK: %[[IM:.*]] = tensor.extract_slice %[[A]][0, 1] [4, 1] [1, 1]
+// CHECK: linalg.generic {{.*}} ins(%[[RE]], %[[IM]], %[[RE]], %[[IM]] :
+// CHECK: arith.addf
+// CHECK: arith.addf
+// CHECK: tensor.concat dim(1)
+func.func @complex_sum(%a: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
+  %0 = stablehlo.add %a, %a : tensor<4xcomplex<f32>>
+  return %0 : tensor<4xcomplex<f32>>
+}
+
+// -----
+
+// Narrow floats are bytes, and are computed in f32.
+// CHECK-LABEL: func.func @narrow_sum
+// CHECK-SAME: (%{{.*}}: tensor<4xi8>) -> tensor<4xi8>
+// CHECK: arith.addf {{.*}} : f32
+func.func @narrow_sum(%a: tensor<4xf8E4M3FN>) -> tensor<4xf8E4M3FN> {
+  %0 = arith.addf %a, %a : tensor<4xf8E4M3FN>
+  return %0 : tensor<4xf8E4M3FN>
+}
+
+// -----
+
+// Integers of other widths wrap around in their own.
+// CHECK-LABEL: func.func @odd_sum
+// CHECK-SAME: (%{{.*}}: tensor<4xi8>) -> tensor<4xi8>
+// CHECK: arith.trunci {{.*}} : i8 to i4
+// CHECK: arith.addi {{.*}} : i4
+// CHECK: arith.extui {{.*}} : i4 to i8
+func.func @odd_sum(%a: tensor<4xi4>) -> tensor<4xi4> {
+  %0 = arith.addi %a, %a : tensor<4xi4>
+  return %0 : tensor<4xi4>
 }

@@ -74,12 +74,11 @@ def allocate_on_stack(kernel: ir.Operation) -> None:
 def _bounded_elements(kernel: ir.Operation, allocation: ir.Operation) -> int:
     """Return the most elements that an allocation can have."""
     bounds = [upper_bound(size) for size in allocation.operands]
-    for size, bound in zip(allocation.operands, bounds, strict=True):
-        if bound is None:
-            raise UnsupportedError(
-                f"rKernel {kernel.attributes['sym_name']}: expected temporaries bounded by a "
-                f"constant, found {allocation.result.type} sized by {size}; bound it by affine.min"
-            )
+    if None in bounds:
+        raise UnsupportedError(
+            f"rKernel {kernel.attributes['sym_name']}: expected temporaries bounded by a constant, "
+            f"found {allocation.result.type}; bound its sizes by affine.min"
+        )
     dynamic = ir.ShapedType.get_dynamic_size()
     elements, rest = 1, iter(bounds)
     for size in ir.MemRefType(allocation.result.type).shape:

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.fusion.spaces import FusedSpace, FusedSpaces
 from rammer_mlir.passes.ir.constant_pad import find_constant_pad
-from rammer_mlir.passes.ir.structured import Structured, captured_values, is_generic
+from rammer_mlir.passes.ir.structured import (
+    Structured,
+    captured_values,
+    element_bytes,
+    is_generic,
+    shape_of,
+)
 from rammer_mlir.passes.tiling.space import is_free
 
 VIEWS = frozenset({"tensor.collapse_shape", "tensor.expand_shape", "tensor.extract_slice"})
@@ -53,11 +60,25 @@ def is_cloned(op: ir.OpView) -> bool:
         return True
     operands = list(op.operation.operands)
     if is_generic(op):
-        return is_free(Structured(op)) and all(
-            _is_cloned_value(value) for value in operands + captured_values(op)
+        structured = Structured(op)
+        return (
+            is_free(structured)
+            and not _is_large_sequence(structured)
+            and all(_is_cloned_value(value) for value in operands + captured_values(op))
         )
     dialect = name.split(".")[0]
     return dialect in ("arith", "math", "affine") and all(map(_is_cloned_value, operands))
+
+
+def _is_large_sequence(op: Structured) -> bool:
+    """Whether values are computed from indices that a reduction could not hold in one rTask.
+
+    Where only an rTask's share is written, as by a fill, the number of all elements is no matter.
+    """
+    return op.uses_index and any(
+        prod(shape_of(value)) * element_bytes(value.type) > _TEMPORARY_BYTES
+        for value in op.op.operation.results
+    )
 
 
 def _is_cloned_value(value: ir.Value) -> bool:

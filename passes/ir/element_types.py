@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import ml_dtypes
 import numpy as np
 
@@ -15,16 +17,46 @@ _NAMES = {
 SUPPORTED = tuple(_NAMES)
 """Element types of tensors, as MLIR spells them."""
 
-_WITH_SIGNS = {
-    f"{sign}i{bits}": f"{'u' * (sign == 'u')}int{bits}" for sign in "su" for bits in (8, 16, 32, 64)
-}
-"""Signed and unsigned types of inputs and outputs from other producers; they become signless."""
+NARROW_FLOATS = {
+    "f8E4M3": "float8_e4m3", "f8E4M3FN": "float8_e4m3fn", "f8E4M3FNUZ": "float8_e4m3fnuz",
+    "f8E4M3B11FNUZ": "float8_e4m3b11fnuz", "f8E3M4": "float8_e3m4", "f8E5M2": "float8_e5m2",
+    "f8E5M2FNUZ": "float8_e5m2fnuz", "f8E8M0FNU": "float8_e8m0fnu",
+    "f6E2M3FN": "float6_e2m3fn", "f6E3M2FN": "float6_e3m2fn", "f4E2M1FN": "float4_e2m1fn",
+}  # fmt: skip
+"""Floats of at most 8 bits, with the names that ml_dtypes gives them."""
+
+_COMPLEX = {"complex<f32>": "complex64", "complex<f64>": "complex128"}
+
+_INTEGER = re.compile(r"(?P<sign>[su]?)i(?P<width>\d+)")
+
+_WIDEST_INTEGER = 64
+
+
+def is_packed(width: int) -> bool:
+    """Whether NumPy has integers of a width from ml_dtypes, with a byte for each."""
+    return width in (2, 4)
+
+
+def stored_width(width: int) -> int:
+    """Return the width of the integers that hold those of another width, at most 64."""
+    return next(each for each in (8, 16, 32, _WIDEST_INTEGER) if width <= each)
 
 
 def dtype_of(kind: ir.Type) -> np.dtype[np.generic] | None:
     """Return the NumPy type of an element type; None if it is not supported."""
-    name = _NAMES.get(str(kind)) or _WITH_SIGNS.get(str(kind))
+    text = str(kind)
+    name = _NAMES.get(text) or NARROW_FLOATS.get(text) or _COMPLEX.get(text) or _integer_name(text)
     return None if name is None else named_dtype(name)
+
+
+def _integer_name(text: str) -> str | None:
+    """Return NumPy's name of an integer type, the next wider one for widths that it lacks."""
+    found = _INTEGER.fullmatch(text)
+    if found is None or not 1 < int(found["width"]) <= _WIDEST_INTEGER:
+        return None
+    width = int(found["width"])
+    width = width if is_packed(width) else stored_width(width)
+    return f"{'u' * (found['sign'] == 'u')}int{width}"
 
 
 def named_dtype(name: str) -> np.dtype[np.generic]:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from rammer_mlir.bindings import arith, ir, linalg, tensor
 from rammer_mlir.passes.ir.generics import generic
 
-Body = Callable[[Sequence[ir.Value], Sequence[ir.Value]], ir.Value]
+Values = Sequence[ir.Value]
+
+Body = Callable[[Values, Values], ir.Value]
 """Emits an element from the elements of the inputs and the element's indices."""
 
 

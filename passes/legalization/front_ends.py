@@ -6,7 +6,8 @@ import re
 
 from rammer_mlir.bindings import ir, passmanager, stablehlo
 from rammer_mlir.passes.base import DiagnosticError, FindingsError
-from rammer_mlir.passes.ir.traversal import nested_operations, operations_named
+from rammer_mlir.passes.ir.element_types import element_of
+from rammer_mlir.passes.ir.traversal import nested_operations, operations_named, replace
 
 _TOSA = (
     "func.func(tosa-optional-decompositions,tosa-make-broadcastable)",
@@ -18,16 +19,18 @@ _TOSA = (
     "canonicalize",
 )
 
+_WITHOUT_SIGNS = "stablehlo-convert-to-signless"
+
 _STABLEHLO_PREPARED = (
-    "func.func(stablehlo-legalize-deprecated-ops)",
-    "func.func(stablehlo-legalize-composite-to-call)",
+    "func.func(stablehlo-legalize-deprecated-ops{fail-on-unused=false})",
+    "func.func(stablehlo-legalize-composite-to-call,stablehlo-canonicalize-dynamism)",
     "inline",
     "symbol-dce",
     "func.func(stablehlo-legalize-quant-to-math)",
-    "stablehlo-convert-to-signless",
 )
 
-_STABLEHLO = ("stablehlo-legalize-to-linalg", "canonicalize", "cse")
+# Signs are needed until operations have become those of arith, which say how they read integers.
+_STABLEHLO = ("stablehlo-legalize-to-linalg", _WITHOUT_SIGNS)
 
 _NOT_LOWERED = re.compile(r"failed to legalize operation '([\w.]+)'")
 
@@ -66,16 +69,78 @@ def _with_advice(message: str) -> str:
     )
 
 
+def structure_control_flow(module: ir.Module) -> None:
+    """Turn branches between blocks into loops and branches of scf, where that is possible."""
+    if uses_dialect(module, "cf"):
+        try:
+            run(module, "func.func(lift-cf-to-scf,canonicalize)")
+        except FindingsError:
+            return  # refused with the advice for several blocks
+
+
 def prepare_stablehlo(module: ir.Module) -> None:
-    """Replace deprecated StableHLO, inline its composites, and make its types signless."""
-    if stablehlo is not None and uses_dialect(module, "stablehlo"):
+    """Lower CHLO, replace deprecated StableHLO, inline composites, and make types signless."""
+    if stablehlo is None:
+        return
+    _lower_chlo(module)
+    if uses_dialect(module, "stablehlo"):
+        _drop_hints(module)
         run(module, *_STABLEHLO_PREPARED)
+        _lower_chlo(module)  # of quantized arithmetic
+        _make_logical(module)
+
+
+def _lower_chlo(module: ir.Module) -> None:
+    if uses_dialect(module, "chlo"):
+        run(module, "func.func(chlo-legalize-to-stablehlo)")
+
+
+def _drop_hints(module: ir.Module) -> None:
+    """Remove barriers of optimizations, and the algorithms that products are wished to use."""
+    for op in operations_named(module.operation, "stablehlo.optimization_barrier"):
+        replace(op, list(op.operands))
+    for op in operations_named(module.operation, "stablehlo.dot_general"):
+        if "algorithm" in op.attributes:
+            del op.attributes["algorithm"]
+
+
+def _has_signs(module: ir.Module) -> bool:
+    """Whether functions take integers of types with signs, which TOSA's own pass removes."""
+    kinds = [
+        element_of(argument.type)
+        for op in operations_named(module.operation, "func.func")
+        for block in op.regions[0].blocks
+        for argument in block.arguments
+    ]
+    has_signs = any(isinstance(kind, ir.IntegerType) and not kind.is_signless for kind in kinds)
+    return has_signs and not uses_dialect(module, "tosa")
+
+
+_LOGICAL = {
+    "stablehlo.add": "stablehlo.or", "stablehlo.maximum": "stablehlo.or",
+    "stablehlo.multiply": "stablehlo.and", "stablehlo.minimum": "stablehlo.and",
+}  # fmt: skip
+"""Arithmetic on truth values, as StableHLO's specification means it."""
+
+
+def _make_logical(module: ir.Module) -> None:
+    """Name the logic of truth values: MLIR's lowering would add them modulo 2."""
+    truth = ir.IntegerType.get_signless(1)
+    for op in list(operations_named(module.operation, *_LOGICAL)):
+        if element_of(op.results[0].type) == truth:
+            with ir.InsertionPoint(op), op.location:
+                kinds, operands = [op.results[0].type], list(op.operands)
+                replace(op, list(ir.Operation.create(_LOGICAL[op.name], kinds, operands).results))
 
 
 def lower_stablehlo(module: ir.Module) -> None:
     """Lower StableHLO to linalg; operations without a lowering stay."""
-    if stablehlo is not None and uses_dialect(module, "stablehlo"):
+    if stablehlo is not None and (uses_dialect(module, "stablehlo") or _has_signs(module)):
         run(module, *_STABLEHLO)
+        for op in operations_named(module.operation, "builtin.unrealized_conversion_cast"):
+            if [v.type for v in op.operands] == [v.type for v in op.results]:
+                replace(op, list(op.operands))  # of types that differed by their signs
+        run(module, "canonicalize", "cse")
 
 
 def lower_tosa(module: ir.Module) -> None:

@@ -14,7 +14,7 @@ from rammer_mlir.passes.ir.dense_values import (
     resource_name,
     resources_of,
 )
-from rammer_mlir.passes.ir.element_types import dtype_of
+from rammer_mlir.passes.ir.element_types import dtype_of, element_of
 from rammer_mlir.passes.ir.traversal import operations_named
 
 
@@ -30,7 +30,7 @@ def read_resources(module: ir.Module) -> None:
             module.operation, "arith.constant", "stablehlo.constant", "tosa.const"
         )
         for name in _attribute_names(op)
-        if is_resource(op.attributes[name])
+        if not _is_complex(op) and is_resource(op.attributes[name])
     ]
     values = resources_of(module) if found else {}
     problems = list(_sparse_constants(module))
@@ -45,9 +45,13 @@ def read_resources(module: ir.Module) -> None:
 def _sparse_constants(module: ir.Module) -> Iterator[OperationError]:
     for op in operations_named(module.operation, "arith.constant", "stablehlo.constant"):
         # The bindings have no class for them, so the text tells.
-        value = op.attributes.get("value")
-        if value is not None and str(value).startswith("sparse<"):
+        if not _is_complex(op) and str(op.attributes["value"]).startswith("sparse<"):
             yield OperationError(op, "expected dense values, found sparse ones; write dense<...>")
+
+
+def _is_complex(op: ir.Operation) -> bool:
+    """Whether the bindings have no class for the value of a constant."""
+    return isinstance(element_of(op.results[0].type), ir.ComplexType)
 
 
 def _attribute_names(op: ir.Operation) -> list[str]:

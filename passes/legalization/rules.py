@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import FindingsError, OperationError
@@ -43,9 +43,15 @@ _SEQUENTIAL_OPERATIONS = frozenset(
 
 _BODY_DIALECTS = ("arith", "math", "affine")
 
+_ELEMENTS = (
+    "integers of at most 64 bits, index, f32, f64, f16, bf16, complex<f32>, complex<f64> or floats "
+    "of at most 8 bits"
+)
+"""Element types of inputs and outputs."""
+
 _ADVICE = {
     "cf": "give structured control flow (scf), or functions of one block",
-    "chlo": "run chlo-legalize-to-stablehlo in the tool that made it",
+    "chlo": "lower it to StableHLO in the tool that made it",
     "vhlo": "deserialize it with StableHLO's own tools",
     "memref": "give tensors, and leave bufferization to the compiler",
     "bufferization": "give tensors, and leave bufferization to the compiler",
@@ -53,12 +59,22 @@ _ADVICE = {
     "gpu": "compile launches with rammer_mlir.embedding.compile_launches",
     "scf": "use a number of steps that is known, and conditions on tensors without other effects",
     "func": "make the callee private and give it a body of one block that does not call itself",
-    "complex": "give real and imaginary parts as tensors of their own",
+    "complex": "give real and imaginary parts as tensors",
     "torch": "lower it with torch-mlir's torch-backend-to-linalg-on-tensors-backend-pipeline",
     "onnx": "compile the ONNX model itself",
     "shape": "give static shapes, or dimensions of inputs that bind all others",
 }
 """Advice to the user about operations of a dialect."""
+
+_OF_REAL_NUMBERS = ("stablehlo.bitcast_convert", "stablehlo.maximum", "stablehlo.minimum")
+"""Operations whose lowering in MLIR ends the process, or is wrong, for complex numbers."""
+
+_OPERATION_ADVICE = {
+    "stablehlo.rng": "give random numbers as an argument, or use rng_bit_generator and a state",
+    "stablehlo.custom_call": "replace the call by operations, or give its result as an argument",
+    "stablehlo.fft": "give static shapes and at most 2048 elements along a dimension",
+}
+"""What to do about operations."""
 
 
 def check_interface(function: ir.OpView) -> None:
@@ -97,21 +113,40 @@ def check_before_lifting(module: ir.Module) -> None:
         raise FindingsError(found[:_MOST_FINDINGS])
 
 
-def check_legal(module: ir.Module) -> None:
-    """Check that a module is at the stage `linalg`.
+def check_operations(module: ir.Module) -> None:
+    """Check that a module holds operations of the stage `linalg`, on elements of any type.
 
     Raises:
         FindingsError: with all unsupported operations.
     """
     found: list[OperationError] = []
-    for function in functions(module):
-        if is_private(function):
-            continue
-        found.extend(_interface_problems(function, is_static=True))
-        for op in function.operation.regions[0].blocks[0].operations:
-            found.extend(_nest_problems(op.operation))
+    for op in _entry_operations(module):
+        found.extend(_nest_problems(op, (*_BODY_DIALECTS, "complex"), is_stored=False))
     if found:
         raise FindingsError(found[:_MOST_FINDINGS])
+
+
+def check_legal(module: ir.Module) -> None:
+    """Check that a module is at the stage `linalg`.
+
+    Raises:
+        FindingsError: with all operations and types that the compiler does not know.
+    """
+    found: list[OperationError] = []
+    for function in functions(module):
+        if not is_private(function):
+            found.extend(_interface_problems(function, is_static=True))
+    for op in _entry_operations(module):
+        found.extend(_nest_problems(op, _BODY_DIALECTS, is_stored=True))
+    if found:
+        raise FindingsError(found[:_MOST_FINDINGS])
+
+
+def _entry_operations(module: ir.Module) -> Iterator[ir.Operation]:
+    """Yield the operations that stand in public functions."""
+    for function in functions(module):
+        if not is_private(function):
+            yield from (op.operation for op in function.operation.regions[0].blocks[0].operations)
 
 
 def _interface_problems(
@@ -152,8 +187,9 @@ def _type_problem(kind: ir.Type, *, is_static: bool) -> str:
                 "it a size"
             )
     element = element_of(kind)
-    if dtype_of(element) is None or (is_static and str(element) not in SUPPORTED):
-        return f"expected elements of {', '.join(SUPPORTED)}, found {kind}; convert them"
+    is_held = not is_static or str(element) in SUPPORTED or not isinstance(kind, ir.ShapedType)
+    if dtype_of(element) is None or not is_held:
+        return f"expected elements of {_ELEMENTS}, found {kind}; convert them"
     return ""
 
 
@@ -170,6 +206,12 @@ def _given_problems(function: ir.OpView) -> Iterator[OperationError]:
                     f"expected a tensor with a number of dimensions, found {value.type}; give "
                     "it a shape",
                 )
+        if op.name in _OF_REAL_NUMBERS:
+            kinds = [value.type for value in (*op.operands, *op.results)]
+            if any(isinstance(element_of(kind), ir.ComplexType) for kind in kinds):
+                yield OperationError(
+                    op, f"expected real numbers, found {kinds[0]}; {_ADVICE['complex']}"
+                )
 
 
 def _dynamic_shapes(root: ir.Operation) -> Iterator[OperationError]:
@@ -181,37 +223,43 @@ def _dynamic_shapes(root: ir.Operation) -> Iterator[OperationError]:
                 break
 
 
-def _nest_problems(op: ir.Operation) -> Iterator[OperationError]:
-    """Yield the errors in an operation of a function, and in its nested operations."""
-    yield from _problems(op, _TENSOR_OPERATIONS)
-    if op.name == REGION:
-        known = _SEQUENTIAL_OPERATIONS
-    else:
-        known = _BODY_OPERATIONS
-    for inner in nested_operations(op):
-        yield from _problems(inner, known)
+def _nest_problems(
+    op: ir.Operation, dialects: Sequence[str], *, is_stored: bool
+) -> Iterator[OperationError]:
+    """Yield what is wrong with an operation that stands in a function, and with what it holds.
+
+    Args:
+        op: the operation.
+        dialects: those whose operations compute scalars.
+        is_stored: whether tensors have elements that memory holds as they are.
+    """
+    known = _SEQUENTIAL_OPERATIONS if op.name == REGION else _BODY_OPERATIONS
+    for each, names in ((op, _TENSOR_OPERATIONS), *((i, known) for i in nested_operations(op))):
+        problem = _name_problem(each, names, dialects) or _results_problem(each, is_stored)
+        if problem:
+            yield OperationError(each, problem)
 
 
-def _problems(op: ir.Operation, known: frozenset[str]) -> Iterator[OperationError]:
+def _advice(op: ir.Operation) -> str:
+    """Return what to do about an operation that nobody lowers."""
+    found = _OPERATION_ADVICE.get(op.name) or _ADVICE.get(op.name.partition(".")[0])
+    return found or "lower it to linalg on tensors first"
+
+
+def _name_problem(op: ir.Operation, known: frozenset[str], dialects: Sequence[str]) -> str:
     dialect = op.name.partition(".")[0]
-    is_known = op.name in known or dialect in _BODY_DIALECTS
-    if not is_known and op.name in _TENSOR_OPERATIONS:
+    if op.name in known or dialect in dialects:
+        return ""
+    if op.name in _TENSOR_OPERATIONS:
         parent = op.parent
         outside = "" if parent is None else f" inside of '{parent.name}'"
-        yield OperationError(
-            op,
+        return (
             f"expected operations on scalars, found '{op.name}'{outside}; "
-            "move it in front of that operation",
+            "move it in front of that operation"
         )
-        return
-    if not is_known:
-        advice = _ADVICE.get(dialect, "lower it to linalg on tensors first")
-        yield OperationError(
-            op, f"expected linalg, tensor, arith and math operations, found '{op.name}'; {advice}"
-        )
-        return
-    for value in op.results:
-        problem = _type_problem(value.type, is_static=True)
-        if problem:
-            yield OperationError(op, problem)
-            return
+    return f"expected linalg, tensor, arith and math operations, found '{op.name}'; {_advice(op)}"
+
+
+def _results_problem(op: ir.Operation, is_stored: bool) -> str:
+    problems = (_type_problem(value.type, is_static=is_stored) for value in op.results)
+    return next(filter(None, problems), "")

@@ -13,6 +13,7 @@ from rammer_mlir.bindings import arith, ir, linalg, stablehlo, tensor
 from rammer_mlir.passes.ir.generics import generic
 from rammer_mlir.passes.ir.traversal import operations_named, replace
 from rammer_mlir.passes.legalization.elementwise import all_of, index, to_index
+from rammer_mlir.passes.legalization.static_results import take_static_operands
 
 _Combine = Callable[[ir.Value, ir.Value], ir.Value]
 
@@ -33,11 +34,32 @@ def lower_scatters(module: ir.Module) -> None:
     if stablehlo is None:
         return
     for op in operations_named(module.operation, "stablehlo.scatter"):
+        take_static_operands(op)
         combine = _combine(op)
         if combine is None:
             continue
         with ir.InsertionPoint(op), op.location:
-            replace(op, [_reduction(op, combine)])
+            kind = op.results[0].type
+            for number, value in enumerate(list(op.operands)):
+                op.operands[number] = _viewed(value, _signless(value.type))
+            replace(op, [_viewed(_reduction(op, combine), kind)])
+
+
+def _signless(kind: ir.Type) -> ir.Type:
+    """Return a tensor's type with integers that have no sign, as operations of arith take them."""
+    ranked = ir.RankedTensorType(kind)
+    element = ranked.element_type
+    if not isinstance(element, ir.IntegerType):
+        return kind
+    return ir.RankedTensorType.get(ranked.shape, ir.IntegerType.get_signless(element.width))
+
+
+def _viewed(value: ir.Value, kind: ir.Type) -> ir.Value:
+    """Emit a tensor as one of another sign; it is the same once StableHLO is lowered."""
+    if value.type == kind:
+        return value
+    name = "builtin.unrealized_conversion_cast"
+    return ir.Operation.create(name, [kind], [value]).results[0]
 
 
 def _combine(op: ir.Operation) -> _Combine | None:

@@ -15,15 +15,19 @@ def _before_casts(value: ir.Value) -> ir.Value:
     return value
 
 
+def take_static_operands(op: ir.Operation) -> None:
+    """Let an operation take tensors of static shapes in place of their casts to dynamic ones."""
+    for number, value in enumerate(list(op.operands)):
+        source = _before_casts(value)
+        if isinstance(source.type, ir.RankedTensorType) and source.type.has_static_shape:
+            op.operands[number] = source
+
+
 def return_static_shapes(function: ir.OpView) -> None:
     """Return the values of static shape instead of their casts to dynamic shapes."""
     block = function.operation.regions[0].blocks[0]
     last = list(block.operations)[-1].operation
-    for number, value in enumerate(list(last.operands)):
-        value = _before_casts(value)
-        kind = value.type
-        if isinstance(kind, ir.RankedTensorType) and kind.has_static_shape:
-            last.operands[number] = value
+    take_static_operands(last)
     update_function_type(function.operation)
 
 

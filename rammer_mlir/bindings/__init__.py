@@ -86,6 +86,23 @@ def _load_stablehlo() -> ModuleType | None:
 stablehlo = _load_stablehlo()
 """The StableHLO extension: torch-mlir includes it, MLIR's own wheels do not."""
 
+
+def load_chlo(context: object) -> None:
+    """Let a context parse CHLO, where the package has that dialect.
+
+    The bindings have no function for it; a pass of torch-mlir's names it as one that it makes.
+    """
+    if stablehlo is None or importlib.util.find_spec(f"{PACKAGE}._mlir_libs._torchMlir") is None:
+        return
+    submodule("_mlir_libs._torchMlir")
+    with context:  # type: ignore[attr-defined]
+        empty = ir.Module.parse("module {}")
+        makes_it = passmanager.PassManager.parse(
+            "builtin.module(func.func(convert-torch-to-stablehlo))"
+        )
+        makes_it.run(empty.operation)
+
+
 _DIALECTS = (
     "affine arith bufferization cf ext func gpu irdl linalg llvm math memref nvgpu nvvm rocdl scf "
     "tensor vector"

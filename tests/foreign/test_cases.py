@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -126,6 +127,41 @@ def scan(x: Array, w: Array, state: Array) -> Array:
     return np.stack(found)
 
 
+def row_sums(a: Array, i: Array, u: Array) -> Array:
+    found = a.copy()
+    np.add.at(found, i[:, 0], u)
+    return found
+
+
+def normalized(x: Array, scale: Array, offset: Array, mean: Array) -> Array:
+    variance = np.array([0.5, 2, 3])
+    scale, offset, mean, spread = (
+        v[:, None] for v in (scale, offset, mean, np.sqrt(variance + 1e-3))
+    )
+    return (x - mean) / spread * scale + offset
+
+
+def three_fry(state: Array) -> tuple[Array, Array]:
+    """Threefry-2x32 with 20 rounds (Salmon et al., SC 2011), of the halves of a counter."""
+    key, counter = (int(v) for v in state)
+    mask = 0xFFFFFFFF
+    keys = [key & mask, key >> 32]
+    keys.append(0x1BD11BDA ^ keys[0] ^ keys[1])
+    firsts: list[int] = []
+    seconds: list[int] = []
+    for number in range(counter, counter + 5):
+        x, y = (number + keys[0]) & mask, ((number >> 32) + keys[1]) & mask
+        for group in range(5):
+            for shift in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
+                x = (x + y) & mask
+                y = ((y << shift | y >> (32 - shift)) & mask) ^ x
+            x = (x + keys[(group + 1) % 3]) & mask
+            y = (y + keys[(group + 2) % 3] + group + 1) & mask
+        firsts.append(x)
+        seconds.append(y)
+    return np.array([key, counter + 5], np.uint64), np.array([firsts, seconds], np.uint32).T.ravel()
+
+
 def dynamic_update_slice(a: Array, u: Array, i: Array) -> Array:
     found = a.copy()
     row, column = np.clip(int(i), 0, 3), np.clip(int(i), 0, 3)
@@ -160,6 +196,7 @@ EXPECTED: dict[str, dict[str, Expected]] = {
         "while_loop": halved,
         "branch": lambda c, a: np.exp(a) if c else -a,
         "branch_in_body": branch_in_body,
+        "blocks": lambda a, n: a * (1 + int(n)),
         "affine_loop": lambda a: a * 4,
         "shared_by_threads": lambda a, b: np.concatenate([b[:1], a[1:] ** 2]),
         "allocated": lambda a: (a * 2, a),
@@ -192,6 +229,7 @@ EXPECTED: dict[str, dict[str, Expected]] = {
         "bf16_matmul": lambda a, b: wide(a) @ wide(b),
         "integers": lambda a, b: (np.maximum(a * b, a), np.maximum(a * b, a) > b),
         "resource": lambda: np.sqrt([1, 2, 3, 4]),
+        "computed_sequence_reduced": lambda: np.arange(16) + 131071,
         "same_result_twice": lambda a: (np.exp(a), np.exp(a), a),
     },
     "tosa": {
@@ -209,6 +247,21 @@ EXPECTED: dict[str, dict[str, Expected]] = {
         "conditional": lambda c, a: np.exp(a) if c else a,
     },
     "stablehlo": {
+        "batch_norm_inference": normalized,
+        "chlo": lambda a: (np.arcsinh(a), -np.sort(-a)[:, :2], np.argsort(-a)[:, :2]),
+        "hints": lambda a: (wide(a) @ a.T, a),
+        "unsigned_arithmetic": lambda a, b: (
+            (a + 199) // 3,
+            a + np.float32(199),
+            b < a + 199,
+            a + np.uint32(199),
+            a + 199,
+            (a + 199).max(),
+        ),
+        "unsigned_scatter": row_sums,
+        "unsigned_loop": lambda a, t: (t * (10 - a), 9),
+        "truth_values": lambda a, b: (a | b, a & b, a | b, (a & b).any()),
+        "random_bits": three_fry,
         "sort_with_numbers": lambda a: (
             -np.sort(-a, 1),
             np.argsort(-a, 1, kind="stable"),
@@ -233,7 +286,71 @@ EXPECTED: dict[str, dict[str, Expected]] = {
         "case": lambda c, a: [np.exp(a), -a, a][int(c)],
         "unsigned": lambda a: a.astype(np.int32),
     },
+    "complex_numbers": {
+        "arithmetic": lambda a, b: (a * b + np.complex64(1.5 - 0.25j)) / b - a,
+        "functions": lambda a: (
+            np.exp(a),
+            np.log(a),
+            np.sqrt(a),
+            np.tanh(a),
+            np.sin(a),
+            np.abs(a),
+        ),
+        "parts": lambda re, im: (-(re + 1j * im), -im, (re == 0) & (im == 0)),
+        "product": lambda a, b: a @ b,
+        "power": lambda a, b: a**b,
+        "sum": lambda a: a.sum(1),
+        "scalars": lambda s, t, i: (
+            s * t[i] + 2 + 1j,
+            np.abs(s * t[i] + 2 + 1j),
+            np.array([s * t[i] + 2 + 1j, s]),
+        ),
+        "shapes": lambda a, b: (
+            np.pad(np.concatenate([a, b]), ((1, 1), (0, 0)), constant_values=0.5 + 2j).T
+        ),
+        "constants": lambda: (
+            np.array([1 + 0.1j, complex(np.inf, -2), 3 + 4.5j]),
+            np.array([[1 + 2j, 3 + 4j], [-1j, -5 + 6j]]),
+        ),
+        "long_loop": lambda a: (a + np.array([2 + 2j, 0, 0, 0]), a[1] - (2 + 2j)),
+        "conditional": lambda c, a: np.exp(a) if c else a,
+        "open": lambda a: a * a,
+        "fourier": lambda a, r, h: (
+            np.fft.fft(a),
+            np.fft.ifft2(a),
+            np.fft.rfft(r),
+            np.fft.irfft2(h, (4, 10)),
+        ),
+    },
+    "narrow_types": {
+        "sums_and_products": lambda a, b, c: (a + b, (a + b) * b, c * c),
+        "rounded_between": lambda a: a.astype(ml_dtypes.float8_e5m2),
+        "product": lambda a, b: wide(a) @ wide(b),
+        "constants": lambda a: (
+            np.array([0.5, -1, 2, 6]).astype(a.dtype) + a,
+            np.array([1, 4, 0.5]),
+            np.array([7, -8, 3]),
+            np.array([-7, 8000000]),
+        ),
+        "bits": lambda a: (a.view(np.int8), (a.view(np.int8) ^ 3).view(a.dtype)),
+        "scalar": lambda s, t: (s + t[2], np.where(np.arange(6) == 2, s + t[2], t)),
+        "long_loop": lambda a, d: np.array(
+            [a[0], repeated(lambda x: (x + d).astype(a.dtype), 100, a[1]), *a[2:]]
+        ),
+        "largest": lambda a: wide(a).max(1),
+        "wrapped_integers": lambda a, b: (
+            a + b,
+            ((a + b) * (a + b)).astype(np.int32),
+        ),
+        "unsigned_integers": lambda a, b: a * b + b,
+        "dequantized": lambda a, s: a.astype(np.float32) * s[:, None],
+        "odd_widths": lambda a, b: (
+            (a * 4194304 + 2**23) % 2**24 - 2**23,
+            (b.astype(np.int32) + 15 + 16) % 32 - 16,
+        ),
+    },
     "dynamic": {
+        "scatter_of_open_number": row_sums,
         "dynamic_matmul": lambda a, b: wide(a) @ b,
         "dynamic_elementwise": lambda a, b: np.exp(a + b),
         "dynamic_stablehlo": lambda a: np.abs(wide(a)).sum(1),

@@ -35,14 +35,14 @@ REFUSED = {
         r"the module:1:1: 'func.func': argument 0: expected a tensor, found memref<8xf32>; give",
     ),
     "blocks": (
-        "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n  cf.br ^b\n^b:\n"
-        "  return %a : tensor<4xf32>\n}\n",
-        "expected one block, found 2; give structured control flow",
+        "func.func @f(%a: tensor<4xf32>, %c: i1) -> tensor<4xf32> {\n  cf.cond_br %c, ^b, ^e\n^b:\n"
+        "  return %a : tensor<4xf32>\n^e:\n  llvm.unreachable\n}\n",
+        "expected one block, found 3; give structured control flow",
     ),
     "complex": (
-        "func.func @f(%a: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {\n"
-        "  return %a : tensor<4xcomplex<f32>>\n}\n",
-        r"argument 0: expected elements of i1, .*found tensor<4xcomplex<f32>>; convert them",
+        "func.func @f(%a: tensor<4xcomplex<f16>>) -> tensor<4xcomplex<f16>> {\n"
+        "  return %a : tensor<4xcomplex<f16>>\n}\n",
+        r"argument 0: expected elements of .*complex<f32>, .*found tensor<4xcomplex<f16>>; convert",
     ),
     "unranked": (
         "func.func @f(%a: tensor<*xf32>) -> tensor<*xf32> {\n  return %a : tensor<*xf32>\n}\n",
@@ -85,13 +85,48 @@ REFUSED = {
         "  return %r : tensor<4xf32>\n}\n",
         r"the module:2:17: .*unregistered dialect.*; lower it to linalg, TOSA or StableHLO",
     ),
+    "wide integers": (
+        "func.func @f(%a: tensor<4xi128>) -> tensor<4xi128> {\n  return %a : tensor<4xi128>\n}\n",
+        r"expected elements of integers of at most 64 bits, .*found tensor<4xi128>; convert them",
+    ),
+    "huge tensor": (
+        "func.func @f(%a: tensor<1000000x1000000xf32>) -> tensor<1000000x1000000xf32> {\n"
+        "  %r = math.exp %a : tensor<1000000x1000000xf32>\n"
+        "  return %r : tensor<1000000x1000000xf32>\n}\n",
+        r"expected tensors of at most \d+ bytes, found .* of 4000000000000; give smaller shapes",
+    ),
+    "many rTasks": (
+        "func.func @f(%a: tensor<100000x1000000xf32>) -> tensor<100000x1000000xf32> {\n"
+        "  %r = math.exp %a : tensor<100000x1000000xf32>\n"
+        "  return %r : tensor<100000x1000000xf32>\n}\n",
+        r"expected an rOperator of at most \d+ rTasks, found \d+; give smaller shapes",
+    ),
+    "bits of complex numbers": (
+        "func.func @f(%a: tensor<complex<f64>>) -> tensor<2xcomplex<f32>> {\n"
+        "  %r = stablehlo.bitcast_convert %a : (tensor<complex<f64>>) -> tensor<2xcomplex<f32>>\n"
+        "  return %r : tensor<2xcomplex<f32>>\n}\n",
+        r"the module:2:8: 'stablehlo.bitcast_convert': expected real numbers, found .*; give real",
+    ),
+    "order of complex numbers": (
+        "func.func @f(%a: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {\n"
+        "  %r = stablehlo.maximum %a, %a : tensor<4xcomplex<f32>>\n"
+        "  return %r : tensor<4xcomplex<f32>>\n}\n",
+        r"the module:2:8: 'stablehlo.maximum': expected real numbers, found .*; give real",
+    ),
+    "long transform": (
+        "func.func @f(%a: tensor<4096xcomplex<f32>>) -> tensor<4096xcomplex<f32>> {\n"
+        "  %r = stablehlo.fft %a, type = FFT, length = [4096]"
+        " : (tensor<4096xcomplex<f32>>) -> tensor<4096xcomplex<f32>>\n"
+        "  return %r : tensor<4096xcomplex<f32>>\n}\n",
+        r"the module:2:8: 'stablehlo.fft': .*give static shapes and at most 2048 elements along",
+    ),
     "random numbers": (
         "func.func @f(%a: tensor<f32>, %b: tensor<f32>) -> tensor<4xf32> {\n"
         "  %s = stablehlo.constant dense<4> : tensor<1xi64>\n"
-        "  %r = stablehlo.rng %a, %b, %s, distribution = UNIFORM"
+        "  %r = stablehlo.rng %a, %b, %s, distribution = NORMAL"
         " : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<4xf32>\n"
         "  return %r : tensor<4xf32>\n}\n",
-        r"the module:3:8: 'stablehlo.rng': expected an operation that MLIR's passes lower",
+        r"the module:3:8: 'stablehlo.rng': .*give random numbers as an argument, or use rng_bit_",
     ),
     "recursion": (
         "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n"

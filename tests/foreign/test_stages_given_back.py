@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import rammer_mlir
+from rammer_mlir.cli.compile import main as compile_main
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.compiler.stage_names import PORTABLE_STAGES
@@ -121,3 +122,41 @@ def test_types_without_a_counterpart_in_mlir_come_back(tmp_path: Path) -> None:
         found = exe.run({"a": a, "b": b})["y"]
     assert found.dtype == np.uint8
     np.testing.assert_array_equal(found, np.maximum(a, b))
+
+
+STORED = """
+func.func @f(%a: tensor<3xcomplex<f32>>, %b: tensor<3xf8E5M2>, %c: tensor<3xi4>)
+    -> (tensor<3xcomplex<f32>>, tensor<3xf8E5M2>, tensor<3xi4>) {
+  %0 = stablehlo.multiply %a, %a : tensor<3xcomplex<f32>>
+  %1 = arith.mulf %b, %b : tensor<3xf8E5M2>
+  %2 = arith.addi %c, %c : tensor<3xi4>
+  return %0, %1, %2 : tensor<3xcomplex<f32>>, tensor<3xf8E5M2>, tensor<3xi4>
+}
+"""
+
+
+def test_types_of_stored_elements_are_kept(tmp_path: Path) -> None:
+    with rammer_mlir.compile(STORED, cache=False) as exe:
+        signature = exe.signature
+    (tmp_path / "f.mlir").write_text(STORED)
+    printed = tmp_path / "linalg.mlir"
+    assert compile_main([str(tmp_path / "f.mlir"), "--emit", "linalg", "-o", str(printed)]) == 0
+    a, b, c = np.array([1 + 2j, 3, -1j], np.complex64), np.ones(3), np.array([7, -8, 1])
+    inputs = {
+        spec.name: value.astype(spec.dtype)
+        for spec, value in zip(signature.inputs, (a, b, c), strict=True)
+    }
+    with rammer_mlir.compile(printed, cache=False) as exe:
+        assert exe.signature == signature
+        found = exe.run(inputs)
+    np.testing.assert_allclose(found["result0"], a * a, 1e-6)
+    np.testing.assert_array_equal(found["result2"].astype(np.int32), [-2, 0, 2])
+
+
+def test_unsigned_integers_are_passed_on() -> None:
+    text = "func.func @f(%a: tensor<3xui16>) -> tensor<3xui16> {\n return %a : tensor<3xui16>\n}\n"
+    given = np.array([1, 65535, 3], np.uint16)
+    with rammer_mlir.compile(text, cache=False) as exe:
+        found = exe.run({"arg0": given})["result0"]
+    assert found.dtype == np.uint16
+    np.testing.assert_array_equal(found, given)

@@ -18,12 +18,16 @@ from rammer_mlir.benchmarks.foreign.parts import parts_of
 from rammer_mlir.benchmarks.foreign.reference import run_reference
 from rammer_mlir.errors import RammerError
 from rammer_mlir.open_models.model import OpenModel
+from rammer_mlir.passes.ir.element_types import named_dtype
 from rammer_mlir.programs.dimensions import OpenSignature
 from rammer_mlir.programs.signature import Signature
 
 Arrays = dict[str, NDArray[Any]]
 
-TOLERANCES = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-3, "float64": 1e-7}
+TOLERANCES = {
+    "float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-3, "float64": 1e-7,
+    "complex64": 1e-3, "complex128": 1e-7,
+}  # fmt: skip
 """Largest difference by the result's type, relative to the largest expected magnitude or 1."""
 
 _HIGHEST_INTEGER = 3
@@ -85,7 +89,7 @@ def _run(content: str, entry: str, folder: Path, size: int, seed: int) -> Mappin
 
 def _stored(value: NDArray[Any]) -> NDArray[Any]:
     """Convert an array to a type that an .npz file can store."""
-    return value.view(np.uint16) if str(value.dtype) == "bfloat16" else value
+    return value.view(f"u{value.dtype.itemsize}") if value.dtype.kind == "V" else value
 
 
 def random_inputs(signature: Signature | OpenSignature, size: int, seed: int) -> Arrays:
@@ -101,7 +105,10 @@ def random_inputs(signature: Signature | OpenSignature, size: int, seed: int) ->
             integers = generator.integers(0, _HIGHEST_INTEGER, shape)
             inputs[tensor.name] = integers.astype(tensor.dtype)
         else:
-            inputs[tensor.name] = generator.standard_normal(shape).astype(tensor.dtype)
+            numbers = generator.standard_normal(shape)
+            if tensor.dtype.kind == "c":
+                numbers = numbers + 1j * generator.standard_normal(shape)
+            inputs[tensor.name] = numbers.astype(tensor.dtype)
     return inputs
 
 
@@ -121,11 +128,8 @@ def _compare(content: str, entry: str, folder: Path, _size: int, _seed: int) -> 
 
 
 def _typed(value: NDArray[Any], name: str) -> NDArray[Any]:
-    if name != "bfloat16":
-        return value
-    import ml_dtypes
-
-    return value.view(np.dtype(ml_dtypes.bfloat16))
+    dtype = named_dtype(name)
+    return value.view(dtype) if dtype.kind == "V" else value
 
 
 def difference(found: list[NDArray[Any]], expected: list[NDArray[Any]]) -> str:
@@ -136,7 +140,8 @@ def difference(found: list[NDArray[Any]], expected: list[NDArray[Any]]) -> str:
         if a.shape != b.shape:
             return f"result {number}: shape {a.shape}, expected {b.shape}"
         tolerance = TOLERANCES.get(str(a.dtype), 0.0)
-        x, y = np.asarray(a, np.float64), np.asarray(b, np.float64)
+        kind = np.complex128 if a.dtype.kind == "c" else np.float64
+        x, y = np.asarray(a, kind), np.asarray(b, kind)
         finite = np.isfinite(y)
         if not np.array_equal(x[~finite], y[~finite], equal_nan=True):
             return f"result {number}: other infinities or NaN"

@@ -9,6 +9,7 @@ import numpy as np
 from rammer_mlir.bindings import ir
 from rammer_mlir.frontends.mlir.interface import DIMENSIONS, DTYPE, NAME, marked_values
 from rammer_mlir.passes.base import FindingsError, OperationError
+from rammer_mlir.passes.ir.byte_formats import in_bytes
 from rammer_mlir.passes.ir.constants import CONSTANT, PACK, PARTS, VALUE
 from rammer_mlir.passes.ir.dense_values import is_resource
 from rammer_mlir.passes.ir.element_types import dtype_of, element_of, named_dtype
@@ -37,22 +38,30 @@ def _problems(kind: ir.Type, marks: Mapping[str, ir.Attribute]) -> Iterator[tupl
             yield name, f"expected {form}, found {given}; change it or leave it out"
     given = marks.get(DTYPE)
     element = element_of(kind)
-    if isinstance(given, ir.StringAttr) and not _is_type_for(given.value, element):
+    if isinstance(given, ir.StringAttr) and not _is_type_for(given.value, kind):
         wanted = f"a type of NumPy with the bytes and the kind of {element}"
         yield DTYPE, f"expected {wanted}, found {given}; change it or leave it out"
 
 
-def _is_type_for(name: str, element: ir.Type) -> bool:
-    """Whether elements can have a NumPy dtype: the same type, or integers of other signedness."""
-    own = dtype_of(element)
+def _is_type_for(name: str, kind: ir.Type) -> bool:
+    """Whether elements can have a NumPy dtype.
+
+    It is the same dtype, integers of other signedness, a type stored in integers of its size, or a
+    complex type whose real and imaginary parts are the last dimension.
+    """
+    own = dtype_of(element_of(kind))
     try:
         named = named_dtype(name)
     except (TypeError, AttributeError):
         return False
     if own is None or named == own:
         return True  # unsupported elements are refused elsewhere
-    integers = np.issubdtype(named, np.integer) and np.issubdtype(own, np.integer)
-    return bool(integers and named.itemsize == own.itemsize)
+    if named.kind == "c":
+        is_of_pairs = isinstance(kind, ir.ShapedType) and [*kind.shape][-1:] == [2]
+        return is_of_pairs and own.kind == "f" and 2 * own.itemsize == named.itemsize
+    if not np.issubdtype(own, np.integer) or named.itemsize != own.itemsize:
+        return False
+    return bool(np.issubdtype(named, np.integer)) or in_bytes(named)
 
 
 def _is_text(given: ir.Attribute) -> bool:

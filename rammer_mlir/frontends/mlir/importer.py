@@ -26,6 +26,7 @@ from rammer_mlir.frontends.mlir.sources import MlirSource
 from rammer_mlir.frontends.mlir.stages import LINALG, LOWERED, PROGRAM, STAGES, stage_of
 from rammer_mlir.passes.ir.cloning import copy_module
 from rammer_mlir.passes.ir.entry import entry_function, functions, is_private, symbol_name
+from rammer_mlir.passes.legalization.front_ends import structure_control_flow
 from rammer_mlir.passes.legalization.rules import check_given, check_interface
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.programs.dimensions import OpenSignature, Shapes
@@ -160,6 +161,7 @@ def _entry(module: ir.Module, name: str, stage: str, source: MlirSource) -> Mlir
         check_marks(main)
         if stage == LINALG:
             run_pipeline(own, _UNUSED_DROPPED)
+            structure_control_flow(own)
             main = entry_function(own)
             check_interface(main)
             check_given(own)

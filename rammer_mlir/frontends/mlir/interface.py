@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import ModelError
 from rammer_mlir.passes.ir.constants import CONSTANT, PARTS, VALUE, argument_attributes
-from rammer_mlir.passes.ir.element_types import dtype_of, element_of, named_dtype
+from rammer_mlir.passes.ir.element_types import (
+    SUPPORTED,
+    dtype_of,
+    element_of,
+    named_dtype,
+)
 from rammer_mlir.passes.ir.entry import symbol_name
 from rammer_mlir.programs.dimensions import OpenSignature, OpenTensor
 from rammer_mlir.programs.signature import Signature, TensorSpec
@@ -43,9 +48,9 @@ class _Value:
         return self.default if found is None else ir.StringAttr(found).value
 
     def marks(self) -> dict[str, ir.Attribute]:
-        """Return the attributes with its name, and with its dtype if its integers are unsigned."""
+        """Return the attributes with its name, and with its dtype where MLIR's type lacks it."""
         found: dict[str, ir.Attribute] = {NAME: ir.StringAttr.get(self.name)}
-        if str(element_of(self.kind)).startswith("ui"):
+        if str(element_of(self.kind)) not in SUPPORTED:
             found[DTYPE] = ir.StringAttr.get(self.dtype.name)
         return found
 
@@ -67,8 +72,14 @@ class _Value:
             ((given[n] if n < len(given) else "") or f"{self.name}[{n}]")
             if kind.is_dynamic_dim(n)
             else kind.get_dim_size(n)
-            for n in range(kind.rank)
+            for n in range(kind.rank - self._is_of_pairs)
         )
+
+    @property
+    def _is_of_pairs(self) -> bool:
+        """Whether the last dimension is that of the parts of complex numbers."""
+        is_whole = isinstance(element_of(self.kind), ir.ComplexType)
+        return self.dtype.kind == "c" and not is_whole
 
     def open_tensor(self) -> OpenTensor:
         return OpenTensor(self.name, self.shape, self.dtype)

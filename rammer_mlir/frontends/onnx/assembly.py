@@ -16,7 +16,6 @@ from rammer_mlir.bindings import func, ir, passmanager
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.onnx.builders.describe import describe, graph_facts
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
-from rammer_mlir.frontends.onnx.builders.scalar import ElementTypeError
 from rammer_mlir.frontends.onnx.builders.table import find_builder
 from rammer_mlir.frontends.onnx.builders.values import (
     Tensor,
@@ -29,6 +28,7 @@ from rammer_mlir.frontends.onnx.refusal_text import first_few
 from rammer_mlir.frontends.onnx.tensors import label, opset
 from rammer_mlir.frontends.onnx.torch_mlir_fallback import Importer
 from rammer_mlir.passes.ir.element_types import dtype_of
+from rammer_mlir.passes.ir.scalar import ElementTypeError
 from rammer_mlir.support.log import log_progress
 
 _BUILD_FAULTS = (

@@ -149,3 +149,18 @@ func.func @allocated(%a: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
     : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %m, %c : tensor<8xf32>, tensor<8xf32>
 }
+
+func.func @blocks(%a: tensor<4xf32>, %n: i32) -> tensor<4xf32> {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  cf.br ^head(%a, %zero : tensor<4xf32>, i32)
+^head(%x: tensor<4xf32>, %i: i32):
+  %more = arith.cmpi slt, %i, %n : i32
+  cf.cond_br %more, ^body, ^end
+^body:
+  %y = arith.addf %x, %a : tensor<4xf32>
+  %j = arith.addi %i, %one : i32
+  cf.br ^head(%y, %j : tensor<4xf32>, i32)
+^end:
+  return %x : tensor<4xf32>
+}

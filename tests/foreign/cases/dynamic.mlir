@@ -23,3 +23,12 @@ func.func @joined_pieces(%a: tensor<?x2xf32>, %b: tensor<?x2xf32>) -> tensor<?x2
   %r = tensor.concat dim(0) %a, %b : (tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x2xf32>
   return %r : tensor<?x2xf32>
 }
+
+func.func @scatter_of_open_number(%a: tensor<6x3xi32>, %i: tensor<?x1xi32>, %u: tensor<?x3xi32>) -> tensor<6x3xi32> {
+  %0 = "stablehlo.scatter"(%a, %i, %u) ({
+  ^bb0(%x: tensor<i32>, %y: tensor<i32>):
+    %1 = stablehlo.add %x, %y : tensor<i32>
+    stablehlo.return %1 : tensor<i32>
+  }) {scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>} : (tensor<6x3xi32>, tensor<?x1xi32>, tensor<?x3xi32>) -> tensor<6x3xi32>
+  return %0 : tensor<6x3xi32>
+}

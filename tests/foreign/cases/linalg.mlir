@@ -98,3 +98,23 @@ func.func @same_result_twice(%a: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>
   return %r, %r, %a : tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
 }
 {-# dialect_resources: { builtin: { blob: "0x040000000000803F000000400000404000008040" } } #-}
+
+func.func @computed_sequence_reduced() -> tensor<16xf32> {
+  %e = tensor.empty() : tensor<16x131072xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<16x131072xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.addi %i, %j : index
+    %c = arith.index_cast %k : index to i32
+    %f = arith.sitofp %c : i32 to f32
+    linalg.yield %f : f32
+  } -> tensor<16x131072xf32>
+  %z = arith.constant dense<0.0> : tensor<16xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%s : tensor<16x131072xf32>) outs(%z : tensor<16xf32>) {
+  ^bb0(%x: f32, %y: f32):
+    %1 = arith.maximumf %x, %y : f32
+    linalg.yield %1 : f32
+  } -> tensor<16xf32>
+  return %r : tensor<16xf32>
+}

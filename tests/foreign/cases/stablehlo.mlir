@@ -145,3 +145,75 @@ func.func @sort_columns_by_size(%a: tensor<700x2xf32>) -> tensor<700x2xf32> {
   }) {dimension = 0 : i64} : (tensor<700x2xf32>) -> tensor<700x2xf32>
   return %r : tensor<700x2xf32>
 }
+
+func.func @batch_norm_inference(%x: tensor<2x3x4xf32>, %scale: tensor<3xf32>, %offset: tensor<3xf32>, %mean: tensor<3xf32>) -> tensor<2x3x4xf32> {
+  %variance = stablehlo.constant dense<[0.5, 2.0, 3.0]> : tensor<3xf32>
+  %0 = "stablehlo.batch_norm_inference"(%x, %scale, %offset, %mean, %variance) {epsilon = 1.0e-3 : f32, feature_index = 1 : i64} : (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3x4xf32>
+  return %0 : tensor<2x3x4xf32>
+}
+
+func.func @random_bits(%s: tensor<2xui64>) -> (tensor<2xui64>, tensor<10xui32>) {
+  %0, %1 = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (tensor<2xui64>) -> (tensor<2xui64>, tensor<10xui32>)
+  return %0, %1 : tensor<2xui64>, tensor<10xui32>
+}
+
+func.func @chlo(%a: tensor<3x8xf32>) -> (tensor<3x8xf32>, tensor<3x2xf32>, tensor<3x2xi32>) {
+  %0 = chlo.asinh %a : tensor<3x8xf32> -> tensor<3x8xf32>
+  %v, %i = chlo.top_k(%a, k = 2) : tensor<3x8xf32> -> (tensor<3x2xf32>, tensor<3x2xi32>)
+  return %0, %v, %i : tensor<3x8xf32>, tensor<3x2xf32>, tensor<3x2xi32>
+}
+
+func.func @truth_values(%a: tensor<40xi1>, %b: tensor<40xi1>) -> (tensor<40xi1>, tensor<40xi1>, tensor<40xi1>, tensor<i1>) {
+  %0 = stablehlo.add %a, %b : tensor<40xi1>
+  %1 = stablehlo.multiply %a, %b : tensor<40xi1>
+  %2 = stablehlo.maximum %a, %b : tensor<40xi1>
+  %z = stablehlo.constant dense<false> : tensor<i1>
+  %3 = stablehlo.reduce(%1 init: %z) applies stablehlo.add across dimensions = [0] : (tensor<40xi1>, tensor<i1>) -> tensor<i1>
+  return %0, %1, %2, %3 : tensor<40xi1>, tensor<40xi1>, tensor<40xi1>, tensor<i1>
+}
+
+func.func @hints(%a: tensor<3x5xf32>) -> (tensor<3x3xf32>, tensor<3x5xf32>) {
+  %0 = stablehlo.optimization_barrier %a : tensor<3x5xf32>
+  %1 = stablehlo.dot_general %0, %a, contracting_dims = [1] x [1], algorithm = <lhs_precision_type = tf32, rhs_precision_type = tf32, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 1, allow_imprecise_accumulation = false> : (tensor<3x5xf32>, tensor<3x5xf32>) -> tensor<3x3xf32>
+  %2 = stablehlo.constant dense<[3, 5]> : tensor<2xi32>
+  %3 = stablehlo.dynamic_reshape %0, %2 : (tensor<3x5xf32>, tensor<2xi32>) -> tensor<3x5xf32>
+  return %1, %3 : tensor<3x3xf32>, tensor<3x5xf32>
+}
+
+func.func @unsigned_arithmetic(%a: tensor<40xui8>, %b: tensor<40xui8>) -> (tensor<40xui8>, tensor<40xf32>, tensor<40xi1>, tensor<40xui32>, tensor<40xui8>, tensor<ui8>) {
+  %c = stablehlo.constant dense<199> : tensor<40xui8>
+  %d = stablehlo.constant dense<3> : tensor<40xui8>
+  %x = stablehlo.add %a, %c : tensor<40xui8>
+  %0 = stablehlo.divide %x, %d : tensor<40xui8>
+  %1 = stablehlo.convert %x : (tensor<40xui8>) -> tensor<40xf32>
+  %2 = stablehlo.compare LT, %b, %x, UNSIGNED : (tensor<40xui8>, tensor<40xui8>) -> tensor<40xi1>
+  %3 = stablehlo.convert %x : (tensor<40xui8>) -> tensor<40xui32>
+  %4 = stablehlo.maximum %b, %x : tensor<40xui8>
+  %z = stablehlo.constant dense<0> : tensor<ui8>
+  %5 = stablehlo.reduce(%x init: %z) applies stablehlo.maximum across dimensions = [0] : (tensor<40xui8>, tensor<ui8>) -> tensor<ui8>
+  return %0, %1, %2, %3, %4, %5 : tensor<40xui8>, tensor<40xf32>, tensor<40xi1>, tensor<40xui32>, tensor<40xui8>, tensor<ui8>
+}
+
+func.func @unsigned_loop(%a: tensor<ui32>, %t: tensor<5xui32>) -> (tensor<5xui32>, tensor<ui32>) {
+  %one = stablehlo.constant dense<1> : tensor<ui32>
+  %n = stablehlo.constant dense<9> : tensor<ui32>
+  %r:2 = stablehlo.while(%i = %a, %x = %t) : tensor<ui32>, tensor<5xui32>
+  cond {
+    %c = stablehlo.compare LT, %i, %n, UNSIGNED : (tensor<ui32>, tensor<ui32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %one : tensor<ui32>
+    %y = stablehlo.add %x, %t : tensor<5xui32>
+    stablehlo.return %j, %y : tensor<ui32>, tensor<5xui32>
+  }
+  return %r#1, %r#0 : tensor<5xui32>, tensor<ui32>
+}
+
+func.func @unsigned_scatter(%a: tensor<6x3xui32>, %i: tensor<2x1xi32>, %u: tensor<2x3xui32>) -> tensor<6x3xui32> {
+  %0 = "stablehlo.scatter"(%a, %i, %u) ({
+  ^bb0(%x: tensor<ui32>, %y: tensor<ui32>):
+    %1 = stablehlo.add %x, %y : tensor<ui32>
+    stablehlo.return %1 : tensor<ui32>
+  }) {scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>} : (tensor<6x3xui32>, tensor<2x1xi32>, tensor<2x3xui32>) -> tensor<6x3xui32>
+  return %0 : tensor<6x3xui32>
+}

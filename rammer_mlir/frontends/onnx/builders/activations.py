@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import pi, sqrt
 
 from rammer_mlir.bindings import math
-from rammer_mlir.frontends.onnx.builders.scalar import Scalar, literal
+from rammer_mlir.passes.ir.scalar import Scalar, literal
 
 _SIXTH = 0.16666667163372
 """The slope of HardSwish, rounded to float32 as in ONNX's definition, also for float64."""

@@ -7,9 +7,9 @@ from math import prod
 from rammer_mlir.bindings import math
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.normalization import computing_type, sum_along
-from rammer_mlir.frontends.onnx.builders.scalar import Scalar
 from rammer_mlir.frontends.onnx.builders.structured import pointwise
 from rammer_mlir.frontends.onnx.builders.values import Tensor
+from rammer_mlir.passes.ir.scalar import Scalar
 
 
 def _batch_normalization(node: Node) -> Tensor | list[Tensor | None]:

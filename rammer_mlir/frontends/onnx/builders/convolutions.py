@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from rammer_mlir.bindings import ir
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.products import accumulator, contract, converted
-from rammer_mlir.frontends.onnx.builders.scalar import DType, Scalar
 from rammer_mlir.frontends.onnx.builders.structured import (
     loop,
     pointwise,
@@ -21,6 +20,7 @@ from rammer_mlir.frontends.onnx.builders.views import (
     reshape,
 )
 from rammer_mlir.frontends.onnx.builders.windows import window_of
+from rammer_mlir.passes.ir.scalar import DType, Scalar
 
 
 def conv(node: Node) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
-from rammer_mlir.frontends.onnx.builders.scalar import Scalar
 from rammer_mlir.frontends.onnx.builders.structured import (
     Body,
     pointwise,
@@ -16,6 +15,7 @@ from rammer_mlir.frontends.onnx.builders.views import (
     pad,
     part,
 )
+from rammer_mlir.passes.ir.scalar import Scalar
 
 
 def _sum(x: Scalar, y: Scalar) -> Scalar:

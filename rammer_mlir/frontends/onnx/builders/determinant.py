@@ -5,9 +5,9 @@ from __future__ import annotations
 from rammer_mlir.frontends.onnx.builders.indexing import here
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.normalization import computing_type
-from rammer_mlir.frontends.onnx.builders.scalar import INT64, Scalar, literal
 from rammer_mlir.frontends.onnx.builders.structured import fetch, structured
 from rammer_mlir.frontends.onnx.builders.values import Tensor, empty
+from rammer_mlir.passes.ir.scalar import INT64, Scalar, literal
 
 _LARGEST = 8
 """Most rows of an unrolled elimination, whose steps are about a third of the rows' cube."""

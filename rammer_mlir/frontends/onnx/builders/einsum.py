@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.products import accumulator, contract, converted
-from rammer_mlir.frontends.onnx.builders.scalar import DType, Scalar
 from rammer_mlir.frontends.onnx.builders.structured import (
     structured,
 )
@@ -18,6 +17,7 @@ from rammer_mlir.frontends.onnx.builders.values import (
     empty,
     full,
 )
+from rammer_mlir.passes.ir.scalar import DType, Scalar
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,17 @@ from functools import partial
 
 from rammer_mlir.bindings import ir, math
 from rammer_mlir.frontends.onnx.builders.activations import ACTIVATIONS
-from rammer_mlir.frontends.onnx.builders.byte_formats import in_bytes
-from rammer_mlir.frontends.onnx.builders.conversions import convert
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
-from rammer_mlir.frontends.onnx.builders.scalar import (
+from rammer_mlir.frontends.onnx.builders.structured import (
+    Body,
+    pointwise,
+)
+from rammer_mlir.frontends.onnx.builders.values import (
+    Tensor,
+)
+from rammer_mlir.passes.ir.byte_formats import in_bytes
+from rammer_mlir.passes.ir.conversions import convert
+from rammer_mlir.passes.ir.scalar import (
     BOOL,
     F32,
     F64,
@@ -19,13 +26,6 @@ from rammer_mlir.frontends.onnx.builders.scalar import (
     is_float,
     is_signed,
     literal,
-)
-from rammer_mlir.frontends.onnx.builders.structured import (
-    Body,
-    pointwise,
-)
-from rammer_mlir.frontends.onnx.builders.values import (
-    Tensor,
 )
 
 Pair = Callable[[Scalar, Scalar], Scalar]

@@ -10,12 +10,6 @@ import numpy as np
 
 from rammer_mlir.bindings import linalg
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
-from rammer_mlir.frontends.onnx.builders.scalar import (
-    INT64,
-    Scalar,
-    index_value,
-    literal,
-)
 from rammer_mlir.frontends.onnx.builders.structured import (
     fetch,
     structured,
@@ -27,6 +21,12 @@ from rammer_mlir.frontends.onnx.builders.values import (
 from rammer_mlir.frontends.onnx.builders.views import (
     part,
     reshape,
+)
+from rammer_mlir.passes.ir.scalar import (
+    INT64,
+    Scalar,
+    index_value,
+    literal,
 )
 
 

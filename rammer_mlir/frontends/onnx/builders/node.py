@@ -8,12 +8,12 @@ from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import UnsupportedError
-from rammer_mlir.frontends.onnx.builders.scalar import DType
 from rammer_mlir.frontends.onnx.builders.values import (
     Tensor,
     constant,
 )
 from rammer_mlir.frontends.onnx.tensors import Array
+from rammer_mlir.passes.ir.scalar import DType
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from math import prod
 
 from rammer_mlir.bindings import math
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
-from rammer_mlir.frontends.onnx.builders.scalar import F32, F64, DType, Scalar, lowest
 from rammer_mlir.frontends.onnx.builders.structured import (
     Reduced,
     pointwise,
@@ -19,6 +18,7 @@ from rammer_mlir.frontends.onnx.builders.values import (
 from rammer_mlir.frontends.onnx.builders.views import (
     reshape,
 )
+from rammer_mlir.passes.ir.scalar import F32, F64, DType, Scalar, lowest
 
 
 def computing_type(dtype: DType) -> DType:

@@ -14,17 +14,6 @@ from rammer_mlir.frontends.onnx.builders.reductions import (
     Reduction,
     apply_reduction,
 )
-from rammer_mlir.frontends.onnx.builders.scalar import (
-    F32,
-    F64,
-    INT64,
-    DType,
-    Scalar,
-    index_value,
-    is_float,
-    literal,
-    lowest,
-)
 from rammer_mlir.frontends.onnx.builders.structured import (
     Operand,
     loop,
@@ -41,6 +30,17 @@ from rammer_mlir.frontends.onnx.builders.views import (
     pad,
 )
 from rammer_mlir.frontends.onnx.builders.windows import Window, window_of
+from rammer_mlir.passes.ir.scalar import (
+    F32,
+    F64,
+    INT64,
+    DType,
+    Scalar,
+    index_value,
+    is_float,
+    literal,
+    lowest,
+)
 
 
 @dataclass(frozen=True)

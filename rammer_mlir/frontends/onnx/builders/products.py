@@ -8,7 +8,6 @@ from math import prod
 import numpy as np
 
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
-from rammer_mlir.frontends.onnx.builders.scalar import F32, DType, Scalar, is_float
 from rammer_mlir.frontends.onnx.builders.structured import (
     broadcast_exprs,
     pointwise,
@@ -22,6 +21,7 @@ from rammer_mlir.frontends.onnx.builders.values import (
 from rammer_mlir.frontends.onnx.builders.views import (
     reshape,
 )
+from rammer_mlir.passes.ir.scalar import F32, DType, Scalar, is_float
 
 INT32 = np.dtype(np.int32)
 

@@ -7,13 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from rammer_mlir.bindings import ir, math
-from rammer_mlir.frontends.onnx.builders.byte_formats import is_integer
-from rammer_mlir.frontends.onnx.builders.conversions import convert
 from rammer_mlir.frontends.onnx.builders.convolutions import convolve
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.products import INT32, multiply, shifted
 from rammer_mlir.frontends.onnx.builders.reductions import REDUCTIONS, apply_reduction
-from rammer_mlir.frontends.onnx.builders.scalar import F32, DType, Scalar, integer_limits
 from rammer_mlir.frontends.onnx.builders.structured import (
     Operand,
     loop,
@@ -28,6 +25,9 @@ from rammer_mlir.frontends.onnx.builders.views import (
     reshape,
 )
 from rammer_mlir.frontends.onnx.builders.windows import window_of
+from rammer_mlir.passes.ir.byte_formats import is_integer
+from rammer_mlir.passes.ir.conversions import convert
+from rammer_mlir.passes.ir.scalar import F32, DType, Scalar, integer_limits
 
 UINT8 = np.dtype(np.uint8)
 

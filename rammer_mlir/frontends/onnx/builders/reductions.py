@@ -9,7 +9,16 @@ from math import prod
 
 from rammer_mlir.bindings import math
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
-from rammer_mlir.frontends.onnx.builders.scalar import (
+from rammer_mlir.frontends.onnx.builders.structured import (
+    Reduced,
+    indexed,
+    pointwise,
+    reduce,
+)
+from rammer_mlir.frontends.onnx.builders.values import (
+    Tensor,
+)
+from rammer_mlir.passes.ir.scalar import (
     F32,
     F64,
     INT64,
@@ -19,15 +28,6 @@ from rammer_mlir.frontends.onnx.builders.scalar import (
     is_float,
     literal,
     lowest,
-)
-from rammer_mlir.frontends.onnx.builders.structured import (
-    Reduced,
-    indexed,
-    pointwise,
-    reduce,
-)
-from rammer_mlir.frontends.onnx.builders.values import (
-    Tensor,
 )
 
 Function = Callable[[Scalar], Scalar]

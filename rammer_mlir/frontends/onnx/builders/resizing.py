@@ -14,14 +14,6 @@ from rammer_mlir.bindings import math
 from rammer_mlir.frontends.onnx.builders.indexing import here, take
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.normalization import computing_type
-from rammer_mlir.frontends.onnx.builders.scalar import (
-    DType,
-    Scalar,
-    highest,
-    is_float,
-    literal,
-    lowest,
-)
 from rammer_mlir.frontends.onnx.builders.structured import (
     fetch,
     pointwise,
@@ -35,6 +27,14 @@ from rammer_mlir.frontends.onnx.builders.values import (
 from rammer_mlir.frontends.onnx.builders.views import (
     part,
     reshape,
+)
+from rammer_mlir.passes.ir.scalar import (
+    DType,
+    Scalar,
+    highest,
+    is_float,
+    literal,
+    lowest,
 )
 
 Floats = NDArray[np.floating[Any]]

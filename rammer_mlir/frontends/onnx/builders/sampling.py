@@ -10,7 +10,6 @@ from rammer_mlir.bindings import ir, math
 from rammer_mlir.frontends.onnx.builders.indexing import here
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.normalization import computing_type
-from rammer_mlir.frontends.onnx.builders.scalar import INT64, DType, Scalar, literal, lowest
 from rammer_mlir.frontends.onnx.builders.structured import (
     fetch,
     structured,
@@ -21,6 +20,7 @@ from rammer_mlir.frontends.onnx.builders.values import (
     empty,
     full,
 )
+from rammer_mlir.passes.ir.scalar import INT64, DType, Scalar, literal, lowest
 
 _FAR = 2.0**30
 """Limit of coordinates, so that they fit an integer."""

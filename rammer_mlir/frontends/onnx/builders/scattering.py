@@ -17,7 +17,11 @@ import numpy as np
 from rammer_mlir.bindings import arith, ir, scf, tensor
 from rammer_mlir.frontends.onnx.builders.indexing import from_front, here
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
-from rammer_mlir.frontends.onnx.builders.scalar import (
+from rammer_mlir.frontends.onnx.builders.structured import fetch, structured
+from rammer_mlir.frontends.onnx.builders.values import Tensor, constant, empty, full
+from rammer_mlir.frontends.onnx.builders.views import reshape
+from rammer_mlir.frontends.onnx.tensors import Array
+from rammer_mlir.passes.ir.scalar import (
     BOOL,
     INT64,
     DType,
@@ -27,10 +31,6 @@ from rammer_mlir.frontends.onnx.builders.scalar import (
     literal,
     lowest,
 )
-from rammer_mlir.frontends.onnx.builders.structured import fetch, structured
-from rammer_mlir.frontends.onnx.builders.values import Tensor, constant, empty, full
-from rammer_mlir.frontends.onnx.builders.views import reshape
-from rammer_mlir.frontends.onnx.tensors import Array
 
 _LARGEST_SEARCH = 1 << 22
 """Most index comparisons for which elements search for their updates."""

@@ -9,7 +9,6 @@ import numpy as np
 from onnx import TensorProto, numpy_helper
 
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
-from rammer_mlir.frontends.onnx.builders.scalar import BOOL, INT64, Scalar, literal
 from rammer_mlir.frontends.onnx.builders.structured import (
     fetch,
     indexed,
@@ -34,6 +33,7 @@ from rammer_mlir.frontends.onnx.builders.views import (
 )
 from rammer_mlir.frontends.onnx.limits import MOST_FOLDED
 from rammer_mlir.frontends.onnx.tensors import Array
+from rammer_mlir.passes.ir.scalar import BOOL, INT64, Scalar, literal
 
 
 def _reshape(node: Node) -> Tensor:

@@ -8,7 +8,6 @@ from rammer_mlir.bindings import ir, math
 from rammer_mlir.frontends.onnx.builders.indexing import here
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.products import accumulator, contract, converted
-from rammer_mlir.frontends.onnx.builders.scalar import INT64, Scalar, literal
 from rammer_mlir.frontends.onnx.builders.structured import (
     Expr,
     fetch,
@@ -19,6 +18,7 @@ from rammer_mlir.frontends.onnx.builders.structured import (
 from rammer_mlir.frontends.onnx.builders.values import Tensor, empty, full
 from rammer_mlir.frontends.onnx.builders.views import reshape
 from rammer_mlir.frontends.onnx.builders.windows import Window, window_of
+from rammer_mlir.passes.ir.scalar import INT64, Scalar, literal
 
 
 def col2im(node: Node) -> Tensor:

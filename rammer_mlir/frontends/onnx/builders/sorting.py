@@ -5,7 +5,6 @@ from __future__ import annotations
 from rammer_mlir.bindings import math
 from rammer_mlir.frontends.onnx.builders.indexing import here
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
-from rammer_mlir.frontends.onnx.builders.scalar import BOOL, INT64, Scalar, is_float
 from rammer_mlir.frontends.onnx.builders.structured import (
     fetch,
     structured,
@@ -21,6 +20,7 @@ from rammer_mlir.frontends.onnx.builders.views import (
     reshape,
 )
 from rammer_mlir.frontends.onnx.limits import MOST_SEARCHED, RANK_BY_COUNTING
+from rammer_mlir.passes.ir.scalar import BOOL, INT64, Scalar, is_float
 
 
 def top_k(node: Node) -> list[Tensor | None]:

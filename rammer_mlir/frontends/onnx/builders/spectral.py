@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.products import contract, converted
-from rammer_mlir.frontends.onnx.builders.scalar import DType
 from rammer_mlir.frontends.onnx.builders.structured import (
     loop,
     pointwise,
@@ -23,6 +22,7 @@ from rammer_mlir.frontends.onnx.builders.views import (
     part,
     reshape,
 )
+from rammer_mlir.passes.ir.scalar import DType
 
 _LONGEST = 2048
 """Longest transform as a matrix, which has four times the square of this many elements."""

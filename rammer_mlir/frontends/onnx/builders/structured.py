@@ -8,16 +8,16 @@ from typing import NamedTuple
 import numpy as np
 
 from rammer_mlir.bindings import ir, linalg, tensor
-from rammer_mlir.frontends.onnx.builders.scalar import (
+from rammer_mlir.frontends.onnx.builders.sinking import sink, sink_reduction
+from rammer_mlir.frontends.onnx.builders.values import ZERO, Expr, Tensor, empty, full
+from rammer_mlir.frontends.onnx.builders.views import reshape
+from rammer_mlir.passes.ir.scalar import (
     DType,
     Scalar,
     element_type,
     index_value,
     literal,
 )
-from rammer_mlir.frontends.onnx.builders.sinking import sink, sink_reduction
-from rammer_mlir.frontends.onnx.builders.values import ZERO, Expr, Tensor, empty, full
-from rammer_mlir.frontends.onnx.builders.views import reshape
 
 _S = Scalar
 Body = (

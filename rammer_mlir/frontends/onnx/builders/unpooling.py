@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from rammer_mlir.frontends.onnx.builders.indexing import here
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
-from rammer_mlir.frontends.onnx.builders.scalar import BOOL, INT64, Scalar, literal
 from rammer_mlir.frontends.onnx.builders.structured import (
     fetch,
     structured,
@@ -20,6 +19,7 @@ from rammer_mlir.frontends.onnx.builders.views import (
     part,
 )
 from rammer_mlir.frontends.onnx.builders.windows import Window, window_of
+from rammer_mlir.passes.ir.scalar import BOOL, INT64, Scalar, literal
 
 
 def max_unpool(node: Node) -> Tensor:

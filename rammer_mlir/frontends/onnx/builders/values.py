@@ -9,8 +9,9 @@ from math import prod
 import numpy as np
 
 from rammer_mlir.bindings import arith, ir, linalg, tensor
-from rammer_mlir.frontends.onnx.builders.byte_formats import in_bytes
-from rammer_mlir.frontends.onnx.builders.scalar import (
+from rammer_mlir.frontends.onnx.tensors import Array
+from rammer_mlir.passes.ir.byte_formats import in_bytes
+from rammer_mlir.passes.ir.scalar import (
     BF16,
     BOOL,
     DType,
@@ -18,7 +19,6 @@ from rammer_mlir.frontends.onnx.builders.scalar import (
     literal,
     literal_attribute,
 )
-from rammer_mlir.frontends.onnx.tensors import Array
 
 Expr = ir.AffineExpr | int
 """An index expression: an affine expression, the number of a loop, or ``ZERO``."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from rammer_mlir.bindings import ir, linalg, tensor
-from rammer_mlir.frontends.onnx.builders.scalar import literal
 from rammer_mlir.frontends.onnx.builders.values import Tensor, empty, full, tensor_type
+from rammer_mlir.passes.ir.scalar import literal
 
 
 def reshape(source: Tensor, shape: Sequence[int]) -> Tensor:

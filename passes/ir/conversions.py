@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rammer_mlir.bindings import math
-from rammer_mlir.frontends.onnx.builders.byte_formats import (
+from rammer_mlir.passes.ir.byte_formats import (
     BYTE_FLOATS,
     BYTE_INTEGERS,
     EXPONENTS,
@@ -11,7 +11,7 @@ from rammer_mlir.frontends.onnx.builders.byte_formats import (
     in_bytes,
     is_signed_integer,
 )
-from rammer_mlir.frontends.onnx.builders.scalar import (
+from rammer_mlir.passes.ir.scalar import (
     F32,
     INT8,
     INT32,

@@ -1,4 +1,4 @@
-"""Scalars in the body of a structured operation, with ONNX's arithmetic."""
+"""Scalars in the body of a structured operation; NumPy dtypes tell whether integers are signed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from rammer_mlir.bindings import arith, ir, math
 from rammer_mlir.errors import UnsupportedError
-from rammer_mlir.frontends.onnx.builders.byte_formats import (
+from rammer_mlir.passes.ir.byte_formats import (
     DType,
     in_bytes,
     integer_bits,
@@ -106,7 +106,7 @@ _Conversion = Callable[[ir.Type, ir.Value], ir.OpView]
 
 @dataclass(frozen=True)
 class Scalar:
-    """A value with its ONNX element type, because MLIR's integers are signless."""
+    """A value with its NumPy dtype, because MLIR's integers are signless."""
 
     value: ir.Value
     dtype: DType

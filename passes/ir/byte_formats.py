@@ -46,8 +46,11 @@ EXPONENTS: DType = np.dtype(ml_dtypes.float8_e8m0fnu)
 """Powers of two: only an 8-bit exponent."""
 
 BYTE_FLOATS: Mapping[DType, FloatFormat] = {
+    np.dtype(ml_dtypes.float8_e4m3): FloatFormat(4, 3, 7, 0x77, 0x78, 0x7C),
     np.dtype(ml_dtypes.float8_e4m3fn): FloatFormat(4, 3, 7, 0x7E, nan=0x7F),
     np.dtype(ml_dtypes.float8_e4m3fnuz): FloatFormat(4, 3, 8, 0x7F, None, 0x80, True),
+    np.dtype(ml_dtypes.float8_e4m3b11fnuz): FloatFormat(4, 3, 11, 0x7F, None, 0x80, True),
+    np.dtype(ml_dtypes.float8_e3m4): FloatFormat(3, 4, 3, 0x6F, 0x70, 0x78),
     np.dtype(ml_dtypes.float8_e5m2): FloatFormat(5, 2, 15, 0x7B, 0x7C, 0x7E),
     np.dtype(ml_dtypes.float8_e5m2fnuz): FloatFormat(5, 2, 16, 0x7F, None, 0x80, True),
     np.dtype(ml_dtypes.float6_e2m3fn): FloatFormat(2, 3, 1, 0x1F),

@@ -1,0 +1,42 @@
+"""Arithmetic on complex numbers becomes arithmetic on their real and imaginary parts."""
+
+from __future__ import annotations
+
+from rammer_mlir.bindings import arith, ir, passmanager
+from rammer_mlir.passes.ir.traversal import operations_named, replace
+from rammer_mlir.passes.legalization.front_ends import uses_dialect
+from rammer_mlir.passes.legalization.stored_types import storage_of
+
+_LOWERED = "builtin.module(canonicalize,convert-complex-to-standard,canonicalize,cse)"
+
+_FOLDED = "builtin.module(canonicalize,cse)"
+
+
+def lower_complex(module: ir.Module) -> None:
+    """Lower complex scalars, which nothing but arithmetic uses by now."""
+    if not uses_dialect(module, "complex"):
+        return
+    _split_selections(module)
+    passmanager.PassManager.parse(_LOWERED).run(module.operation)
+    if _split_selections(module):  # of the lowered powers
+        passmanager.PassManager.parse(_FOLDED).run(module.operation)
+
+
+def _split_selections(module: ir.Module) -> bool:
+    """Select each part by itself; return whether there were any selections."""
+    found = [
+        op
+        for op in operations_named(module.operation, "arith.select")
+        if isinstance(op.results[0].type, ir.ComplexType)
+    ]
+    for op in found:
+        with ir.InsertionPoint(op), op.location:
+            replace(op, [_selected(*op.operands)])
+    return bool(found)
+
+
+def _selected(condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
+    storage = storage_of(yes.type)
+    assert storage is not None
+    pairs = zip(storage.store(yes), storage.store(no), strict=True)
+    return storage.load([arith.select(condition, a, b) for a, b in pairs])

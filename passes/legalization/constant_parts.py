@@ -1,0 +1,59 @@
+"""Constants of element types that no memory holds as they are."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from rammer_mlir.bindings import arith, ir
+from rammer_mlir.passes.ir.dense_values import array_of, dense_attribute
+from rammer_mlir.passes.ir.element_types import is_packed
+from rammer_mlir.passes.legalization.stored_types import storage_of
+
+_DENSE = re.compile(r"dense<(?P<values>.*)> : tensor<", re.DOTALL)
+
+
+def constant_parts(op: ir.Operation) -> list[ir.Value]:
+    """Emit the parts of an ``arith.constant`` of a tensor, in the place of its value."""
+    kind = ir.RankedTensorType(op.results[0].type)
+    storage = storage_of(kind.element_type)
+    assert storage is not None
+    if isinstance(kind.element_type, ir.ComplexType):
+        return _complex_parts(op, kind)
+    return [_bits(op.clone().results[0], kind, storage.parts[0])]
+
+
+def _bits(value: ir.Value, kind: ir.RankedTensorType, part: ir.Type) -> ir.Value:
+    """Emit bits as integers; MLIR folds these operations on constants."""
+    element = kind.element_type
+    stored = ir.RankedTensorType.get(kind.shape, part)
+    if isinstance(element, ir.IntegerType):
+        return (arith.extui if is_packed(element.width) else arith.extsi)(stored, value)
+    width = ir.IntegerType.get_signless(ir.FloatType(element).width)
+    integers = arith.bitcast(ir.RankedTensorType.get(kind.shape, width), value)
+    return integers if width == part else arith.extui(stored, integers)
+
+
+def _complex_parts(op: ir.Operation, kind: ir.RankedTensorType) -> list[ir.Value]:
+    """Emit real and imaginary parts as they stand in the text of a constant.
+
+    The bindings have no class for dense attributes of complex numbers.
+    """
+    found = _DENSE.search(op.get_asm())
+    assert found is not None, "resources and sparse constants are dense by now"
+    text = found["values"]
+    is_splat = text.startswith("(")
+    if not text.startswith('"'):  # not the bytes
+        text = text.replace("(", "[").replace(")", "]")
+    part = ir.ComplexType(kind.element_type).element_type
+    shape = [*([] if is_splat else kind.shape), 2]
+    pairs = ir.RankedTensorType.get(shape, part)
+    array = array_of(ir.DenseElementsAttr(ir.Attribute.parse(f"dense<{text}> : {pairs}")))
+    return [
+        arith.ConstantOp(
+            ir.RankedTensorType.get(kind.shape, part),
+            dense_attribute(np.broadcast_to(array[..., number], kind.shape), part),
+        ).result
+        for number in range(2)
+    ]

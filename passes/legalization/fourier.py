@@ -1,0 +1,153 @@
+"""``stablehlo.fft`` as products with matrices of the discrete Fourier transform.
+
+Specification: https://openxla.org/stablehlo/spec#fft. A dimension of n elements costs n
+multiplications for each element; real and imaginary parts are tensors from here on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.bindings import arith, ir, stablehlo
+from rammer_mlir.passes.ir.dense_values import dense_attribute
+from rammer_mlir.passes.ir.element_types import dtype_of
+from rammer_mlir.passes.ir.generics import sum_of_products
+from rammer_mlir.passes.ir.traversal import operations_named, replace
+
+_MOST_ELEMENTS = 2048
+"""Elements of a transformed dimension: two matrices of 16 MiB in f32."""
+
+Matrix = NDArray[np.float64]
+
+
+def lower_fourier_transforms(module: ir.Module) -> None:
+    """Rewrite transforms of static shapes and short dimensions; others stay."""
+    if stablehlo is None:
+        return
+    for op in list(operations_named(module.operation, "stablehlo.fft")):
+        kinds = [ir.RankedTensorType(value.type) for value in (*op.operands, *op.results)]
+        lengths = list(ir.DenseI64ArrayAttr(op.attributes["fft_length"]))
+        if all(kind.has_static_shape for kind in kinds) and max(lengths) <= _MOST_ELEMENTS:
+            with ir.InsertionPoint(op), op.location:
+                replace(op, [_Transform(op, lengths).result()])
+
+
+class _Transform:
+    """Emits a transform of the last dimensions of a tensor."""
+
+    def __init__(self, op: ir.Operation, lengths: list[int]) -> None:
+        self._op = op
+        self._lengths = lengths
+        self._rank = ir.RankedTensorType(op.operands[0].type).rank
+        self._first = self._rank - len(lengths)
+
+    def result(self) -> ir.Value:
+        """Emit the transformed tensor."""
+        name = str(self._op.attributes["fft_type"])
+        (given,) = self._op.operands
+        for kind, transform in _KINDS.items():
+            if f" {kind}>" in name:
+                return transform(self, given)
+        raise AssertionError(f"the verifier refuses {name}")
+
+    def forward(self, given: ir.Value) -> ir.Value:
+        return self._complex(*self._along_all(*_parts(given), is_inverse=False))
+
+    def inverse(self, given: ir.Value) -> ir.Value:
+        return self._complex(*self._along_all(*_parts(given), is_inverse=True))
+
+    def of_real(self, given: ir.Value) -> ir.Value:
+        """Transform the last dimension, of which half of the result tells the rest."""
+        count = self._lengths[-1]
+        matrix = _matrix(count, is_inverse=False)[:, : count // 2 + 1]
+        parts = [self._product(given, part, self._rank - 1) for part in (matrix.real, matrix.imag)]
+        return self._complex(*self._along_all(*parts, is_inverse=False, without_last=True))
+
+    def to_real(self, given: ir.Value) -> ir.Value:
+        """Invert the last dimension at last: what is left out of it is the conjugate."""
+        real, imaginary = self._along_all(*_parts(given), is_inverse=True, without_last=True)
+        count = self._lengths[-1]
+        matrix = _matrix(count, is_inverse=True)[: count // 2 + 1]
+        twice = np.full(len(matrix), 2.0)
+        twice[0] = 1
+        if count % 2 == 0:
+            twice[-1] = 1
+        matrix = matrix * twice[:, None]
+        last = self._rank - 1
+        return _binary(
+            arith.SubFOp,
+            self._product(real, matrix.real, last),
+            self._product(imaginary, matrix.imag, last),
+        )
+
+    def _along_all(
+        self, real: ir.Value, imaginary: ir.Value, *, is_inverse: bool, without_last: bool = False
+    ) -> tuple[ir.Value, ir.Value]:
+        for dimension in range(self._first, self._rank - without_last):
+            matrix = _matrix(self._lengths[dimension - self._first], is_inverse=is_inverse)
+            products = [
+                self._product(value, part, dimension)
+                for value in (real, imaginary)
+                for part in (matrix.real, matrix.imag)
+            ]
+            real = _binary(arith.SubFOp, products[0], products[3])
+            imaginary = _binary(arith.AddFOp, products[1], products[2])
+        return real, imaginary
+
+    def _product(self, value: ir.Value, matrix: Matrix, dimension: int) -> ir.Value:
+        """Emit the product of a matrix with each line along a dimension."""
+        kind = ir.RankedTensorType(value.type)
+        dtype = dtype_of(kind.element_type)
+        weights = dense_attribute(np.ascontiguousarray(matrix).astype(dtype), kind.element_type)
+        constant = arith.ConstantOp(
+            ir.RankedTensorType.get(matrix.shape, kind.element_type), weights
+        ).result
+        shape = list(kind.shape)
+        shape[dimension] = matrix.shape[1]
+        loops = [ir.AffineDimExpr.get(n) for n in range(self._rank + 1)]
+        summed = loops[-1]
+        read = loops[: self._rank]
+        read[dimension] = summed
+        maps = [
+            ir.AffineMap.get(self._rank + 1, 0, each)
+            for each in (read, [summed, loops[dimension]], loops[: self._rank])
+        ]
+        return sum_of_products([value, constant], maps, [True] * self._rank + [False], shape)
+
+    def _complex(self, real: ir.Value, imaginary: ir.Value) -> ir.Value:
+        name, kind = "stablehlo.complex", self._op.results[0].type
+        return ir.Operation.create(name, [kind], [real, imaginary]).results[0]
+
+
+_KINDS: dict[str, Callable[[_Transform, ir.Value], ir.Value]] = {
+    "FFT": _Transform.forward,
+    "IFFT": _Transform.inverse,
+    "RFFT": _Transform.of_real,
+    "IRFFT": _Transform.to_real,
+}
+
+
+def _matrix(count: int, *, is_inverse: bool) -> NDArray[np.complex128]:
+    """Return the matrix of a transform, whose angles are reduced to a turn first."""
+    turns = np.outer(np.arange(count), np.arange(count)) % count / count
+    matrix = np.exp((2j if is_inverse else -2j) * np.pi * turns)
+    return np.asarray(matrix / count if is_inverse else matrix, np.complex128)
+
+
+def _parts(value: ir.Value) -> tuple[ir.Value, ir.Value]:
+    kind = ir.RankedTensorType(value.type)
+    part = ir.RankedTensorType.get(kind.shape, ir.ComplexType(kind.element_type).element_type)
+    real, imaginary = (
+        ir.Operation.create(name, [part], [value]).results[0]
+        for name in ("stablehlo.real", "stablehlo.imag")
+    )
+    return real, imaginary
+
+
+def _binary(
+    make: Callable[[ir.Value, ir.Value], ir.OpView], first: ir.Value, second: ir.Value
+) -> ir.Value:
+    return make(first, second).operation.results[0]

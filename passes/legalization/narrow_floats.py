@@ -1,0 +1,77 @@
+"""Arithmetic on floats of at most 8 bits: operands are widened to f32, results are rounded."""
+
+from __future__ import annotations
+
+from rammer_mlir.bindings import arith, ir, passmanager
+from rammer_mlir.passes.ir.conversions import convert
+from rammer_mlir.passes.ir.element_types import NARROW_FLOATS, dtype_of, element_of
+from rammer_mlir.passes.ir.scalar import UINT8, DType, Scalar, element_type
+from rammer_mlir.passes.ir.traversal import nested_operations, operations_named, replace
+
+_CONVERSIONS = ("arith.extf", "arith.truncf")
+
+
+def compute_in_f32(module: ir.Module) -> None:
+    """Let operations on narrow floats compute in f32, each of whose results is rounded."""
+    names = sorted(
+        {
+            str(element_of(value.type))
+            for op in nested_operations(module.operation)
+            for value in (*op.operands, *op.results)
+        }
+        & NARROW_FLOATS.keys()
+    )
+    if not names:
+        return
+    passmanager.PassManager.parse(
+        "builtin.module(arith-expand,math-extend-to-supported-types{extra-types=f16,bf16},"
+        f"func.func(arith-emulate-unsupported-floats{{source-types={','.join(names)} "
+        "target-type=f32}))"
+    ).run(module.operation)
+    for op in operations_named(module.operation, *_CONVERSIONS):
+        if _is_narrow(op.results[0]) or _is_narrow(op.operands[0]):
+            # Else folding would leave out the rounding between two operations.
+            op.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<none>")
+
+
+def _is_narrow(value: ir.Value) -> bool:
+    return str(value.type) in NARROW_FLOATS
+
+
+def expand_conversions(module: ir.Module) -> None:
+    """Replace conversions of narrow floats by arithmetic on their bits.
+
+    An f64 is rounded to f32 first, as ml_dtypes rounds it.
+    """
+    for op in operations_named(module.operation, *_CONVERSIONS):
+        source, result = op.operands[0], op.results[0]
+        if _is_narrow(source) or _is_narrow(result):
+            with ir.InsertionPoint(op), op.location:
+                found = convert(_given(source), _dtype(result), saturate=False, rounding="nearest")
+                replace(op, [_as_float(found, result.type)])
+
+
+def _dtype(value: ir.Value) -> DType:
+    found = dtype_of(value.type)
+    assert found is not None
+    return found
+
+
+def _given(value: ir.Value) -> Scalar:
+    """Return a number with its NumPy type; a narrow one in a byte."""
+    dtype = _dtype(value)
+    if not _is_narrow(value):
+        return Scalar(value, dtype)
+    kind = ir.FloatType(value.type)
+    bits = arith.bitcast(ir.IntegerType.get_signless(kind.width), value)
+    byte = element_type(UINT8)
+    return Scalar(bits if bits.type == byte else arith.extui(byte, bits), dtype)
+
+
+def _as_float(found: Scalar, kind: ir.Type) -> ir.Value:
+    """Return a number as a value of MLIR's type."""
+    if str(kind) not in NARROW_FLOATS:
+        return found.value
+    width = ir.IntegerType.get_signless(ir.FloatType(kind).width)
+    bits = found.value if found.value.type == width else arith.trunci(width, found.value)
+    return arith.bitcast(kind, bits)

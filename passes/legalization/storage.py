@@ -1,0 +1,320 @@
+"""Tensors whose elements no memory holds as they are become tensors of the parts of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rammer_mlir.bindings import ir, linalg, tensor
+from rammer_mlir.passes.ir.cloning import ValueMap, rename_operands
+from rammer_mlir.passes.ir.function_type import update_function_type
+from rammer_mlir.passes.ir.generics import indexing_maps, iterator_types
+from rammer_mlir.passes.ir.structured import Structured
+from rammer_mlir.passes.ir.traversal import nested_operations
+from rammer_mlir.passes.legalization.constant_parts import constant_parts
+from rammer_mlir.passes.legalization.sequential import CONTROL_FLOW, REGION
+from rammer_mlir.passes.legalization.stored_types import Storage, storage_of
+
+Values = Sequence[ir.Value]
+
+
+def store_elements(function: ir.OpView) -> None:
+    """Rewrite a function of one block, between whose operations are tensors alone.
+
+    Arguments and results of complex numbers get a dimension more, of both parts: what NumPy has
+    in memory.
+    """
+    operation = function.operation
+    block = operation.regions[0].blocks[0]
+    kinds = [value.type for value in block.arguments]
+    if any(map(_storage, kinds)) or any(map(_is_stored, nested_operations(operation))):
+        _Storing(operation).run()
+
+
+def _storage(kind: ir.Type) -> Storage | None:
+    """Return how values of a type are stored, if they cannot be passed on as they are."""
+    if isinstance(kind, ir.RankedTensorType):
+        return storage_of(kind.element_type)
+    return storage_of(kind) if isinstance(kind, ir.ComplexType) else None
+
+
+def _is_stored(op: ir.Operation) -> bool:
+    return any(_storage(value.type) for value in (*op.operands, *op.results))
+
+
+def _part_type(kind: ir.Type, part: ir.Type) -> ir.Type:
+    """Return the type of a value that holds a part of another value."""
+    if isinstance(kind, ir.RankedTensorType):
+        return ir.RankedTensorType.get(kind.shape, part)
+    return part
+
+
+def _part_types(kind: ir.Type) -> list[ir.Type]:
+    storage = _storage(kind)
+    return [kind] if storage is None else [_part_type(kind, part) for part in storage.parts]
+
+
+class _Storing:
+    def __init__(self, function: ir.Operation) -> None:
+        self._function = function
+        self._block = function.regions[0].blocks[0]
+        self._values: ValueMap = {}
+        """Of values that stay one, new ones."""
+        self._parts: dict[ir.Value, list[ir.Value]] = {}
+        """Of values that are stored, their parts."""
+        self._rewrites: dict[str, Callable[[ir.Operation], None]] = {
+            "arith.constant": self._constant,
+            "linalg.generic": self._generic,
+            "tensor.extract": self._extract,
+            "tensor.pad": self._with_region,
+            "tensor.generate": self._with_region,
+            "func.return": self._return,
+            **dict.fromkeys((REGION, *CONTROL_FLOW), self._control_flow),
+            **dict.fromkeys(("scf.yield", "scf.condition"), self._pass_on),
+        }
+
+    def run(self) -> None:
+        old = [each.operation for each in self._block.operations]
+        with ir.InsertionPoint.at_block_begin(self._block), self._function.location:
+            for argument in list(self._block.arguments):
+                if _storage(argument.type) is not None:
+                    self._argument(argument)
+        rewritten: list[ir.Operation] = []
+        for op in old:
+            if any(map(self._is_concerned, (op, *nested_operations(op)))):
+                with ir.InsertionPoint(op), op.location:
+                    self._rewrite(op)
+                rewritten.append(op)
+            else:
+                rename_operands(op, self._values)
+        for op in reversed(rewritten):
+            if op.name != "func.return":
+                op.erase()
+        update_function_type(self._function)
+
+    def _is_concerned(self, op: ir.Operation) -> bool:
+        return _is_stored(op) or any(value in self._parts for value in op.operands)
+
+    def _argument(self, argument: ir.BlockArgument) -> None:
+        kind = ir.RankedTensorType(argument.type)
+        storage = storage_of(kind.element_type)
+        assert storage is not None
+        first = storage.parts[0]
+        count = len(storage.parts)
+        if count == 1:
+            argument.set_type(_part_type(kind, first))
+            self._parts[argument] = [argument]
+            return
+        argument.set_type(ir.RankedTensorType.get([*kind.shape, count], first))
+        self._parts[argument] = [
+            tensor.ExtractSliceOp(
+                ir.RankedTensorType.get(kind.shape, first), argument, [], [], [],
+                [0] * kind.rank + [number], [*kind.shape, 1], [1] * (kind.rank + 1),
+            ).result
+            for number in range(count)
+        ]  # fmt: skip
+
+    def _rewrite(self, op: ir.Operation) -> None:
+        self._rewrites.get(op.name, self._by_parts)(op)
+
+    def _copy(self, block: ir.Block, upto: int | None = None) -> None:
+        """Copy operations of a nested block to the insertion point."""
+        for each in list(block.operations)[:upto]:
+            op = each.operation
+            if any(map(self._is_concerned, (op, *nested_operations(op)))):
+                with op.location:
+                    self._rewrite(op)
+                continue
+            copy = op.clone(ip=ir.InsertionPoint.current).operation
+            rename_operands(copy, self._values)
+            self._values.update(zip(op.results, copy.results, strict=True))
+
+    def _value(self, value: ir.Value) -> ir.Value:
+        """Return a value that is not passed on in parts."""
+        if value in self._parts and not isinstance(value.type, ir.RankedTensorType):
+            storage = storage_of(value.type)
+            assert storage is not None
+            return storage.load(self._parts[value])
+        return self._values.get(value, value)
+
+    def _parts_of(self, value: ir.Value) -> list[ir.Value]:
+        """Return the parts of a value, or the value alone if it has none."""
+        if value in self._parts:
+            return self._parts[value]
+        if isinstance(value.type, ir.RankedTensorType):
+            return [self._value(value)]
+        storage = storage_of(value.type)
+        return [self._value(value)] if storage is None else storage.store(self._value(value))
+
+    def _expanded(self, values: Values) -> list[ir.Value]:
+        """Return values as they are passed on: each that is stored in its parts."""
+        return [
+            part
+            for value in values
+            for part in (
+                self._parts_of(value)
+                if value in self._parts or _storage(value.type) is not None
+                else [self._value(value)]
+            )
+        ]
+
+    def _record(self, old: Values, new: Values) -> None:
+        """Record new values, of which a stored old one has several."""
+        rest = list(new)
+        for value in old:
+            count = len(_part_types(value.type))
+            taken, rest = rest[:count], rest[count:]
+            if _storage(value.type) is None:
+                self._values[value] = taken[0]
+                value.replace_all_uses_with(taken[0])
+            else:
+                self._parts[value] = taken
+
+    def _by_parts(self, op: ir.Operation) -> None:
+        """Repeat an operation for each part, or copy it if it neither takes nor gives stored ones.
+
+        Operations on complex scalars are such: they are lowered later.
+        """
+        of_tensors = [
+            value
+            for value in (*op.operands, *op.results)
+            if isinstance(value.type, ir.RankedTensorType)
+        ]
+        if not of_tensors:
+            copy = ir.Operation.create(
+                op.name, [v.type for v in op.results], [self._value(v) for v in op.operands],
+                {name: op.attributes[name] for name in _names(op)},
+            )  # fmt: skip
+            self._values.update(zip(op.results, copy.results, strict=True))
+            return
+        operands = [self._parts_of(value) for value in op.operands]
+        results = [_part_types(value.type) for value in op.results]
+        count = max(map(len, [*operands, *results]))
+        made = [
+            ir.Operation.create(
+                op.name,
+                [each[min(number, len(each) - 1)] for each in results],
+                [each[min(number, len(each) - 1)] for each in operands],
+                {name: op.attributes[name] for name in _names(op)},
+            )
+            for number in range(count if results and len(results[0]) > 1 else 1)
+        ]
+        for number, value in enumerate(op.results):
+            self._record([value], [each.results[number] for each in made])
+
+    def _constant(self, op: ir.Operation) -> None:
+        self._record(op.results, constant_parts(op))
+
+    def _extract(self, op: ir.Operation) -> None:
+        source, *places = op.operands
+        element = ir.RankedTensorType(source.type).element_type
+        result = op.results[0].type
+        storage = storage_of(result)
+        assert storage is not None or element == result
+        where = [self._value(place) for place in places]
+        found = [tensor.ExtractOp(part, where).result for part in self._parts_of(source)]
+        self._values[op.results[0]] = found[0] if storage is None else storage.load(found)
+
+    def _generic(self, op: ir.Operation) -> None:
+        structured = Structured(op.opview)
+        count = len(list(op.opview.inputs))  # type: ignore[attr-defined]
+        given = list(op.operands)
+        maps: list[ir.AffineMap] = []
+        for value, map_ in zip(given, structured.maps, strict=True):
+            maps += [map_] * len(self._parts_of(value))
+        kinds = [kind for value in op.results for kind in _part_types(value.type)]
+        new = linalg.GenericOp(
+            kinds,
+            self._expanded(given[:count]),
+            self._expanded(given[count:]),
+            indexing_maps(maps),
+            iterator_types(structured.parallel),
+        )
+        elements = [
+            ir.RankedTensorType(value.type).element_type
+            for value in [*self._expanded(given[:count]), *self._expanded(given[count:])]
+        ]
+        old = op.regions[0].blocks[0]
+        block = new.regions[0].blocks.append(*elements)
+        with ir.InsertionPoint(block):
+            self._load(old.arguments, list(block.arguments))
+            self._copy(old, -1)
+            *_, last = old.operations
+            linalg.YieldOp(self._stored(last.operation.operands))
+        self._record(op.results, list(new.results))
+
+    def _load(self, old: Values, new: Values) -> None:
+        """Emit the elements of a body's block from the parts that it is given."""
+        rest = list(new)
+        for value in old:
+            storage = storage_of(value.type)
+            count = 1 if storage is None else len(storage.parts)
+            taken, rest = rest[:count], rest[count:]
+            self._values[value] = taken[0] if storage is None else storage.load(taken)
+
+    def _stored(self, values: Values) -> list[ir.Value]:
+        """Emit elements as a body's block returns them."""
+        return [part for value in values for part in self._parts_of(value)]
+
+    def _with_region(self, op: ir.Operation) -> None:
+        """Repeat an operation, the body of which gives elements, for each part."""
+        (old,) = [region.blocks[0] for region in op.regions]
+        operands = [self._parts_of(value) for value in op.operands]
+        made: list[ir.Value] = []
+        for number, kind in enumerate(_part_types(op.results[0].type)):
+            new = ir.Operation.create(
+                op.name, [kind], [each[min(number, len(each) - 1)] for each in operands],
+                {name: op.attributes[name] for name in _names(op)}, regions=1,
+            )  # fmt: skip
+            block = new.regions[0].blocks.append(*(value.type for value in old.arguments))
+            self._values.update(zip(old.arguments, block.arguments, strict=True))
+            with ir.InsertionPoint(block):
+                self._copy(old, -1)
+                *_, last = old.operations
+                tensor.YieldOp(self._stored(last.operation.operands)[number])
+            made.append(new.results[0])
+        self._record(op.results, made)
+
+    def _control_flow(self, op: ir.Operation) -> None:
+        """Copy a loop, branch or region, whose states are passed on in parts."""
+        new = ir.Operation.create(
+            op.name,
+            [kind for value in op.results for kind in _part_types(value.type)],
+            self._expanded(op.operands),
+            {name: op.attributes[name] for name in _names(op)},
+            regions=len(op.regions),
+        )
+        for old, region in zip(op.regions, new.regions, strict=True):
+            for block in old.blocks:
+                kinds = [kind for value in block.arguments for kind in _part_types(value.type)]
+                copy = region.blocks.append(*kinds)
+                self._record(block.arguments, list(copy.arguments))
+                with ir.InsertionPoint(copy):
+                    self._copy(block)
+        self._record(op.results, list(new.results))
+
+    def _pass_on(self, op: ir.Operation) -> None:
+        ir.Operation.create(op.name, [], self._expanded(op.operands))
+
+    def _return(self, op: ir.Operation) -> None:
+        for number, value in enumerate(list(op.operands)):
+            if value in self._parts:
+                op.operands[number] = _joined(self._parts[value])
+
+
+def _names(op: ir.Operation) -> list[str]:
+    return [*op.attributes]
+
+
+def _joined(parts: Values) -> ir.Value:
+    """Emit one tensor of all parts, which are its last dimension."""
+    if len(parts) == 1:
+        return parts[0]
+    kind = ir.RankedTensorType(parts[0].type)
+    shape = list(kind.shape)
+    one = ir.RankedTensorType.get([*shape, 1], kind.element_type)
+    groups = [[n] for n in range(kind.rank)]
+    if groups:
+        groups[-1].append(kind.rank)
+    columns = [tensor.ExpandShapeOp(one, part, groups, [], [*shape, 1]).result for part in parts]
+    whole = ir.RankedTensorType.get([*shape, len(parts)], kind.element_type)
+    return tensor.ConcatOp(whole, kind.rank, columns).result

@@ -1,0 +1,47 @@
+"""Sizes beyond which a program is refused before time and memory are spent on it."""
+
+from __future__ import annotations
+
+from math import prod
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.base import OperationError
+from rammer_mlir.passes.ir.structured import element_bytes
+
+MOST_BYTES = 1 << 40
+"""Bytes of a tensor: more than the memory of a machine."""
+
+MOST_RTASKS = 1 << 18
+"""rTasks of an rOperator: the schedule has a record of each, and compiling takes 15 s."""
+
+
+def check_tensor_sizes(op: ir.OpView) -> None:
+    """Refuse an rOperator that takes or gives a tensor of too many bytes.
+
+    Raises:
+        OperationError: with the type of the tensor.
+    """
+    for value in (*op.operation.operands, *op.operation.results):
+        kind = value.type
+        if isinstance(kind, ir.RankedTensorType):
+            found = prod(kind.shape) * element_bytes(kind)
+            if found > MOST_BYTES:
+                raise OperationError(
+                    op,
+                    f"expected tensors of at most {MOST_BYTES} bytes, found {kind} of {found}; "
+                    "give smaller shapes",
+                )
+
+
+def check_number_of_rtasks(op: ir.OpView, fewest: int) -> None:
+    """Refuse an rOperator that would have too many rTasks.
+
+    Raises:
+        OperationError: with their number.
+    """
+    if fewest > MOST_RTASKS:
+        raise OperationError(
+            op,
+            f"expected an rOperator of at most {MOST_RTASKS} rTasks, found {fewest}; give smaller "
+            "shapes, or more work to each rTask",
+        )
