@@ -52,6 +52,9 @@ def texts(file: Path) -> Iterator[str]:
             yield token.string
 
 
+MADE = {"build/", "dist/"}
+"""Folders that make creates, which a fresh clone lacks."""
+
 FRAMEWORKS = {"jax", "torch"}
 """Packages that have an environment of their own."""
 
@@ -67,7 +70,7 @@ def places() -> list[PurePosixPath]:
 
 def is_place(name: str) -> bool:
     """Whether a path, from any folder of the project on, exists."""
-    return (ROOT / name).exists() or any(place.match(name.rstrip("/")) for place in places())
+    return name in MADE or (ROOT / name).exists() or any(place.match(name.rstrip("/")) for place in places())
 
 
 def is_name(name: str) -> bool:
