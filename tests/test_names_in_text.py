@@ -70,7 +70,11 @@ def places() -> list[PurePosixPath]:
 
 def is_place(name: str) -> bool:
     """Whether a path, from any folder of the project on, exists."""
-    return name in MADE or (ROOT / name).exists() or any(place.match(name.rstrip("/")) for place in places())
+    return (
+        name in MADE
+        or (ROOT / name).exists()
+        or any(place.match(name.rstrip("/")) for place in places())
+    )
 
 
 def is_name(name: str) -> bool:
