@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rammer_mlir.lowering.gpu.bank_conflicts import padded_side
+
 SIDE = 32
 """Elements along the sides of a square: a warp's lanes."""
 
-ROW = SIDE + 1
-"""Row stride of a square in elements, padded by one so that columns have no bank conflicts."""
+ROW = padded_side(SIDE)
+"""Row stride of a square in elements."""
 
 LEAST_EXTENT = 16
 """Fewest iterations of both loops for which most of a square's elements are used."""

@@ -16,15 +16,13 @@ from dataclasses import dataclass
 from itertools import product
 from math import gcd, prod
 
+from rammer_mlir.lowering.gpu.bank_conflicts import padded_strides, round_up
 from rammer_mlir.lowering.gpu.contractions.matrix_unit import MatrixUnit
 
 WARP = 32
 
 WIDEST = 16
 """Bytes of the widest access of a thread."""
-
-_BANKS = 128
-"""Bytes of shared memory across all banks; addresses this far apart share a bank."""
 
 
 @dataclass(frozen=True)
@@ -288,7 +286,7 @@ def lay_out(
     offset = 0
     for access in contraction.inputs:
         box = _extent_of(access, sizes)
-        strides, elements = _padded(box, access.element_bytes)
+        strides, elements = padded_strides(box, access.element_bytes, WIDEST)
         reach = _extent_of(access, covered)
         reach = tuple(a + b for a, b in zip(reach, access.constants, strict=True))
         operands.append(Staged(access, box, strides, elements, offset, reach))
@@ -309,21 +307,6 @@ def _extent_of(access: Access, sizes: Sequence[int]) -> tuple[int, ...]:
     )
 
 
-def _padded(box: tuple[int, ...], element_bytes: int) -> tuple[tuple[int, ...], int]:
-    """Return strides that align rows and spread them over banks, and the number of elements."""
-    unit = WIDEST // element_bytes
-    strides = [1]
-    for position, size in enumerate(reversed(box[1:])):
-        stride = strides[0] * size
-        if position == 0:
-            stride = round_up(size, unit)
-            stride += unit if stride * element_bytes % _BANKS == 0 else 0
-            # `ldmatrix` reads rows of 16 bytes, eight at a time, which must lie in different banks.
-            stride += unit if element_bytes == 2 and stride // unit % 2 == 0 else 0
-        strides.insert(0, stride)
-    return tuple(strides), round_up(strides[0] * box[0], unit)
-
-
 def _adjacent(contraction: Contraction, tiling: Tiling) -> tuple[bool, ...]:
     """Return whether a thread's results are adjacent along each parallel loop.
 
@@ -333,8 +316,3 @@ def _adjacent(contraction: Contraction, tiling: Tiling) -> tuple[bool, ...]:
         tiling.matrix is not None or any(access.rows[-1][loop] for access in contraction.inputs)
         for loop in contraction.parallel
     )
-
-
-def round_up(size: int, unit: int) -> int:
-    """Return the next multiple of a unit."""
-    return -(-size // unit) * unit
