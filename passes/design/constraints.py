@@ -46,8 +46,9 @@ def read_problem(computation: Computation, *, decide_values: bool = False) -> Pr
 
     Args:
         computation: a function on whole tensors.
-        decide_values: whether values that are broadcast or read more than once may also be
-            recomputed or end the unit; this applies to the first few values of a function.
+        decide_values: whether the search decides for values that are broadcast or read more than
+            once: keep them, recompute them in each reader, or store them in memory and end the
+            fused group there. It decides for the first ``_MOST_DECIDED`` such values.
     """
     reader = _Reader(computation)
     extents = [extent for op in reader.operations for extent in op.extents]

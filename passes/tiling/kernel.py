@@ -81,7 +81,7 @@ class Computation:
 
 @dataclass(frozen=True)
 class TiledDomain:
-    """A tiling of a computation: each operation's spans as functions of the rTask id."""
+    """A tiling of a computation: offset and size of each loop as functions of the rTask id."""
 
     space: TileSpace
     tiling: Tiling

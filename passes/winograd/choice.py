@@ -100,7 +100,11 @@ def forms(convolution: BlockedConvolution) -> list[Form]:
 def choose_form(
     convolution: BlockedConvolution, found: Sequence[Form], always: bool = False
 ) -> Form | None:
-    """Return the cheapest of some forms, None if direct convolution is cheaper."""
+    """Return the cheapest of the ``found`` forms.
+
+    None if there is no form, or if direct convolution is cheaper and the form is not ``always``
+    wanted.
+    """
     sizes = Sizes.of(convolution)
     best = min(found, key=lambda form: cycles(sizes, form), default=None)
     if best is None or always:

@@ -206,7 +206,10 @@ def _standard_output() -> Generator[TextIO]:
 
 
 def _unnamed_place() -> str:
-    """Name the failed action of an error without a file name, by probing standard output."""
+    """Return the action that failed with an OSError that names no file.
+
+    Standard output has no name: it is the place if flushing it fails too.
+    """
     try:
         with _standard_output():
             return "access a file"

@@ -104,10 +104,11 @@ def _substituted(shape: tuple[int | str, ...] | None, sizes: Sizes) -> tuple[int
 
 @dataclass(frozen=True)
 class Bound:
-    """Sizes of symbols that shapes imply, and contradictions.
+    """Sizes of open dimensions that the shapes of arrays imply, and contradictions.
 
     Attributes:
-        sizes: by symbol, including the symbols of inputs of open rank.
+        sizes: by the name of the open dimension, including the names that were made up for the
+            dimensions of inputs whose rank the model leaves open.
         problems: contradictions with the signature or between bindings, one clause each.
     """
 

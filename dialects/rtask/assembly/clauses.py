@@ -11,7 +11,7 @@ def integer(cursor: Cursor, expected: str = "an integer") -> str:
 
 
 def in_parentheses(cursor: Cursor) -> str:
-    """Parse ``(INTEGER)``."""
+    """Parse ``(INTEGER)`` and return the integer's text."""
     cursor.expect("(")
     value = integer(cursor)
     cursor.expect(")")

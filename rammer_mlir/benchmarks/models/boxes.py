@@ -107,7 +107,7 @@ def take(g: GraphBuilder, values: Value, order: Value) -> Value:
 
 
 def highest(g: GraphBuilder, scores: Value, most: int) -> tuple[Value, Value]:
-    """Return the highest scores of [N, M] in descending order, and their indices."""
+    """Return the min(most, M) highest scores of each row of [N, M] in order, and their indices."""
     found = g.ops("TopK", scores, g.integers(min(most, scores.shape[1])), num_outputs=2, axis=1)
     return found[0], found[1]
 

@@ -64,7 +64,7 @@ class _Graphs:
 
 
 class NumPyGraphs(_Graphs):
-    """Graphs for NumPy: slow, but independent of other code, and thus the reference of others."""
+    """A code generator whose graphs run in NumPy: slow, without foreign code, tests' reference."""
 
     name: ClassVar[str] = "numpy"
 

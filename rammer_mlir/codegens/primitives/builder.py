@@ -271,7 +271,7 @@ class _Builder:
         return Node(Kind.CONCAT, (self._result(dense(reading.output.shape)), *parts), axis=axis)
 
     def transpose(self, reading: Reading) -> Node:
-        """Return a copy that permutes dimensions."""
+        """Return a node that copies its input with permuted dimensions."""
         (source,) = reading.inputs
         view = dense(source.shape).permuted(_dims(reading, "permutation"))
         src = self._read(Role.SOURCE, source, view, Layout.PLAIN)

@@ -22,7 +22,7 @@ class RocdlBackend(GpuBackend):
 
     @property
     def multiprocessors(self) -> Multiprocessors:
-        """Multiprocessors of the usual board, and their resources."""
+        """Compute units of the most common board with this chip, and their resources."""
         return CHIPS[self.gpu.chip].resources
 
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:

@@ -35,7 +35,7 @@ def set_eyes_aside(model: Model) -> None:
 
 
 def take_back(proto: onnx.ModelProto) -> None:
-    """Restore ONNX's domain of the hidden nodes."""
+    """Move the nodes that were hidden from the opset converter back to ONNX's domain."""
     for node in nodes_within(proto.graph.node):
         if node.domain == ASIDE:
             node.domain = ""

@@ -20,9 +20,10 @@ _RIGHT_POOLS = 22
 
 @contextmanager
 def stand_ins(model: onnx.ModelProto) -> Generator[Callable[[onnx.ModelProto], None]]:
-    """Replace nodes in a model, and restore them at the end of the block.
+    """Replace the nodes that shape inference cannot handle, until the end of the block.
 
-    Yields a function that restores the nodes in a copy of the model too.
+    Placeholders have results of the same shapes. Yields a function that restores the nodes in a
+    copy of the model, too.
     """
     originals: dict[int, onnx.NodeProto] = {}
     version, own_functions = opset(model), len(model.functions)

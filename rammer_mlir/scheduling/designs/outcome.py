@@ -57,7 +57,7 @@ class Outcome:
         )
 
     def lines(self) -> Iterator[str]:
-        """Yield the costs, the decision on each value with several, and each class's choice."""
+        """Yield lines of the costs, the decided values, and the choice of each loop class."""
         cost, default = self.found.design.cost, self.default.cost
         yield f"{cost * 1e6:.3f} us, {default * 1e6:.3f} us without a search"
         decisions = self.space.decided.decisions

@@ -48,7 +48,11 @@ class BarrierModel(PlacementModel):
         return self._durations[task] * here + self._delay * both
 
     def _windows(self) -> list[list[int]]:
-        """Return the set of all rTasks, and sets bounded by a least head and a least tail."""
+        """Return sets of rTasks whose time on a vEU is bounded (Carlier's heads and tails).
+
+        The first set holds all rTasks; each other one holds those whose head (earliest start) and
+        tail (time from their end to the end of the program) are not below two limits.
+        """
         found = {tuple(self._tasks): None}
         if self._counts:
             for cut in self._groups:

@@ -98,7 +98,13 @@ def encoder(kind: str, model: str = "", mask: bool = True, **changes: Any) -> Mo
 
 
 def decoder(kind: str, model: str = "", **changes: Any) -> Model:
-    """Return a causal language model without its cache."""
+    """Return a causal language model of transformers, exported without its key-value cache.
+
+    Args:
+        kind: prefix of transformers' classes, such as GPT2.
+        model: the model's class, if it is not the kind's ``ForCausalLM``.
+        changes: fields of the configuration.
+    """
     inputs = tokens()
     names = tuple(each.name for each in inputs)
     fixed = {"use_cache": False}

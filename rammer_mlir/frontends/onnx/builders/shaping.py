@@ -176,7 +176,10 @@ def _source_positions(size: int, low: int, high: int, mode: str) -> Array:
 def _pick(
     x: Tensor, tables: Sequence[Tensor], shape: Sequence[int], border: Tensor | None
 ) -> Tensor:
-    """Read each element from the position in one table per dimension; -1 is the border."""
+    """Return a tensor of ``shape`` whose element [i, j, ...] is x[tables[0][i], tables[1][j], ...].
+
+    Where a table holds -1, the element is ``border``; without border, no table holds -1.
+    """
 
     def element(indices: list[Scalar]) -> Scalar:
         places = [fetch(table, [i]) for table, i in zip(tables, indices, strict=True)]

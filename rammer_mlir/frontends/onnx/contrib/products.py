@@ -14,7 +14,11 @@ _GEMM = "alpha beta transA transB"
 
 
 def _turned(call: Call, number: int, side: str) -> str:
-    """Transpose an operand per its attributes: first the batch dimensions, then the matrix."""
+    """Return the name of operand ``number``, transposed as the node's attributes say.
+
+    ``transBatchA`` or ``transBatchB`` moves the first dimension after the other batch dimensions,
+    then ``transA`` or ``transB`` swaps the last two; ``side`` is A or B.
+    """
     name, rank = call.find(number), len(call.shape(number))
     order = list(range(rank))
     if rank > 1 and call.attribute(f"transBatch{side}", 0):
