@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from itertools import product as combinations
 
 from rammer_mlir.lowering.gpu.iteration_space import Loops
+from rammer_mlir.lowering.gpu.register_pressure import MOST_ACCUMULATORS
 from rammer_mlir.lowering.kernels.affine import Index
 from rammer_mlir.passes.ir.structured import Structured
 
 _MOST_ALONG_A_LOOP = 8
 _NEIGHBOURS = 16
 """Fewest tiles along the innermost loop: this many lanes of a warp access adjacent elements."""
-
-_MOST_RESULTS = 32
-"""Accumulators of a thread: an eighth of its registers, so that none is spilled."""
 
 Tile = tuple[int, ...]
 """Results of a thread along each parallel loop."""
@@ -45,7 +43,7 @@ def choose_tile(generic: Structured, loops: Loops, block_threads: int) -> Tile:
             and _leaves_neighbours(loops, position, 2 * tile[position])
         ]
         too_few = results < 2 * block_threads
-        if not wider or too_few or _count(tile) * 2 > _MOST_RESULTS:
+        if not wider or too_few or _count(tile) * 2 > MOST_ACCUMULATORS:
             return tuple(tile)
         position = min(wider, key=lambda p: (tile[p], -p))
         tile[position] *= 2

@@ -8,8 +8,8 @@ import pytest
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.vectorize.nest import Nest
-from rammer_mlir.lowering.cpu.vectorize.plan import plan_tile
 from rammer_mlir.lowering.cpu.vectorize.prefetch import PIECE, Panel, Rows, find_prefetches
+from rammer_mlir.lowering.cpu.vectorize.register_blocking import plan_tile
 from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
 from rammer_mlir.lowering.ir_walk import walk
 

@@ -18,7 +18,7 @@ from rammer_mlir.lowering.cpu.vectorize.emit import NestEmitter
 from rammer_mlir.lowering.cpu.vectorize.epilogue import Epilogue, find_epilogue
 from rammer_mlir.lowering.cpu.vectorize.fills import fill_scalar, known_fills
 from rammer_mlir.lowering.cpu.vectorize.nest import Nest
-from rammer_mlir.lowering.cpu.vectorize.plan import plan_tile
+from rammer_mlir.lowering.cpu.vectorize.register_blocking import plan_tile
 from rammer_mlir.lowering.cpu.vectorize.transform import TransformEmitter, find_transform
 from rammer_mlir.lowering.ir_walk import walk
 

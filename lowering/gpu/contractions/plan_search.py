@@ -20,9 +20,11 @@ from rammer_mlir.lowering.gpu.contractions.plan import (
     Tiling,
     lay_out,
 )
-
-_MOST_RESULTS = 32
-"""Accumulators of a thread: an eighth of its registers, so that none is spilled."""
+from rammer_mlir.lowering.gpu.register_pressure import (
+    MOST_ACCUMULATORS,
+    MOST_FETCHED,
+    MOST_MATRICES,
+)
 
 _TILE_SIZES = (1, 2, 4, 8)
 _LEAST_REUSE = 4
@@ -32,9 +34,6 @@ _LEAST_WORK = 1 << 14
 """Fewest products of a whole contraction for which staging outweighs the synchronisation."""
 
 _LONGEST_CHUNK = 64
-_MOST_FETCHED = 64
-"""Most bytes of a chunk copied per thread, so that all addresses stay in registers."""
-
 _MOST_GROUPS = 32
 
 _UNROLLED = 4
@@ -46,9 +45,6 @@ _FETCHED = 64
 
 _ACCESSED = 128
 """Bytes of an access to shared memory."""
-
-_MOST_MATRICES = 16
-"""Most matrices, of 4 accumulators each, per lane."""
 
 _LATENCY = 30
 """Cycles from a load from shared memory to its use."""
@@ -111,7 +107,7 @@ def _tilings(contraction: Contraction, threads: int) -> Iterator[Tiling]:
     extents = [contraction.extents[loop] for loop in contraction.parallel]
     choices = [[t for t in _TILE_SIZES if t < 2 * extent] for extent in extents]
     for tile in product(*choices):
-        if prod(tile) <= _MOST_RESULTS:
+        if prod(tile) <= MOST_ACCUMULATORS:
             yield Tiling(_block(extents, tile, threads), tile)
 
 
@@ -127,7 +123,7 @@ def _matrix_tilings(contraction: Contraction, warps: int, unit: MatrixUnit) -> I
         for m, n in product((1, 2, 4), (1, 2, 4, 8)):
             sizes = {rows: m * unit.rows, columns: n * unit.columns}
             tile = tuple(sizes.get(loop, 1) for loop in contraction.parallel)
-            if m * n <= _MOST_MATRICES:
+            if m * n <= MOST_MATRICES:
                 yield Tiling(_block(extents, tile, warps), tile, matrix)
 
 
@@ -173,7 +169,7 @@ def _with_chunks(
         for chunk in (c for c in chunks if c % (groups * unit) == 0):
             unrolled = 1 if matrix else _unrolled(contraction, chunk // groups)
             found = lay_out(contraction, tiling, groups, chunk, unrolled)
-            if found.shared_bytes <= shared_limit and _copied(found, threads) <= _MOST_FETCHED:
+            if found.shared_bytes <= shared_limit and _copied(found, threads) <= MOST_FETCHED:
                 return found
         groups //= 2
     return None

@@ -6,7 +6,7 @@ from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.kernels_to_llvm import vector_steps
 from rammer_mlir.lowering.cpu.vectorize.cost import cost_in_cache, miss_cost, tiles_of
-from rammer_mlir.lowering.cpu.vectorize.plan import plan_tile
+from rammer_mlir.lowering.cpu.vectorize.register_blocking import plan_tile
 from rammer_mlir.lowering.cpu.vectorize.tile import Access, Loop, LoopNest
 
 
