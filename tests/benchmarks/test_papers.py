@@ -15,6 +15,7 @@ from rammer_mlir.benchmarks.papers.ios import batches, strategies
 from rammer_mlir.benchmarks.papers.page import SECTIONS, is_measured, page, plots
 from rammer_mlir.benchmarks.papers.rammer import gpu_runs, kernel_times
 from rammer_mlir.benchmarks.papers.rammer.gpu_modules import gpu_module
+from rammer_mlir.benchmarks.papers.rammer.gpu_tables import figure_12
 from rammer_mlir.benchmarks.papers.study import Case, Records, Study, measure_all, read_records
 from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.devices.catalog import find_device
@@ -130,6 +131,20 @@ def test_a_case_that_fails_is_a_record() -> None:
     ((_, case, record),) = measure_all([(gpu_runs.STUDY, broken)], workers=1)
     assert case == broken
     assert "found 'no_such_model'" in record["error"]
+
+
+def test_a_table_shows_a_case_that_failed() -> None:
+    records, lost = Records(), "out of memory"
+    for model in gpu_runs.BATCHED:
+        for batch in (1, 4, 16):
+            run = gpu_runs.GpuRun(model, batch=batch)
+            failed = model == gpu_runs.BATCHED[0] and batch == 4
+            study = gpu_runs.BATCH_STUDY if batch > 1 else gpu_runs.STUDY
+            found: dict[str, Any] = {"base": {"ms": 2.0}, "select": {"ms": 1.0}}
+            records.add(study.name, run.key, {"error": lost} if failed else found)
+    rows = figure_12(records).splitlines()
+    assert sum(lost in row for row in rows) == 1
+    assert sum("2.000 | 1.000 | 2.00" in " ".join(row.split()) for row in rows) == 5
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -168,6 +168,8 @@ def plot_11(records: Records) -> Plot:
 
 def _beside_published(records: Records, runs: Sequence[GpuRun]) -> str:
     def cells(run: Record) -> list[str]:
+        if "error" in run:
+            return [run["error"], _MISSING, _MISSING]
         base, rammer = run["base"]["ms"], run["select"]["ms"]
         return [ms(base), ms(rammer), ratio(base / rammer)]
 
@@ -176,6 +178,9 @@ def _beside_published(records: Records, runs: Sequence[GpuRun]) -> str:
         base, rammer = _published(run)
         found = _found(records, run)
         row += [ms(base), ms(rammer), ratio(base / rammer)]
+        if "error" in found:
+            row += [_MISSING, _MISSING]
+            continue
         pairs = (found["base"]["ms"] / base, found["select"]["ms"] / rammer)
         row += [f"{quotient - 1:+.0%}" for quotient in pairs]
     titles = ["base ms", "Rammer ms", "ratio"]
