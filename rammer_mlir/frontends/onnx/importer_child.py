@@ -32,7 +32,7 @@ class ImportWorker:
 
     def __init__(self, command: list[str] | None = None) -> None:
         """Take the command that starts the child; None for the importer's."""
-        self._command = command or [sys.executable, "-P", "-m", f"{__package__}.worker"]
+        self._command = command or [sys.executable, "-P", "-m", f"{__package__}.importer_worker"]
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
         self._log: IO[bytes] | None = None
