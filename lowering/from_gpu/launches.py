@@ -277,7 +277,10 @@ def _symbol(operation: ir.Operation) -> str:
 
 
 def _static(operation: ir.Operation, value: ir.Value, number: int) -> ir.Value:
-    """Return a memref that is a static part of an identifiable buffer."""
+    """Return ``value``, argument ``number`` of a launch.
+
+    Refuse it unless it is a memref of static layout in an allocation or argument of the host.
+    """
     kind = value.type
     if not isinstance(kind, ir.MemRefType) or not kind.has_static_shape:
         refuse_launch(

@@ -122,7 +122,7 @@ def _zero_attribute(kind: ir.Type) -> ir.Attribute:
 
 
 def _uniform(operations: list[ir.Operation]) -> set[ir.Operation]:
-    """Return the operations that determine control flow around collective operations.
+    """Return the operations whose results determine control flow around collective operations.
 
     All threads agree on these values, so a spare thread may read the memory that thread 0 reads.
     """

@@ -56,7 +56,7 @@ def _has_exchange(element: ir.Type) -> bool:
 
 
 def butterfly(combiner: Combiner, value: ir.Value, lanes: int) -> ir.Value:
-    """Emit the shuffles after which each lane of a group has the whole group's result."""
+    """Emit the shuffles after which each of the ``lanes`` of a group has the group's result."""
     distance = lanes // 2
     while distance:
         value = combiner.combine(value, exchange(value, distance))

@@ -32,7 +32,7 @@ class MatrixUnit:
     cycles: int
 
     def only(self, elements: Collection[str]) -> MatrixUnit:
-        """Return the unit restricted to some element types."""
+        """Return the unit restricted to the element types ``elements``."""
         return replace(self, steps={e: n for e, n in self.steps.items() if e in elements})
 
 

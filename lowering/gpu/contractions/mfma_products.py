@@ -51,7 +51,10 @@ class MfmaProducts:
         return found
 
     def _fragment(self, place: int, loop: int, base: Index, first: int) -> ir.Value[ir.VectorType]:
-        """Load the lane's elements of the result's rows (or columns) from ``first`` on."""
+        """Emit the load of the lane's fragment of the result's rows (or columns) from ``first`` on.
+
+        ``place`` is the operand's number among the boxes, ``base`` its index in shared memory.
+        """
         box = self._boxes[place]
         along = box.staged.factor(loop)
         step = box.staged.factor(self._plan.contraction.reduced[0])

@@ -32,8 +32,8 @@ class Side:
         base: index there of the first element of the warp's tile.
         along: distance in elements from a row (or column) of the result to the next.
         step: distance in elements from a product to the next along k.
-        aligned: whether the base and the distance of stored rows are multiples of a row.
-        registers: of a fragment.
+        aligned: whether the base and the distance of stored rows are multiples of ``_ROW``.
+        registers: number of registers of a fragment.
     """
 
     box: Box
@@ -101,7 +101,7 @@ class MmaProducts:
         return Side(self._boxes[place], bases[place], along, step, aligned, registers)
 
     def _fragment(self, side: Side, first: int) -> ir.Value[ir.VectorType]:
-        """Load a fragment of the result's rows (or columns) from ``first`` on."""
+        """Emit the load of a fragment of the result's rows (or columns) from ``first`` on."""
         base = add(side.base, first * side.along)
         if side.packed == 2 and side.aligned and 1 in (side.along, side.step):
             return self._load_matrices(side, base)
@@ -127,7 +127,7 @@ class MmaProducts:
         return [vector.extract(new, [], [half, n]) for half in range(2) for n in range(2)]
 
     def _load_matrices(self, side: Side, base: Index) -> ir.Value[ir.VectorType]:
-        """Emit ``ldmatrix``: each group of eight lanes gives the row addresses of a matrix."""
+        """Emit ``ldmatrix`` at index ``base``: eight lanes give the row addresses of a matrix."""
         transposed = side.step != 1
         block = arith.remui(self._block, constant(side.registers))
         if side.registers == 2:

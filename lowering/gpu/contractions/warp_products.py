@@ -32,5 +32,8 @@ _UNITS = {MMA.name: MmaProducts, MFMA.name: MfmaProducts}
 def warp_products(
     plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value
 ) -> WarpProducts | None:
-    """Return the products of the plan's matrix unit for a lane, None without a unit."""
+    """Return the emitter of products by the plan's matrix unit, None without a unit.
+
+    ``boxes`` are the staged operands, ``lane`` is the lane's number in its warp.
+    """
     return None if plan.matrix is None else _UNITS[plan.matrix.unit.name](plan, boxes, lane)
