@@ -85,7 +85,7 @@ def _flat(value: ir.Value) -> ir.Value | None:
 
 
 def _text(name: str, kinds: Sequence[str], shape: Sequence[int]) -> str:
-    """Return a ``gpu.module`` whose kernel copies an element per thread."""
+    """Return the MLIR text of a ``gpu.module`` whose kernel copies an element per thread."""
     lines = [f"%size = arith.constant {prod(shape)} : index", "%rest0 = gpu.global_id x"]
     for dim in reversed(range(len(shape))):
         step = len(shape) - 1 - dim

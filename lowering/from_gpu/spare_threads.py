@@ -67,7 +67,7 @@ def _has_collective(operation: ir.Operation) -> bool:
 
 
 def _wrap(run: list[ir.Operation], is_own: ir.Value) -> None:
-    """Put consecutive operations under a common condition; spare threads get zeros as results."""
+    """Move consecutive operations under the condition ``is_own``; spare threads get zeros."""
     if not run:
         return
     inside = set(run)

@@ -20,7 +20,7 @@ _LEAST_REDUCED = 8
 """Fewest elements of a result for which threads share the reduction."""
 
 _UNROLLED = 4
-"""Loads in flight per thread."""
+"""Most elements that a thread loads per iteration: loads in flight."""
 
 
 @dataclass(frozen=True)

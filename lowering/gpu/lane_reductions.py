@@ -32,8 +32,8 @@ def choose_lanes(
 
     Args:
         combiners: of each result of the reduction; None if a combiner is not known.
-        num_results: points of its parallel space; None if not static.
-        num_reduced: points of its reduction space; None if not static.
+        num_results: points of the reduction's parallel loops; None if not static.
+        num_reduced: points of the reduction loops; None if not static.
         block_threads: threads of the block.
     """
     if num_results is None or num_reduced is None or not can_exchange(combiners):

@@ -32,7 +32,7 @@ _VIEWS = frozenset(
 
 @dataclass(frozen=True)
 class Placement:
-    """A temporary's allocation, its most elements, whether it is shared, and its offset in bytes."""
+    """A temporary's allocation, most elements, memory (shared or scratch), and offset in bytes."""
 
     allocation: ir.Operation
     elements: int

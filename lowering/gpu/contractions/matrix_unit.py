@@ -16,8 +16,8 @@ class MatrixUnit:
     Attributes:
         name: ``mma`` or ``mfma``.
         lanes: number of lanes that execute the instruction jointly.
-        rows: of the result.
-        columns: of the result.
+        rows: number of rows of the result.
+        columns: number of columns of the result.
         steps: products along k that it adds to each result, by element type.
         results: a lane's results, as row and column offsets from its first result.
         cycles: a multiprocessor's cycles per instruction.

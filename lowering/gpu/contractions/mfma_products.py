@@ -34,7 +34,10 @@ class MfmaProducts:
         return {self._matrix.rows: self._first, self._matrix.columns: self._line}
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the products of an instruction's steps; ``bases`` as for ``SharedLoads``."""
+        """Emit the products of an instruction's steps, added to ``results``; return the sums.
+
+        ``bases`` has an index in each operand's shared memory.
+        """
         rows, columns = self._plan.num_matrices
         left, right = self._matrix.left, self._matrix.right
         a = [

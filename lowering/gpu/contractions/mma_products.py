@@ -80,7 +80,10 @@ class MmaProducts:
         return {self._matrix.rows: self._row, self._matrix.columns: self._pair}
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the products of an instruction's steps; ``bases`` as for ``SharedLoads``."""
+        """Emit the products of an instruction's steps, added to ``results``; return the sums.
+
+        ``bases`` has an index in each operand's shared memory.
+        """
         rows, columns = self._plan.num_matrices
         left = self._side(self._matrix.left, self._matrix.rows, bases, registers=4)
         right = self._side(self._matrix.right, self._matrix.columns, bases, registers=2)

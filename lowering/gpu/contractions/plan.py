@@ -134,7 +134,7 @@ class ContractionPlan:
         unrolled: unrolled iterations of the innermost reduction loop.
         operands: the staged operands.
         stages: 2 with double buffering (the next chunk is fetched during the current one), else 1.
-        shared_bytes: of staging memory, and of partial results, which reuse it afterwards.
+        shared_bytes: bytes of shared memory for staging and, afterwards, for partial results.
         matrix: loops of the matrix instructions, None if threads compute tiles individually.
     """
 

@@ -68,7 +68,7 @@ class Copies(Protocol):
     """A target's way to fetch pieces."""
 
     def begin(self, pieces: Sequence[Piece]) -> list[ir.Value]:
-        """Emit the beginning of a fetch; its results are passed to ``finish``."""
+        """Emit the beginning of a fetch; return the values that ``finish`` needs."""
         ...
 
     def finish(self, pieces: Sequence[Piece], begun: Sequence[ir.Value]) -> None:

@@ -22,7 +22,10 @@ class WarpProducts(Protocol):
         ...
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the products of an instruction's steps; ``bases`` as for ``SharedLoads``."""
+        """Emit the products of an instruction's steps, added to ``results``; return the sums.
+
+        ``bases`` has an index in each operand's shared memory.
+        """
         ...
 
 

@@ -108,7 +108,7 @@ class _Watch:
             store_release(word(1), mark, self._scope)
 
     def _claim(self) -> ir.Value:
-        """Emit an atomic count of this thread; return the number of threads that timed out before."""
+        """Emit an atomic count of this thread; return how many threads timed out before it."""
         add_one, order = llvm.AtomicBinOp.add, llvm.AtomicOrdering.monotonic
         return llvm.AtomicRMWOp(
             add_one, self.claims, word(1), order, syncscope=self._scope, alignment=8
