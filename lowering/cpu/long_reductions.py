@@ -42,7 +42,7 @@ _LONG_PANEL_BYTES = 96 * 1024
 
 
 def split_long_reductions(function: ir.Operation) -> None:
-    """Split each product of a function whose panel of the whole sum exceeds the cache."""
+    """Split each product on memrefs whose panel of the whole sum exceeds the cache."""
     for operation in [op for op in walk(function) if op.name == "linalg.generic"]:
         product = Structured(operation.opview)
         if not _is_product(product):
@@ -104,9 +104,9 @@ def _trips(total: int, most: int) -> int:
 
 
 def _is_spread(op: Structured, number: int) -> bool:
-    """Return whether steps of the sum lie ``_FAR_BYTES`` apart in operand ``number``.
+    """Return whether steps of the sum lie at least ``_FAR_BYTES`` apart in operand ``number``.
 
-    The operand is contiguous along a parallel loop.
+    The operand also has to be contiguous along a parallel loop.
     """
     kind = as_buffer(op.operands[number]).type
     strides, _ = kind.get_strides_and_offset()

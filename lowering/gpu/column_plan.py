@@ -107,7 +107,7 @@ class Columns:
 def _rows(reduced: int, most: int) -> tuple[int, int]:
     """Return at most ``most`` rows that divide ``reduced`` elements, and unrolled elements.
 
-    If fewer than half of the possible rows divide the elements evenly, all are used unevenly.
+    If at most half of ``most`` rows divide the elements evenly, ``most`` rows do unevenly.
     """
     rows = max(n for n in range(1, most + 1) if reduced % n == 0)
     if 2 * rows <= most:

@@ -80,7 +80,7 @@ def _is_elementwise(generic: Structured) -> bool:
 
 
 def _apart(reduction: Structured, generic: Structured, argument: int) -> bool:
-    """Return whether aliasing permits to fuse an epilogue into its reduction.
+    """Return whether the aliasing of operands permits fusing an epilogue into its reduction.
 
     Inputs of the epilogue besides ``argument`` must not alias the reduction's result, nor its
     output the reduction's inputs. The output may be the result, or an input of the epilogue that

@@ -154,7 +154,7 @@ class _Tile:
         )
 
     def panel_ahead(self, operand: Operand) -> Panel | None:
-        """Return the prefetch of an operand's next panel; None without panels or benefit."""
+        """Return the prefetch of an operand's next panel; None if impossible or without gain."""
         strides = self._static_strides(operand)
         if strides is None or strides[self._vector] != 1:
             return None

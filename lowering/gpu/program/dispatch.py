@@ -157,7 +157,7 @@ class _DispatchLoop:
         return sorted({self._layout.buffers.index((slot.base, slot.index)) for slot in slots})
 
     def _barrier(self, at: ir.Value, count: ir.Value) -> ir.Value:
-        """Emit the wait for ``count`` pairs from position ``at`` on; return the next record's.
+        """Emit the wait for ``count`` pairs at position ``at``; return the next record's position.
 
         If the watchdog has stopped the program, the next record is the one that ends the vEU's
         list.

@@ -39,7 +39,7 @@ def define_external_kernels(module: ir.Module, target: GpuTarget) -> frozenset[s
         target: the GPU, with the block size of the whole program.
 
     Raises:
-        TargetError: if the target does not support a form of code or a symbol's name.
+        TargetError: if code has a form, state, grain or symbol that the target does not support.
         PassError: if a symbol is called with different numbers of buffers.
     """
     kernels = external_kernels(module)

@@ -81,7 +81,7 @@ class KernelFrame:
         gpu.barrier()
 
     def buffer(self, buffer: Buffer) -> ir.Value:
-        """Return the kernel's argument that is a buffer."""
+        """Return the kernel's argument for ``buffer``."""
         return self._arguments[argument_name(*buffer)]
 
     def buffer_types(self, kernel: str) -> list[tuple[BufferType, ir.MemRefType]]:
