@@ -91,7 +91,8 @@ def measure(source: KernelSource) -> MeasuredSeconds:
 def _compile(source: KernelSource) -> tuple[str, list[list[NDArray[np.uint8]]]]:
     """Return LLVM IR of the rKernel and of a loop over its rTasks, and copies of its arguments.
 
-    A copy is a list of each argument's memory. Together the copies exceed ``_NEAR_BYTES``.
+    A copy is a list of each argument's memory. The copies exceed ``_NEAR_BYTES`` in total if a
+    copy has at least ``_LEAST_BYTES``.
     """
     with ir.Context() as context, ir.Location.unknown():
         context.enable_multithreading(False)

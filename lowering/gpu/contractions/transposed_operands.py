@@ -58,7 +58,7 @@ def _neighbours(operand: ir.Value, map_: ir.AffineMap) -> int | None:
 
 
 def _long_loops(generic: Structured, operand: int) -> set[int]:
-    """Return the loops over an operand's dimensions of dynamic or at least ``LEAST_EXTENT`` size."""
+    """Return the loops over an operand's dimensions of dynamic size or from ``LEAST_EXTENT`` on."""
     dimensions = (one for one in generic.loop_dimensions if one.operand == operand)
     return {one.loop for one in dimensions if _is_long(one)}
 
