@@ -19,7 +19,7 @@ from rammer_mlir.passes.ir.structured import element_bytes
 from rammer_mlir.passes.program.program_ir import read_plan
 
 LAUNCH = "rtask.launch"
-"""Attribute of the gpu module."""
+"""Attribute of the gpu module: the description of its launch."""
 
 
 @dataclass(frozen=True)

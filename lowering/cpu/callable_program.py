@@ -69,7 +69,7 @@ def _make_internal(op: ir.Operation) -> None:
 
 
 def _run_to_the_end(block: ir.Block, context: ir.Value, state: ir.Value) -> None:
-    """Execute the vEU to its end, yielding at barriers that are not met; terminates the block.
+    """Emit code that executes the vEU to its end and yields at unmet barriers; terminate the block.
 
     No other thread can take over the vEU, because callers have one thread per vEU.
     """
@@ -85,7 +85,10 @@ def _run_to_the_end(block: ir.Block, context: ir.Value, state: ir.Value) -> None
 
 
 def _context(block: ir.Block, table: CpuTable, tables: Mapping[ContextWord, str]) -> ir.Value:
-    """Build the context on the stack; return its address."""
+    """Emit the context on the stack, from the function's arguments; return its address.
+
+    ``tables`` has the symbols of the constant arrays, by the word that points to them.
+    """
     _, run, counters, arguments = block.arguments
     context = _on_stack(i64(), len(ContextWord))
     pointers = _on_stack(pointer(), max(len(table.slots), 1))
@@ -114,7 +117,7 @@ def _on_stack(kind: ir.Type, count: int) -> Any:
 
 
 def _table(name: str, numbers: NDArray[np.int32] | NDArray[np.int64]) -> str:
-    """Append a constant array; return its symbol."""
+    """Append the constant array ``numbers``, whose symbol is ``name``; return the symbol."""
     bits = 8 * numbers.itemsize
     array = numbers if numbers.size else np.zeros(1, numbers.dtype)  # LLVM rejects empty arrays
     kind = ir.Type.parse(f"!llvm.array<{array.size} x i{bits}>")

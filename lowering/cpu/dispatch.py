@@ -47,7 +47,7 @@ programs would pay a second of compile time for a microsecond.
 """
 
 _PLACE_BITS = 32
-"""Bits of a position that index the table, whose sizes are 32-bit."""
+"""Low bits of a resume position, an index in the task table; its sizes are 32-bit."""
 
 
 def define_dispatch_loop(name: str, kernels: Sequence[KernelSymbol], *, traced: bool) -> None:
@@ -83,7 +83,7 @@ class _DispatchLoop:
         self._pc, self._done, self._number = self._fetch.arguments
 
     def build(self) -> None:
-        """Fill all blocks."""
+        """Emit the operations of all blocks of the loop."""
         with ir.InsertionPoint(self._frame.entry):
             position = self._frame.position
             place = llvm.AndOp(position, constant((1 << _PLACE_BITS) - 1)).result
@@ -107,7 +107,7 @@ class _DispatchLoop:
             branch(self._fetch, *self._next.arguments, add(self._number, 1))
 
     def _build_barrier(self, record: ir.Value, count: ir.Value) -> None:
-        """Wait for ``count`` pairs of a vEU and its steps."""
+        """Emit a barrier's waits for ``count`` pairs of a vEU and its awaited steps."""
         with ir.InsertionPoint(self._barrier):
             pairs = element(record, 2, i32())
             branch(self._pair, constant(0))
@@ -129,7 +129,7 @@ class _DispatchLoop:
             branch(self._next, add(self._pc, words), self._done)
 
     def _build_run(self, record: ir.Value, kind: ir.Value, first: ir.Value) -> None:
-        """Run rTasks of the rKernel whose number is the record's kind."""
+        """Emit a run of rTasks from ``first`` on; ``kind`` is the number of their rKernel."""
         with ir.InsertionPoint(self._run):
             limit = add(first, number_at(record, 2))
             arguments = element(self._arguments, number_at(record, 3), i32())
@@ -146,7 +146,9 @@ class _DispatchLoop:
             switch(kind, cases, self._frame.finish)
 
     def _stamp(self, word: int, *, is_first: bool = False) -> None:
-        """Write the time to a word of the record's pair in the trace buffer, if there is one.
+        """Emit a store of the time to the record's pair in the trace buffer, if there is one.
+
+        ``word`` is 0 for the record's start and 1 for its end.
 
         With ``is_first``, a nonzero time already in the buffer stays: a barrier at which the vEU
         was suspended began earlier.
@@ -178,12 +180,12 @@ class _StraightLine:
         self._number = {slot: number for number, slot in enumerate(program.slots)}
 
     def build(self, veus: list[ir.Block]) -> None:
-        """Switch to the block of the vEU to execute."""
+        """Emit the switch to the vEU to execute; ``veus`` has each vEU's first block."""
         with ir.InsertionPoint(self._frame.entry):
             switch(self._frame.veu, veus, self._frame.finish)
 
     def build_veu(self, records: Sequence[Record]) -> ir.Block:
-        """Return the first block of a vEU's code, which switches to the resume position."""
+        """Emit a vEU's code; return its first block, which switches to the resume position."""
         first, block = self._frame.block(), self._frame.block()
         starts, steps = [block], 0
         for record in records:
@@ -202,7 +204,10 @@ class _StraightLine:
         return first
 
     def _barrier(self, record: BarrierRecord, block: ir.Block, position: int) -> ir.Block:
-        """Wait for each pair in turn, beginning in ``block``; return the next block."""
+        """Emit a wait for each pair in turn, beginning in ``block``; return the next block.
+
+        ``position`` is the resume position of a vEU that a wait suspends.
+        """
         for veu, steps in record.waits:
             following = self._frame.block()
             with ir.InsertionPoint(block):
@@ -211,7 +216,10 @@ class _StraightLine:
         return block
 
     def _run(self, record: RunRecord, block: ir.Block, steps: int) -> ir.Block:
-        """Run a record's rTasks in a block, after ``steps`` steps; return the next block."""
+        """Emit the calls of a record's rTasks in a block; return the next block.
+
+        ``steps`` is the number of rTasks that the vEU has completed before in this run.
+        """
         slots = self._program.operators[record.operator].slots
         following = self._frame.block(i64())
         with ir.InsertionPoint(block):

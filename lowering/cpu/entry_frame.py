@@ -37,7 +37,7 @@ _POSITION: int = (VEU.fields or {})["position"][1]
 
 @dataclass(frozen=True)
 class Span:
-    """Consecutive rTasks: the first, the end (exclusive), and the step counter so far."""
+    """Consecutive rTasks: the first, the end (exclusive), and the step counter before them."""
 
     first: ir.Value
     limit: ir.Value
@@ -80,7 +80,7 @@ class EntryFrame:
             self.position = load(i64(), self._position_at())
 
     def array(self, word: ContextWord) -> ir.Value:
-        """Return the address of an array in the context."""
+        """Load the address of an array from its word of the context."""
         address = element(self._context, word, i64())
         return llvm.LoadOp(self._context.type, address).result
 
@@ -89,7 +89,7 @@ class EntryFrame:
         return self.leave.create_before(*arguments)
 
     def buffer(self, slot: Number) -> ir.Value:
-        """Return an entry of the pointer table."""
+        """Load the address of the buffer with number ``slot`` from the pointer table."""
         return load_element(self._pointers, slot, self._context.type)
 
     def _before(self, veu: Number) -> ir.Value:
@@ -108,10 +108,10 @@ class EntryFrame:
         return load(i64(), self._counter)
 
     def wait(self, veu: Number, steps: ir.Value, following: ir.Block, position: Number) -> None:
-        """Branch to ``following`` when a vEU has completed ``steps`` steps of this run.
+        """Emit a wait, and a branch to ``following`` if a vEU has completed ``steps`` of this run.
 
-        If the wait exceeds the spin limit, suspend the vEU, to resume at the position. Terminates
-        the block under construction.
+        If the wait exceeds the spin limit, the waiting vEU is suspended, to resume at ``position``.
+        Terminates the block under construction.
         """
         target = add(self._before(veu), steps)
         arguments = (self._counter_of(veu), target, self._spins, self._state)
@@ -126,9 +126,9 @@ class EntryFrame:
         following: ir.Block,
         *values: ir.Value,
     ) -> None:
-        """Run an rKernel's rTasks and publish each; terminate the block under construction.
+        """Emit a loop that runs an rKernel's rTasks and publishes each; terminate its block.
 
-        The block ``following``, which comes next, gets the values and the step counter.
+        The loop continues in ``following``, whose arguments are ``values`` and the step counter.
         """
         loop, body = following.create_before(i64(), i64()), following.create_before()
         task, done = loop.arguments

@@ -86,7 +86,7 @@ def _each_kernel(step: Callable[[Any], None], module: Any) -> None:
 
 
 def _move_globals(module: Any, scratch: Any, kernels: list[Any]) -> None:
-    """Move the constants that kernels read to the scratch module; copy those used elsewhere."""
+    """Move the constants of kernels to the scratch module; copy those with other users too."""
     used = {name for kernel in kernels for name in _globals_used(kernel)}
     inside = set(kernels)
     elsewhere = {

@@ -42,7 +42,7 @@ _LONG_PANEL_BYTES = 96 * 1024
 
 
 def split_long_reductions(function: ir.Operation) -> None:
-    """Split the long products on memrefs in a function."""
+    """Split each product on memrefs whose panel of the whole sum exceeds the cache."""
     for operation in [op for op in walk(function) if op.name == "linalg.generic"]:
         product = Structured(operation.opview)
         if not _is_product(product):
@@ -54,14 +54,14 @@ def split_long_reductions(function: ir.Operation) -> None:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A split reduction loop, and its trip count in each piece."""
+    """The number of the reduction loop to split, and its trip count in each piece."""
 
     loop: int
     trips: int
 
 
 def _is_product(op: Structured) -> bool:
-    """Return whether an operation sums products of two operands that depend on all reductions."""
+    """Return whether an operation sums products of two inputs, both indexed by all reductions."""
     body = [inner.operation.name for inner in op.body]
     if len(op.maps) != 3 or op.num_outputs != 1 or body[-2:] != ["arith.mulf", "arith.addf"]:
         return False
@@ -94,13 +94,20 @@ def _piece_of_sum(op: Structured) -> _Piece | None:
 
 
 def _trips(total: int, most: int) -> int:
-    """Return the trips of a piece: a divisor, else pieces of equal size and a smaller remainder."""
+    """Return the trips of a piece, at most ``most``, for a loop of ``total`` trips.
+
+    A divisor of the total if it is at least half of ``most``, else the trips of the fewest pieces
+    of equal size, with a smaller remainder.
+    """
     divisor = max(n for n in range(1, most + 1) if total % n == 0)
     return divisor if 2 * divisor >= most else -(-total // -(-total // most))
 
 
 def _is_spread(op: Structured, number: int) -> bool:
-    """Return whether an operand is contiguous along a parallel loop, with far apart steps."""
+    """Return whether steps of the sum lie at least ``_FAR_BYTES`` apart in operand ``number``.
+
+    The operand also has to be contiguous along a parallel loop.
+    """
     kind = as_buffer(op.operands[number]).type
     strides, _ = kind.get_strides_and_offset()
     loops = _loops(op.maps[number])
@@ -116,7 +123,7 @@ def _reductions(op: Structured) -> list[int]:
 
 
 def _loops(map_: ir.AffineMap) -> list[int | None]:
-    """Return the loop that alone indexes each dimension, directly or in panels; else None."""
+    """Return, for each dimension, the loop that alone indexes it (also in panels), or None."""
     places = [panel_index(expr) for expr in map_.results]
     return [
         plain_dim(expr) if place is None else place.loop
@@ -125,7 +132,7 @@ def _loops(map_: ir.AffineMap) -> list[int | None]:
 
 
 def _results_sharing(op: Structured, map_: ir.AffineMap) -> int:
-    """Return how many results of a full tile read the same elements of an operand."""
+    """Return how many results of an rTask read an element of the operand with map ``map_``."""
     moving = _loops(map_)
     shared = [op.extent_sources[loop] for loop in op.parallel_loops if loop not in moving]
     return prod(_bound(_known_size(source.value, source.dimension)) for source in shared)
@@ -137,7 +144,7 @@ def _bound(size: Index | None) -> int:
 
 
 def _known_size(value: ir.Value, dimension: int) -> Index | None:
-    """Return a buffer's size as a number or a view's operand, None if neither is known."""
+    """Return the size of a buffer's dimension: static, or a subview's operand; None if unknown."""
     kind = as_buffer(value).type
     if not kind.is_dynamic_dim(dimension):
         return kind.get_dim_size(dimension)
@@ -149,7 +156,7 @@ def _known_size(value: ir.Value, dimension: int) -> Index | None:
 
 
 def _split(op: Structured, piece: _Piece) -> None:
-    """Emit a loop over whole pieces of the sum, then the remaining steps."""
+    """Replace a product by a loop over whole pieces of its sum, then the remaining trips."""
     operation = op.op.operation
     rest = op.extents[piece.loop] % piece.trips
     end = op.extents[piece.loop] - rest
@@ -164,7 +171,7 @@ def _split(op: Structured, piece: _Piece) -> None:
 
 
 def _emit_piece(op: Structured, piece: _Piece, start: ir.Value) -> None:
-    """Accumulate a piece of the sum, from ``start`` on, into the results."""
+    """Emit a copy of the product that accumulates the trips from ``start`` on into the results."""
     parts = [
         _part(value, _loops(map_), piece, start)
         for value, map_ in zip(op.inputs, op.maps, strict=False)
@@ -180,7 +187,10 @@ def _index(number: int) -> ir.Value:
 
 
 def _part(value: ir.Value, loops: list[int | None], piece: _Piece, start: ir.Value) -> ir.Value:
-    """Return a view of the part of an operand that a piece of the sum reads."""
+    """Emit the subview of an operand that the trips of a piece from ``start`` on read.
+
+    ``loops`` has the loop that indexes each dimension of the operand.
+    """
     kind = ir.MemRefType(value.type)
     strides, _ = kind.get_strides_and_offset()
     dynamic = ir.ShapedType.get_dynamic_size()

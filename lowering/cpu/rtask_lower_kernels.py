@@ -44,7 +44,7 @@ class LowerKernels(Pass):
 
 
 def _define_call(name: str, kind: ir.FunctionType) -> None:
-    """Define an rKernel that calls its LLVM function."""
+    """Define rKernel ``name`` of type ``kind``, which calls its LLVM function."""
     function = func.FuncOp(name, kind, visibility="private")
     block = function.add_entry_block()
     with ir.InsertionPoint(block):
@@ -58,7 +58,7 @@ def _define_call(name: str, kind: ir.FunctionType) -> None:
 
 
 def _begin(buffer: ir.Value) -> ir.Value:
-    """Return the pointer to a buffer's start, before its type's offset."""
+    """Emit the pointer to a buffer's start, before its type's offset."""
     address = memref.ExtractAlignedPointerAsIndexOp(buffer).result
     number = arith.IndexCastOp(i64(), address).result
     return llvm.IntToPtrOp(pointer(), number).result

@@ -26,7 +26,7 @@ _OPTIONS = (
 
 
 def find_c_compiler() -> list[str]:
-    """Return the command of a C compiler: from ``CC``, a usual command, or that of ``ziglang``.
+    """Return the command of a C compiler: from ``CC``, of ``_COMPILERS``, or that of ``ziglang``.
 
     Raises:
         TargetError: if there is none.
@@ -73,7 +73,7 @@ def compile_c(code: ForeignCode, machine: Machine) -> bytes:
 
 
 def _processor(machine: Machine) -> str:
-    """Return the option for the processor; compilers do not know all of LLVM's names."""
+    """Return the compiler's option for the processor; compilers lack some of LLVM's names."""
     generic = machine.cpu.startswith("x86-64")
     return f"-march={machine.cpu}" if generic else "-march=native"
 

@@ -94,19 +94,19 @@ def take_external_kernels(module: ir.Module, kernels: Sequence[ExternalKernel]) 
 
 
 def with_state(kernels: Sequence[ExternalKernel]) -> list[ExternalKernel]:
-    """Return the external rKernels that have a state, in the order of their table."""
+    """Return the external rKernels that have a state, in the order of the table of functions."""
     return [kernel for kernel in kernels if kernel.external.has_state]
 
 
 def define_external_kernels(
     module: ir.Module, kernels: Sequence[ExternalKernel], numbers: Mapping[str, int], prefix: str
 ) -> None:
-    """Append a stub ``PREFIX NAME`` for each rKernel, the status word, and the table.
+    """Append a stub for each rKernel, the status word, and the table of functions with a state.
 
     Args:
         module: in the LLVM dialect.
         kernels: external rKernels, which have been removed from the module.
-        numbers: of the rKernels by name, which are stored with a status.
+        numbers: number of each rKernel by name, which a stub stores with a nonzero status.
         prefix: prefix of the stubs' symbols.
 
     Raises:
@@ -159,7 +159,7 @@ def check_one_number_of_buffers(kernels: Sequence[ExternalKernel]) -> None:
 
 
 def _types(kernel: ExternalKernel) -> list[ir.Type]:
-    """Return the types of an rKernel's external functions, in the order of their names."""
+    """Return the types of an rKernel's external functions, in the order of ``functions_of``."""
     if not kernel.external.has_state:
         return [llvm.FunctionType.get(i32(), [i64(), *[pointer()] * kernel.num_arguments])]
     void = ir.Type.parse("!llvm.void")
@@ -171,7 +171,7 @@ def _types(kernel: ExternalKernel) -> list[ir.Type]:
 
 
 def _define_table(kernels: Sequence[ExternalKernel]) -> None:
-    """Define the table, with the functions of linked code, and the caller of engines' lists."""
+    """Define the table: a row of functions per rKernel, from linked code or the caller of lists."""
     kind = ir.Type.parse(f"!llvm.array<{MODULE_WORDS * len(kernels)} x ptr>")
     table = llvm.GlobalOp(kind, MODULES, _external_linkage())
     with ir.InsertionPoint(table.operation.regions[0].blocks.append()):

@@ -39,7 +39,7 @@ class ForeignCode:
 
     @property
     def is_linked(self) -> bool:
-        """Whether it is linked into native code; otherwise an engine runs it."""
+        """Whether the module is linked into native code; otherwise an engine runs it."""
         return self.form in NATIVE
 
     @property
@@ -67,7 +67,7 @@ def read_code(module: ir.Module) -> tuple[ForeignCode, ...]:
 
 
 def functions_of(external: External) -> tuple[str, ...]:
-    """Return the linked functions of an rKernel: three if it has a state, else one."""
+    """Return the names of an rKernel's linked functions: three if it has a state, else one."""
     if not external.has_state:
         return (external.symbol,)
     return tuple(f"{external.symbol}_{name}" for name in ("open", "run", "close"))

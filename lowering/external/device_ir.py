@@ -30,7 +30,8 @@ def check_device_code(code: Sequence[ForeignCode], target: str) -> None:
         target: the GPU as ``--target`` names it, or the emulator.
 
     Raises:
-        TargetError: if it has another form, is incomplete, or calls functions that GPUs lack.
+        TargetError: if code has a form for other targets, is incomplete, or calls functions that
+            GPUs lack.
     """
     for each in code:
         forms = forms_for(target)

@@ -43,7 +43,7 @@ def linked_objects(code: Sequence[ForeignCode], machine: Machine) -> tuple[bytes
 
 
 def _check_symbols(code: ForeignCode, content: bytes) -> None:
-    """Look up the functions now, because a later failure of the linker would not name them."""
+    """Refuse an object without the functions that rKernels call, and name the module."""
     library = load_object(content, *code.objects)
     for symbol in code.symbols:
         try:

@@ -66,7 +66,10 @@ def _integer(value: int) -> ir.IntegerAttr:
 
 
 def _replace_arguments(launch: Launch, source: ir.Block, buffers: Sequence[ir.Value]) -> None:
-    """Replace a kernel's arguments by buffers, constants and temporaries."""
+    """Replace a kernel's arguments: memrefs by ``buffers``, scalars by constants.
+
+    Its shared memory becomes allocations of the block, its private memory that of a thread.
+    """
     arguments = list(source.arguments)
     for number, buffer in zip(launch.memrefs, buffers, strict=True):
         arguments[number].replace_all_uses_with(buffer)
@@ -89,14 +92,17 @@ def _replace_arguments(launch: Launch, source: ir.Block, buffers: Sequence[ir.Va
 
 
 def _private(kind: ir.MemRefType) -> ir.Value:
-    """Emit private memory of a thread."""
+    """Emit an allocation of type ``kind`` in a thread's private memory."""
     return memref.AllocaOp(in_space(kind, ir.Attribute.parse(PRIVATE)), [], []).result
 
 
 def _own_thread(
     number: ir.Value, threads: int, block_threads: int
 ) -> tuple[ir.Value | None, ir.Value]:
-    """Return whether the thread is one of the kernel's (None: all are), and its number there."""
+    """Return an i1, whether a thread is one of the kernel's (None: all are), and its number there.
+
+    A spare thread, from number ``threads`` on, gets the number 0.
+    """
     if threads == block_threads:
         return None, number
     is_own = arith.cmpi(arith.CmpIPredicate.ult, number, constant(threads))
@@ -104,7 +110,7 @@ def _own_thread(
 
 
 def _unpacked(number: ir.Value, sizes: Dim3) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Return the x, y and z indices of a linear number, x fastest."""
+    """Emit the x, y and z indices of a linear number in a space of ``sizes``, x fastest."""
     wide = [axis for axis in reversed(range(3)) if sizes[axis] > 1]
     found: list[ir.Value] = [constant(0)] * 3
     for axis, value in zip(wide, unflatten(number, [sizes[axis] for axis in wide]), strict=True):
@@ -113,7 +119,7 @@ def _unpacked(number: ir.Value, sizes: Dim3) -> tuple[ir.Value, ir.Value, ir.Val
 
 
 class _Ids:
-    """Replacement values of the operations that read ids and sizes."""
+    """Replacement values of the gpu operations that read ids and sizes of blocks and threads."""
 
     def __init__(
         self, block: Sequence[ir.Value], thread: Sequence[ir.Value], grid: Dim3, threads: Dim3
@@ -121,7 +127,7 @@ class _Ids:
         self._block, self._thread, self._grid, self._threads = block, thread, grid, threads
 
     def value(self, operation: ir.Operation) -> ir.Value | None:
-        """Return the value, None if the operation is not replaced."""
+        """Emit the value that replaces an operation's result; None if it is not replaced."""
         name = operation.name
         if name == "gpu.num_subgroups":
             size = gpu.subgroup_size()
@@ -142,7 +148,10 @@ class _Ids:
 
 
 def _rewrite(operation: ir.Operation, ids: _Ids, block: ir.Block) -> None:
-    """Replace operations that depend on the launch; move private memory to the function's begin."""
+    """Replace reads of ids and sizes, and casts of memory spaces, in an operation.
+
+    Its private memory moves to the begin of ``block``, the function's entry.
+    """
     for nested in [operation, *walk(operation)]:
         if nested.name.startswith("gpu."):
             with ir.InsertionPoint(nested), nested.location:

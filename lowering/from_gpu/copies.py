@@ -71,7 +71,7 @@ def _index(number: int) -> ir.Value:
 
 
 def _flat(value: ir.Value) -> ir.Value | None:
-    """Return a dense buffer as rank 1, so that each block copies a run; None if strided."""
+    """Emit a rank-1 view of a dense buffer, so that a block copies a run; None if strided."""
     kind = ir.MemRefType(value.type)
     if kind.layout != ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank)) or kind.rank < 2:
         return value if kind.rank == 1 else None
@@ -85,7 +85,7 @@ def _flat(value: ir.Value) -> ir.Value | None:
 
 
 def _text(name: str, kinds: Sequence[str], shape: Sequence[int]) -> str:
-    """Return a ``gpu.module`` whose kernel copies an element per thread."""
+    """Return the MLIR text of a ``gpu.module`` whose kernel copies an element per thread."""
     lines = [f"%size = arith.constant {prod(shape)} : index", "%rest0 = gpu.global_id x"]
     for dim in reversed(range(len(shape))):
         step = len(shape) - 1 - dim

@@ -19,7 +19,7 @@ NO_FACTORS: Dim3 = (0, 0, 0)
 
 @dataclass(frozen=True)
 class Range:
-    """The integers from ``low`` to ``high``, moved by ``factors[d]`` per block in dimension d."""
+    """The integers from ``low`` to ``high``, plus ``factors[d]`` per block id in dimension d."""
 
     low: int
     high: int
@@ -27,11 +27,11 @@ class Range:
 
     @property
     def constant(self) -> int | None:
-        """The value if it is the only one."""
+        """The only integer of the range; None if it has several or depends on the block."""
         return self.low if self.low == self.high and self.factors == NO_FACTORS else None
 
     def bounds(self, grid: Dim3) -> tuple[int, int]:
-        """Return the least and the greatest value over all blocks."""
+        """Return the least and the greatest integer over all blocks of a grid."""
         ends = [factor * (size - 1) for factor, size in zip(self.factors, grid, strict=True)]
         return self.low + sum(min(0, e) for e in ends), self.high + sum(max(0, e) for e in ends)
 
@@ -72,7 +72,7 @@ class Arithmetic:
         return Range(low, high, base)
 
     def hull(self, a: Range, b: Range) -> Range:
-        """Return a range that contains both."""
+        """Return a range that contains both ranges."""
         return self._narrowest(a, b, lambda x, y: (min(x.low, y.low), max(x.high, y.high)))
 
     def minimum(self, a: Range, b: Range) -> Range:
@@ -123,7 +123,7 @@ class Arithmetic:
         return a - quotient.scaled(divisor)
 
     def is_negative(self, a: Range) -> bool:
-        """Return whether a value may be negative."""
+        """Return whether a range has negative integers in any block."""
         return a.bounds(self.grid)[0] < 0
 
     def affine(
@@ -132,7 +132,7 @@ class Arithmetic:
         dims: Sequence[Range | None],
         symbols: Sequence[Range | None],
     ) -> Range | None:
-        """Evaluate an affine expression; None if it may be any value."""
+        """Return the range of an affine expression from its operands' ranges; None if unknown."""
         if isinstance(expression, ir.AffineConstantExpr):
             return exactly(expression.value)
         if isinstance(expression, ir.AffineDimExpr):

@@ -15,13 +15,13 @@ _WORD_BITS = 64
 
 
 def axis_of(operation: ir.Operation) -> int:
-    """Return the dimension, 0 for x, of an operation that reads an id or a size."""
+    """Return the dimension (0 for x) whose id or size a gpu operation reads."""
     text = str(operation.attributes["dimension"])
     return next(number for number, axis in enumerate(_AXES) if f"dim {axis}" in text)
 
 
 def map_of(operation: ir.Operation, name: str) -> ir.AffineMap:
-    """Return the affine map of an operation's attribute."""
+    """Return the affine map of the attribute ``name`` of an operation."""
     return ir.AffineMapAttr(operation.attributes[name]).value
 
 
@@ -29,7 +29,7 @@ class IndexRanges:
     """Ranges of a kernel's integers, for a grid and a block of known sizes."""
 
     def __init__(self, grid: Dim3, block: Dim3, known: Mapping[ir.Value, Range]) -> None:
-        """Begin with the ranges of the kernel's arguments."""
+        """Begin with ``known``, the ranges of the kernel's arguments."""
         self._grid, self._block = grid, block
         self._arithmetic = Arithmetic(grid)
         self._found: dict[ir.Value, Range | None] = dict(known)
@@ -48,7 +48,7 @@ class IndexRanges:
         return self._found[value]
 
     def _fits(self, found: Range, value: ir.Value) -> bool:
-        """Return whether no value overflows its type."""
+        """Return whether all integers of a range fit the type of ``value``."""
         kind = value.type
         bits = kind.width if isinstance(kind, ir.IntegerType) else _WORD_BITS
         low, high = found.bounds(self._grid)
@@ -112,7 +112,7 @@ class IndexRanges:
         return found
 
     def _loop(self, loop: ir.Operation) -> tuple[Range | None, Range | None, Range | None]:
-        """Return the first value, the end and the step of a loop's induction variable."""
+        """Return the ranges of a loop's lower bound, upper bound and step, each None if unknown."""
         if loop.name == "scf.for":
             lower, upper, step = (self.of(operand) for operand in list(loop.operands)[:3])
             return lower, upper, step
@@ -125,7 +125,7 @@ class IndexRanges:
         )
 
     def _counter(self, argument: ir.BlockArgument) -> Range | None:
-        """Return the range of a loop's induction variable."""
+        """Return the range of a loop's induction variable; None for other block arguments."""
         loop = argument.owner.owner.operation
         if loop.name not in LOOPS or argument.arg_number:
             return None

@@ -1,4 +1,4 @@
-"""The boxes of arguments that a block of a kernel touches, as functions of the block's ids.
+"""The boxes of its arguments that a kernel's block touches, as functions of the block's ids.
 
 A box is an over-approximation: non-affine indices and guards make it larger than the touched
 elements, never smaller.
@@ -22,7 +22,7 @@ from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.boxes import Box
 
 _MOST_BOXES = 4
-"""Most boxes of an argument with different factors; beyond, the whole argument counts."""
+"""Most boxes of an argument with different factors; with more, a block touches all of it."""
 
 _Place = tuple[Range | None, ...]
 """The range of each index of an access; None for a whole dimension."""
@@ -30,7 +30,10 @@ _Place = tuple[Range | None, ...]
 
 @dataclass(frozen=True)
 class KernelAccesses:
-    """Boxes by argument, numbered among the memrefs: elements read, and possibly written."""
+    """The boxes that a block reads, and those that it may write, each with its argument's number.
+
+    Numbers count the memref arguments only.
+    """
 
     reads: tuple[tuple[int, Box], ...]
     updates: tuple[tuple[int, Box], ...]
@@ -137,7 +140,7 @@ class _Views:
     def _subview(
         self, operation: ir.Operation, rank: int
     ) -> tuple[list[Range | None], list[int | None]]:
-        """Return the offsets and the strides of a subview in its source's elements."""
+        """Return the offsets and strides of a subview in its source; None for an unknown number."""
         dynamic = ir.ShapedType.get_dynamic_size()
         attributes = operation.attributes
         segments = ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"])
@@ -168,7 +171,10 @@ def _place(
 
 
 def _indices(operation: ir.Operation, first: int, ranges: IndexRanges) -> list[Range | None]:
-    """Return the ranges of an access's indices, including all elements of a vector."""
+    """Return the range of each index of an access, including all elements of a vector.
+
+    ``first`` is the number of the first index operand; None in the list is an unknown range.
+    """
     operands = [ranges.of(operand) for operand in list(operation.operands)[first:]]
     if operation.name.startswith("affine."):
         return ranges.mapped(map_of(operation, "map"), list(operation.operands)[first:])
@@ -190,7 +196,7 @@ def _boxes(
 
 
 def _joined(places: Sequence[_Place], shape: Sequence[int], grid: Dim3) -> list[Box]:
-    """Join boxes with equal factors."""
+    """Return the boxes that contain ``places``, joined if their indices have equal factors."""
     alike: dict[tuple[Dim3 | None, ...], list[_Place]] = {}
     for place in dict.fromkeys(places):
         moves = tuple(None if index is None else index.factors for index in place)
@@ -228,7 +234,10 @@ def _moved(low: int, factors: Dim3, grid: Dim3) -> ir.AffineExpr:
 
 
 def _digit(before: int, size: int, grid: Dim3) -> ir.AffineExpr:
-    """Return a block id as an expression of the rTask's number, in which x is the fastest."""
+    """Return a block id as an expression of the rTask's number, in which x is the fastest.
+
+    ``size`` is the grid's size in the id's dimension, ``before`` the product of faster sizes.
+    """
     digit: ir.AffineExpr = ir.AffineExpr.get_dim(0)
     if before > 1:
         digit = ir.AffineExpr.get_floor_div(digit, before)

@@ -18,7 +18,7 @@ _DEAR = 16
 
 
 def describe_kernel(launch: Launch, name: str, ip: ir.InsertionPoint) -> frozenset[int]:
-    """Emit the description, and return the memrefs that a block may write.
+    """Emit the ``rtask.kernel``, and return the numbers of the memrefs that a block may write.
 
     If there are none, nothing is emitted: such a launch has no effect.
     """

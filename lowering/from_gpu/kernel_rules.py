@@ -17,7 +17,9 @@ _ON_MEMREFS = frozenset((*MEMORY_OPERATIONS, *VIEWS, "memref.dim"))
 
 
 def check_kernel(launch: Launch, subgroup: int) -> None:
-    """Refuse a kernel with unknown effects, or with unsupported use of its threads.
+    """Refuse a kernel with unknown effects on memory, or with unsupported use of its threads.
+
+    ``subgroup`` is the number of lanes on which the kernel may depend.
 
     Raises:
         OperationError: naming the launch and the operation.
@@ -42,7 +44,7 @@ def check_kernel(launch: Launch, subgroup: int) -> None:
 
 
 def uses_subgroups(launch: Launch) -> bool:
-    """Return whether lanes of a kernel exchange values."""
+    """Return whether lanes of a kernel's subgroups exchange values."""
     return any(operation.name in SUBGROUP_OPERATIONS for operation in walk(launch.kernel))
 
 

@@ -122,7 +122,7 @@ def host_function(module: ir.Module, name: str = "") -> ir.OpView:
 
 
 def erase_other_hosts(module: ir.Module, host: ir.OpView) -> None:
-    """Erase other functions that launch kernels, and the ``gpu.module``s that only they use."""
+    """Erase functions besides ``host`` with launches, and ``gpu.module``s that only they use."""
     others = [f for f in functions(module) if f != host and _launches_kernels(f)]
     unused = set[str]().union(*map(_holders, others)) - _holders(host)
     holders = [op for op in module.body.operations if op.operation.name == "gpu.module"]
@@ -277,7 +277,10 @@ def _symbol(operation: ir.Operation) -> str:
 
 
 def _static(operation: ir.Operation, value: ir.Value, number: int) -> ir.Value:
-    """Return a memref that is a static part of an identifiable buffer."""
+    """Return ``value``, argument ``number`` of a launch.
+
+    Refuse it unless it is a memref of static layout in an allocation or argument of the host.
+    """
     kind = value.type
     if not isinstance(kind, ir.MemRefType) or not kind.has_static_shape:
         refuse_launch(

@@ -58,7 +58,7 @@ WITHOUT_EFFECT = frozenset(
      "scf.while", "scf.condition", "scf.yield", "scf.index_switch", "affine.for", "affine.if",
      "affine.yield", "affine.apply", "affine.min", "affine.max", "ub.poison")
 )  # fmt: skip
-"""Other permitted operations of a kernel, besides those of the dialects below."""
+"""Other permitted operations of a kernel, besides all those of ``PURE_DIALECTS``."""
 
 PURE_DIALECTS = ("arith.", "math.", "vector.", "index.", "complex.")
 

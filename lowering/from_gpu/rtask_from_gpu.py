@@ -130,7 +130,10 @@ class _Writer:
         )
 
     def _clean_host(self) -> None:
-        """Keep allocations, views and operators only; memory is planned from the schedule."""
+        """Erase the host's deallocations, and its operations without users except rOperators.
+
+        Allocations become ``memref.alloc``, because memory is planned from the schedule.
+        """
         for operation in list(self._host.operation.regions[0].blocks[0].operations):
             name = operation.operation.name
             if name in ("memref.dealloc", "gpu.dealloc") or name.startswith("gpu.host_"):

@@ -67,7 +67,7 @@ def _has_collective(operation: ir.Operation) -> bool:
 
 
 def _wrap(run: list[ir.Operation], is_own: ir.Value) -> None:
-    """Put consecutive operations under a common condition; spare threads get zeros as results."""
+    """Move consecutive operations under the condition ``is_own``; spare threads get zeros."""
     if not run:
         return
     inside = set(run)
@@ -122,7 +122,7 @@ def _zero_attribute(kind: ir.Type) -> ir.Attribute:
 
 
 def _uniform(operations: list[ir.Operation]) -> set[ir.Operation]:
-    """Return the operations that determine control flow around collective operations.
+    """Return the operations whose results determine control flow around collective operations.
 
     All threads agree on these values, so a spare thread may read the memory that thread 0 reads.
     """

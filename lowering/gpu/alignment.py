@@ -64,7 +64,7 @@ def _argument_alignment(block: ir.Block, number: int, width: int) -> int:
 
 
 def _offset_divisor(cast: ir.Operation) -> int:
-    """Return a divisor of a reinterpret_cast's offset, in elements."""
+    """Return a power of two, at most 16, that divides a reinterpret_cast's offset in elements."""
     offset = next(iter(ir.DenseI64ArrayAttr(cast.attributes["static_offsets"])))
     if offset != ir.ShapedType.get_dynamic_stride_or_offset():
         return gcd(WIDEST, offset)

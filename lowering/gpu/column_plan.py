@@ -20,7 +20,7 @@ _LEAST_REDUCED = 8
 """Fewest elements of a result for which threads share the reduction."""
 
 _UNROLLED = 4
-"""Loads in flight per thread."""
+"""Most elements that a thread loads per iteration: loads in flight."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ColumnPlan:
     Attributes:
         contraction: the computation.
         along: the parallel loop along which elements are adjacent in memory.
-        widest: place among the inputs of the operand with the most elements.
+        widest: number, among the inputs, of the operand with the most elements.
         threads: of the block.
     """
 
@@ -51,19 +51,19 @@ class ColumnPlan:
 
     @property
     def most_width(self) -> int:
-        """Most adjacent results per thread, if alignment permits."""
+        """The most adjacent results per thread; alignment may permit fewer."""
         width = WIDEST // self.contraction.inputs[self.widest].element_bytes
         return gcd(width, self.contraction.extents[self.along])
 
     @property
     def num_partial(self) -> int:
-        """The number of partial results in shared memory, for the worst possible width."""
+        """The number of partial results in shared memory, the maximum over all widths."""
         rows = max(self.at(width).parts for width in (1, 2, 4, 8) if self.most_width % width == 0)
         return rows * self.num_results if rows > 1 else 0
 
     @property
     def shared_bytes(self) -> int:
-        """The bytes of partial results."""
+        """The bytes of partial results in shared memory."""
         return self.num_partial * self.contraction.result_bytes
 
     def at(self, width: int) -> Columns:
@@ -105,7 +105,10 @@ class Columns:
 
 
 def _rows(reduced: int, most: int) -> tuple[int, int]:
-    """Return rows and unrolled elements; prefer rows that divide the elements evenly."""
+    """Return at most ``most`` rows that divide ``reduced`` elements, and unrolled elements.
+
+    If at most half of ``most`` rows divide the elements evenly, ``most`` rows do unevenly.
+    """
     rows = max(n for n in range(1, most + 1) if reduced % n == 0)
     if 2 * rows <= most:
         return most, 1

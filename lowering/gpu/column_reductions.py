@@ -33,7 +33,7 @@ class _WideLoads:
     """Loads of inputs; of the widest input, adjacent elements are loaded as a vector."""
 
     def __init__(self, generic: Structured, plan: ColumnPlan, width: int) -> None:
-        """Begin a straight-line piece of code, in which no memory is written."""
+        """Begin straight-line code that writes no memory, with vectors of ``width`` elements."""
         access = plan.contraction.inputs[plan.widest]
         self._number, self._along, self._width = access.number, plan.along, width
         self._map = generic.maps[access.number]
@@ -86,7 +86,7 @@ class _Emitter:
             self._combine_in_block(place, row, results)
 
     def _tiles_in_turns(self) -> None:
-        """Emit a loop over a thread's tiles; the thread reduces all elements of each."""
+        """Emit a loop over a thread's tiles, each of which the thread reduces alone."""
         columns = self._columns
         loop = scf.ForOp(self._threads.number, constant(columns.tiles), constant(columns.threads))
         with ir.InsertionPoint(loop.body):
@@ -96,7 +96,10 @@ class _Emitter:
             scf.YieldOp([])
 
     def _reduce(self, place: ir.Value, row: ir.Value) -> list[ir.Value]:
-        """Emit a thread's part of its tile's reduction; the identity if the thread has no tile."""
+        """Emit a thread's share of the reduction of tile ``place``: the elements of its row.
+
+        A thread without a tile gets the combiner's identity.
+        """
         columns = self._columns
         begin = [self._combiner.identity()] * self._width
         if columns.tiles == columns.places and columns.places * columns.rows == columns.threads:
@@ -110,7 +113,10 @@ class _Emitter:
         return list(choice.results)
 
     def _walk(self, place: ir.Value, row: ir.Value, begin: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the loop over the elements of a row of threads, ``unrolled`` per iteration."""
+        """Emit the loop over the elements of a row of threads; return results of tile ``place``.
+
+        ``begin`` has the initial results; an iteration reduces ``unrolled`` elements.
+        """
         columns, total = self._columns, self._plan.num_reduced
         step = columns.rows * columns.unrolled
         first = self._point(place)
@@ -124,7 +130,7 @@ class _Emitter:
         return list(loop.results)
 
     def _point(self, place: ir.Value) -> list[Index]:
-        """Return the index of a tile's first result for each loop of ``_order``."""
+        """Emit the index of the first result of tile ``place`` along each loop of ``_order``."""
         sizes: list[Index] = [self._plan.contraction.extents[loop] for loop in self._order]
         sizes[-1] = self._plan.contraction.extents[self._plan.along] // self._width
         found = unflatten(place, sizes)
@@ -150,7 +156,7 @@ class _Emitter:
         return found
 
     def _combine_in_warp(self, value: ir.Value) -> ir.Value:
-        """Emit shuffles after which all threads of a place have the results of their warp."""
+        """Emit shuffles that combine a partial result over the rows of a warp, for all rows."""
         distance = self._columns.places
         while distance < WIDTH:
             value = self._combiner.combine(value, exchange(value, distance))
@@ -171,7 +177,7 @@ class _Emitter:
     def _combine_in_block(
         self, place: ir.Value, row: ir.Value, results: Sequence[ir.Value]
     ) -> None:
-        """Combine partial results in shared memory, and accumulate them into the output."""
+        """Emit the combination of partial results in shared memory, accumulated into the output."""
         columns, total = self._columns, self._plan.num_results
         writes = _below(place, columns.tiles)
         part = row
@@ -210,7 +216,7 @@ def _below(number: ir.Value, limit: int) -> ir.Value:
 
 
 def _width(generic: Structured, plan: ColumnPlan) -> int:
-    """Return how many adjacent elements a thread may load at once with proven alignment."""
+    """Return how many adjacent elements of the widest input a thread may load at once."""
     access = plan.contraction.inputs[plan.widest]
     source = _source(generic, plan)
     width = plan.most_width
@@ -222,5 +228,5 @@ def _width(generic: Structured, plan: ColumnPlan) -> int:
 
 
 def _source(generic: Structured, plan: ColumnPlan) -> Buffer:
-    """Return the operand with the most elements."""
+    """Return the buffer of the widest input, the operand with the most elements."""
     return as_buffer(generic.operands[plan.contraction.inputs[plan.widest].number])

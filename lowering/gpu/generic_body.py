@@ -29,7 +29,7 @@ class Loads:
     """Loads of inputs; each element is loaded once for all points that need it."""
 
     def __init__(self, generic: Structured) -> None:
-        """Begin a straight-line piece of code, in which no memory is written."""
+        """Begin straight-line code that writes no memory."""
         self._operands, self._maps = generic.operands, generic.maps
         self._loops = generic.used_loops
         self._values: dict[tuple[int, tuple[Index | None, ...]], ir.Value] = {}
@@ -59,7 +59,7 @@ def emit_body(
         generic: the operation.
         point: index of each loop.
         carried: values of the outputs before this point, None where the body does not use them.
-        loads: shared with other points of the same straight-line piece of code.
+        loads: source of the inputs' elements, shared by points of the same straight-line code.
     """
     mapping: ValueMap = {}
     first_output = len(generic.arguments) - len(carried)
@@ -81,7 +81,7 @@ def emit_body(
 
 
 def output_places(generic: Structured, point: Point) -> list[Place]:
-    """Return each output buffer with the indices of the result at a point."""
+    """Return each output buffer with the indices of its element at a point."""
     known = [0 if index is None else index for index in point]
     pairs = zip(generic.outputs, generic.output_maps, strict=True)
     return [(buffer, indices_at(map_, known)) for buffer, map_ in pairs]
@@ -90,7 +90,10 @@ def output_places(generic: Structured, point: Point) -> list[Place]:
 def initial_values(
     generic: Structured, places: Sequence[Place], needed: bool
 ) -> list[ir.Value | None]:
-    """Load the outputs' old values where ``needed`` or the body uses them; None elsewhere."""
+    """Emit loads of the outputs' old values at ``places``.
+
+    Unless ``needed``, an output that the body does not read gets None instead.
+    """
     return [
         memref.load(buffer, at) if needed or generic.reads_output(number) else None
         for number, (buffer, at) in enumerate(places)

@@ -46,7 +46,7 @@ class Loops:
         return _static_product([self.bounds[n] for n in self.reduced])
 
     def point(self, indices: Sequence[Index]) -> list[Index | None]:
-        """Return a point with the given indices of the parallel loops and None for the others."""
+        """Return a point with ``indices`` of the parallel loops, and None for reduction loops."""
         found: list[Index | None] = [None] * len(self.bounds)
         for n, index in zip(self.parallel, indices, strict=True):
             found[n] = index
@@ -78,7 +78,7 @@ def product(sizes: Sequence[Index]) -> Index:
 
 
 def unflatten(number: ir.Value, sizes: Sequence[Index], shift: int = 0) -> list[Index]:
-    """Return the indices of point ``number + shift``, the last index fastest.
+    """Emit the indices of point ``number + shift`` in a space of ``sizes``, the last index fastest.
 
     Points with the same number and different shifts share values where possible: if a shift is a
     multiple of the product of the inner sizes, the index differs only by a constant.

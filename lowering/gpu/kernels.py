@@ -26,7 +26,7 @@ BLOCK_THREADS = "rtask.block_threads"
 """Attribute of an rKernel written for the threads of a block: their number."""
 
 SUBGROUP = "rtask.subgroup"
-"""Attribute of such an rKernel that uses shuffles: the number of lanes of its warp or wave."""
+"""Attribute of an rKernel for a block's threads that uses shuffles: lanes of a warp or wave."""
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ def choose_lanes(
 
     Args:
         combiners: of each result of the reduction; None if a combiner is not known.
-        num_results: points of its parallel space; None if not static.
-        num_reduced: points of its reduction space; None if not static.
+        num_results: points of the reduction's parallel loops; None if not static.
+        num_reduced: points of the reduction loops; None if not static.
         block_threads: threads of the block.
     """
     if num_results is None or num_reduced is None or not can_exchange(combiners):
@@ -56,7 +56,7 @@ def _has_exchange(element: ir.Type) -> bool:
 
 
 def butterfly(combiner: Combiner, value: ir.Value, lanes: int) -> ir.Value:
-    """Emit the shuffles after which each lane of a group has the whole group's result."""
+    """Emit the shuffles after which each of the ``lanes`` of a group has the group's result."""
     distance = lanes // 2
     while distance:
         value = combiner.combine(value, exchange(value, distance))

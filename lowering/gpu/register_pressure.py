@@ -7,10 +7,10 @@ A thread has at most 255 registers, most of which hold addresses, operands and l
 from __future__ import annotations
 
 MOST_ACCUMULATORS = 32
-"""Accumulators of a thread: an eighth of its registers."""
+"""Most accumulators of a thread: an eighth of its registers."""
 
 MOST_MATRICES = 16
-"""Accumulator matrices of a warp, each of which takes 4 registers of a lane."""
+"""Most accumulator matrices of a warp, each of which takes 4 registers of a lane."""
 
 MOST_FETCHED = 64
-"""Bytes of a staged chunk that a thread copies: it keeps an address for each access."""
+"""Most bytes of a staged chunk that a thread copies: it keeps an address for each access."""

@@ -78,7 +78,7 @@ def tiled_sizes(loops: Loops, tile: Tile) -> list[Index]:
 def tile_offsets(loops: Loops, tile: Tile) -> list[tuple[int, ...]]:
     """Return the offsets of a tile's results from its first result.
 
-    Their distance is the number of tiles, so that adjacent lanes access adjacent elements.
+    Adjacent offsets differ by the number of tiles, so that adjacent lanes access adjacent elements.
     """
     steps = tiled_sizes(loops, tile)
     ranges = [

@@ -34,7 +34,7 @@ class MapToThreads(Pass):
     tf32: bool = False
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite every rKernel of the module; each gets two more arguments, shared and scratch."""
+        """Rewrite every rKernel of the module; append arguments for shared and scratch memory."""
         with ir.Location.unknown(module.context):
             described = next(iter(described_kernels(module).values()), None)
             if described is not None:

@@ -16,7 +16,7 @@ class GpuTarget:
         chip: LLVM's name of the processor, as ``sm_90`` or ``gfx90a``.
         warp_size: lanes that execute together (a warp, or a wave).
         block_threads: threads of a vEU's block.
-        num_veus: default number of vEUs, one per multiprocessor of the usual board.
+        num_veus: default number of vEUs, one per multiprocessor of the chip's most common board.
         shared_limit: most bytes of shared memory that a kernel declares statically.
         scope: LLVM's synchronisation scope of all threads of the device.
         fences: whether each thread of a block executes a fence at device scope beside the block

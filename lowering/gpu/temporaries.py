@@ -32,7 +32,7 @@ _VIEWS = frozenset(
 
 @dataclass(frozen=True)
 class Placement:
-    """A temporary's allocation, its most elements, and its buffer and offset."""
+    """A temporary's allocation, most elements, memory (shared or scratch), and offset in bytes."""
 
     allocation: ir.Operation
     elements: int
@@ -42,7 +42,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class TemporaryMemory:
-    """The temporaries of an rKernel and their total bytes in both buffers."""
+    """The temporaries of an rKernel, and their total bytes in shared memory and in scratch."""
 
     placements: tuple[Placement, ...]
     shared_bytes: int
@@ -79,7 +79,7 @@ def is_private(allocation: ir.Operation) -> bool:
 def add_buffers(
     kernel: ir.Operation, memory: TemporaryMemory, shared_bytes: int, scratch_bytes: int
 ) -> None:
-    """Append the two buffers to an rKernel's arguments and replace its allocations by views.
+    """Append both buffers to an rKernel's arguments, and replace its temporaries by views of them.
 
     Args:
         kernel: an rKernel on memrefs.
@@ -141,7 +141,7 @@ def in_space(kind: ir.MemRefType, space: ir.Attribute | None) -> ir.MemRefType:
 
 
 def propagate_space(value: ir.Value, space: ir.Attribute | None) -> None:
-    """Change the memory space of all views of a buffer, None for device memory."""
+    """Change the types of all views of a buffer to a memory space, None for device memory."""
     for use in value.uses:
         user = use.owner.operation
         if user.name not in _VIEWS:

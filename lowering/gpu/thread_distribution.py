@@ -66,7 +66,10 @@ def _tile_results(generic: Structured, loops: Loops, threads: Threads) -> None:
 
 
 def _shifted(first: Sequence[Index], offsets: Sequence[Sequence[int]]) -> list[list[Index]]:
-    """Add offsets to indices, emitting each sum once, so that equal indices are the same value."""
+    """Emit, for each of ``offsets``, its sum with the indices ``first``.
+
+    Each sum is emitted once, so that equal indices are the same value.
+    """
     sums: dict[tuple[int, int], Index] = {}
     for position, index in enumerate(first):
         for shift in sorted({offset[position] for offset in offsets}):
@@ -81,7 +84,11 @@ def _reduce(
     reduced: Sequence[int],
     carried: Sequence[Sequence[ir.Value | None]],
 ) -> list[list[ir.Value]]:
-    """Emit the nest of reduction loops for all points at once, with accumulators in registers."""
+    """Emit the nest of reduction loops for all points at once, with accumulators in registers.
+
+    ``reduced`` are the loops, ``carried`` the initial values of each point's outputs. Returns the
+    outputs' values per point.
+    """
     if not reduced:
         loads = Loads(generic)
         return [
@@ -136,7 +143,10 @@ def _combine_with_outputs(
 def _reduce_every(
     generic: Structured, loops: Loops, point: list[Index | None], lane: ir.Value, lanes: _Lanes
 ) -> list[ir.Value]:
-    """Emit a lane's reduction: it begins at the lane's number, with the lane count as step."""
+    """Emit a lane's share of the reduction at ``point``: every ``lanes.count``-th element.
+
+    The lane's number is that of its first element. Returns the partial results.
+    """
     begin = [combiner.identity() for combiner in lanes.combiners]
     total = constant(loops.num_reduced or 0)
     loop = scf.ForOp(lane, total, constant(lanes.count), begin)

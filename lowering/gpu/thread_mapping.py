@@ -117,7 +117,7 @@ class _Mapper:
 
 
 def _by_one_thread(operation: ir.Operation, threads: Threads) -> None:
-    """Let the first thread of the block execute an operation without results."""
+    """Guard an operation without results: only the first thread of the block executes it."""
     with ir.InsertionPoint(operation), operation.location:
         zero = arith.constant(ir.IndexType.get(), 0)
         is_first = arith.cmpi(arith.CmpIPredicate.eq, threads.number, zero)

@@ -89,7 +89,10 @@ class _Emitter:
         return point
 
     def _fetch(self, origin: Sequence[Index], line: Index) -> None:
-        """Load a row of each operand's square, adjacent elements by adjacent lanes."""
+        """Emit the copy of row ``line`` of each transposed operand into its square.
+
+        Adjacent lanes copy adjacent elements.
+        """
         point = self._point(origin, line, self._lane)
         with when(self._inside(point)):
             loads = Loads(self._generic)
@@ -98,7 +101,7 @@ class _Emitter:
                 memref.store(loads.value(operand.number, point), square, [place])
 
     def _compute(self, origin: Sequence[Index], line: Index) -> None:
-        """Compute a row of the result, adjacent elements by adjacent lanes."""
+        """Emit the computation of a result's row ``line``, adjacent elements by adjacent lanes."""
         point = self._point(origin, self._lane, line)
         with when(self._inside(point)):
             place = as_value(add(multiply(self._lane, ROW), line))
@@ -113,7 +116,7 @@ class _Emitter:
                 memref.store(value, buffer, at)
 
     def _inside(self, point: Sequence[Index]) -> ir.Value | None:
-        """Emit whether a point is inside the iteration space; None if whole squares are."""
+        """Emit an i1, whether a point is inside the iteration space; None if all squares are."""
         loops = (self._plan.across, self._plan.along)
         bounds = [(point[loop], self._loops.bounds[loop]) for loop in loops]
         return all_below(
@@ -122,7 +125,7 @@ class _Emitter:
 
 
 class _KnownElements(Loads):
-    """Loads of a body's elements, some of which are in registers already."""
+    """Loads of a body's elements, except of the operands whose elements ``known`` has by number."""
 
     def __init__(self, generic: Structured, known: dict[int, ir.Value]) -> None:
         super().__init__(generic)

@@ -43,7 +43,7 @@ class TranspositionPlan:
         across: the loop along which the result is contiguous.
         along: the loop along which the transposed operands are contiguous.
         operands: the transposed operands.
-        shared_bytes: of their squares.
+        shared_bytes: bytes of all operands' squares.
     """
 
     across: int

@@ -23,7 +23,7 @@ def as_value(index: Index) -> ir.Value:
 
 
 def _same_shape(left: Index, right: Index) -> tuple[ir.Value, ir.Value]:
-    """Emit both as values, and broadcast a scalar to the shape of a vector."""
+    """Emit both indices as values; broadcast a scalar to the shape of the other's vector."""
     values = [as_value(left), as_value(right)]
     shaped = [value.type for value in values if isinstance(value.type, ir.VectorType)]
     if shaped:

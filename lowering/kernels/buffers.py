@@ -105,7 +105,7 @@ def _replace_allocation(allocation: ir.Operation, elements: int, entry: ir.Inser
 def contiguous_view(
     flat: ir.Value, kind: ir.MemRefType, dynamic_sizes: Iterable[ir.Value]
 ) -> Buffer:
-    """Emit a view of a flat buffer: ``kind``, contiguous, with the given dynamic sizes."""
+    """Emit a contiguous view of type ``kind`` of a rank-1 buffer, with the given dynamic sizes."""
     dynamic = ir.ShapedType.get_dynamic_size()
     rest = iter(dynamic_sizes)
     sizes: list[Index] = [next(rest) if size == dynamic else size for size in kind.shape]
@@ -185,7 +185,7 @@ def _generic_booleans(generic: Structured) -> None:
 
 
 def _from_byte(value: ir.Value, point: ir.InsertionPoint) -> None:
-    """Emit ``value != 0`` at ``point`` and use it for all uses of the former boolean."""
+    """Emit ``value != 0`` at ``point``, and replace all other uses of the byte ``value`` by it."""
     with point, value.location:
         zero = arith.constant(_byte(), 0)
         truth = arith.cmpi(arith.CmpIPredicate.ne, value, zero)

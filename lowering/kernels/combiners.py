@@ -52,7 +52,7 @@ COMBINERS: Mapping[str, Rule] = {
     "arith.ori": Rule("or", 0),
     "arith.xori": Rule("xor", 0),
 }
-"""Rules by operation name. An integer's identity gives its bits, -1 for all ones."""
+"""Rules by operation name. An integer identity is a bit pattern of any width, -1 for all ones."""
 
 
 _SUMS: Mapping[str, str] = {"arith.subf": "arith.addf", "arith.subi": "arith.addi"}
@@ -81,7 +81,7 @@ class Combiner:
         return COMBINERS[self.name]
 
     def identity(self) -> ir.Value:
-        """Emit the neutral element as a scalar."""
+        """Emit the operation's neutral element as a scalar."""
         if self.is_boolean:
             return arith.constant(self.element, int(_identity_of(self.rule, _boolean())) & 1)
         if isinstance(self.element, ir.FloatType):

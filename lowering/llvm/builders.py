@@ -37,112 +37,118 @@ def pointer() -> ir.Type:
 
 
 def constant(number: int, kind: ir.Type | None = None) -> ir.Value:
-    """Return a constant, i64 unless another type is given."""
+    """Emit a constant, an i64 unless another type ``kind`` is given."""
     kind = kind or i64()
     return llvm.ConstantOp(kind, ir.IntegerAttr.get(kind, number)).result
 
 
 def as_value(number: Number) -> ir.Value:
-    """Return a number as a value."""
+    """Return a number as a value, emitting an int as a constant."""
     return constant(number) if isinstance(number, int) else number
 
 
 def add(left: ir.Value, right: Number) -> ir.Value:
-    """Add two numbers."""
+    """Emit the sum of two numbers."""
     return llvm.AddOp(left, as_value(right), None).result
 
 
 def multiply(left: ir.Value, right: Number) -> ir.Value:
-    """Multiply two numbers."""
+    """Emit the product of two numbers."""
     return llvm.MulOp(left, as_value(right), None).result
 
 
 def select(condition: ir.Value, then: ir.Value, otherwise: ir.Value) -> ir.Value:
-    """Return a selection between two values."""
+    """Emit the selection of ``then`` if the condition is true, else of ``otherwise``."""
     return llvm.SelectOp(condition, then, otherwise).result
 
 
 def is_less(left: ir.Value, right: ir.Value) -> ir.Value:
-    """Compare two signed numbers."""
+    """Emit the comparison ``left < right`` of signed numbers."""
     return llvm.ICmpOp(llvm.ICmpPredicate.slt, left, right).result
 
 
 def is_equal(left: ir.Value, right: ir.Value) -> ir.Value:
-    """Compare two numbers for equality."""
+    """Emit the comparison ``left == right`` of numbers."""
     return llvm.ICmpOp(llvm.ICmpPredicate.eq, left, right).result
 
 
 def element(base: ir.Value, index: Number, kind: ir.Type) -> ir.Value:
-    """Return the address of an element of an array whose elements are of type ``kind``."""
+    """Emit the address of an element of an array whose elements are of type ``kind``."""
     if isinstance(index, int):
         return llvm.GEPOp(base.type, base, [], [index], kind, None).result
     return llvm.GEPOp(base.type, base, [index], [_DYNAMIC], kind, None).result
 
 
 def load(kind: ir.Type, address: ir.Value) -> ir.Value:
-    """Load a value of type ``kind``."""
+    """Emit the load of a value of type ``kind``."""
     return llvm.LoadOp(kind, address).result
 
 
 def load_element(base: ir.Value, index: Number, kind: ir.Type) -> ir.Value:
-    """Load an element of an array."""
+    """Emit the load of an element of an array whose elements are of type ``kind``."""
     return load(kind, element(base, index, kind))
 
 
 def load_number(address: ir.Value) -> ir.Value:
-    """Load an i32 as a number."""
+    """Emit the load of an i32, sign-extended to a number."""
     return llvm.SExtOp(i64(), load(i32(), address)).result
 
 
 def number_at(base: ir.Value, index: Number) -> ir.Value:
-    """Load an element of an array of i32 as a number."""
+    """Emit the load of an element of an array of i32, sign-extended to a number."""
     return load_number(element(base, index, i32()))
 
 
 def store(value: ir.Value, address: ir.Value) -> None:
-    """Store a value."""
+    """Emit the store of a value."""
     llvm.StoreOp(value, address)
 
 
 def store_release(value: ir.Value, address: ir.Value, scope: str | None = None) -> None:
-    """Store an i64 that other threads load with acquire order."""
+    """Emit the release store of an i64, which other threads load with acquire order.
+
+    ``scope`` is LLVM's synchronisation scope, None for all threads of the system.
+    """
     release = llvm.AtomicOrdering.release
     llvm.StoreOp(value, address, alignment=8, ordering=release, syncscope=scope)
 
 
 def load_acquire(address: ir.Value, scope: str | None = None) -> ir.Value:
-    """Load an i64 that another thread stores with release order."""
+    """Emit the acquire load of an i64, which another thread stores with release order.
+
+    ``scope`` is LLVM's synchronisation scope, None for all threads of the system.
+    """
     acquire = llvm.AtomicOrdering.acquire
     return llvm.LoadOp(i64(), address, alignment=8, ordering=acquire, syncscope=scope).result
 
 
 def call(function: str, *arguments: ir.Value) -> None:
-    """Call a function without a result."""
+    """Emit a call of a function without a result."""
     llvm.CallOp(None, list(arguments), [], [], callee=function)
 
 
 def call_together(function: str, *arguments: ir.Value) -> None:
-    """Call a function that all threads of a GPU's block call together (convergent)."""
+    """Emit a call of a function that all threads of a GPU's block call together (convergent)."""
     llvm.CallOp(None, list(arguments), [], [], callee=function, convergent=True)
 
 
 def call_for(kind: ir.Type, function: str, *arguments: ir.Value) -> ir.Value:
-    """Call a function with a result of type ``kind``."""
+    """Emit a call of a function with a result of type ``kind``."""
     return llvm.CallOp(kind, list(arguments), [], [], callee=function).result
 
 
 def branch(block: ir.Block, *values: ir.Value) -> None:
-    """Branch to a block."""
+    """Emit a branch to a block whose arguments are ``values``."""
     llvm.BrOp(list(values), block)
 
 
 def branch_if(condition: ir.Value, then: ir.Block, otherwise: ir.Block, *values: ir.Value) -> None:
-    """Branch to the block ``then``, or to ``otherwise``, which takes the values."""
+    """Emit a branch to the block ``then``, or to ``otherwise``, whose arguments are ``values``."""
     llvm.CondBrOp(condition, [], list(values), then, otherwise)
 
 
 def switch(value: ir.Value, cases: list[ir.Block], default: ir.Block) -> None:
-    """Branch to the block whose index in the list is the value."""
+    """Emit a branch to the block of ``cases`` whose index is ``value``, else to ``default``."""
     kind = ir.IntegerType(value.type)
     numbers = [ir.IntegerAttr.get(kind, number) for number in range(len(cases))]
     values = None
@@ -152,12 +158,15 @@ def switch(value: ir.Value, cases: list[ir.Block], default: ir.Block) -> None:
 
 
 def define(name: str, *arguments: ir.Type, result: ir.Type | None = None) -> ir.Block:
-    """Define a function, with a result if a type is given; return its entry block."""
+    """Define a function with arguments of the given types, and a result if its type is given.
+
+    Returns the function's entry block.
+    """
     return declare(name, *arguments, result=result).regions[0].blocks.append(*arguments)
 
 
 def declare(name: str, *arguments: ir.Type, result: ir.Type | None = None) -> ir.Operation:
-    """Declare a function, with a result if a type is given."""
+    """Declare a function with arguments of the given types, and a result if its type is given."""
     kind = llvm.FunctionType.get(result or ir.Type.parse("!llvm.void"), list(arguments))
     return llvm.LLVMFuncOp(name, ir.TypeAttr.get(kind)).operation
 

@@ -73,7 +73,10 @@ def emit_assembly(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = (
 def _optimized(
     ir_text: str, target: llvm.TargetMachine, linked: Sequence[LinkedIr] = ()
 ) -> llvm.ModuleRef:
-    """Parse and optimize. A module serves a single emission only, because emitting changes it."""
+    """Parse LLVM IR text, link ``linked`` IR, and optimize both together.
+
+    The module returned serves a single emission only, because emitting changes it.
+    """
     initialize_llvm()
     try:
         module = llvm.parse_assembly(with_runtime_calls(ir_text, target.triple))
@@ -98,7 +101,10 @@ def _optimized(
 
 
 def undefined(module: str, symbol: str, details: str = "none") -> TargetError:
-    """Return the error that external code lacks the definition of a called function."""
+    """Return the error that external code ``module`` lacks the definition of a called function.
+
+    ``details`` is the text of what was found instead.
+    """
     return TargetError(
         f"module '{module}': expected a definition of the function '{symbol}', found {details}; "
         "define it, or name another one"
@@ -144,7 +150,10 @@ def _link(module: llvm.ModuleRef, other: LinkedIr) -> None:
 
 
 def _check_type(name: str, called: llvm.ValueRef, defined: llvm.ValueRef) -> None:
-    """Refuse a function of another type than our call's: LLVM would treat it as unreachable."""
+    """Refuse a function whose type differs from that of the program's calls.
+
+    LLVM would treat such calls as unreachable. ``name`` is that of the external module.
+    """
     expected, found = str(called.global_value_type), str(defined.global_value_type)
     if found != expected:
         raise TargetError(
@@ -154,5 +163,5 @@ def _check_type(name: str, called: llvm.ValueRef, defined: llvm.ValueRef) -> Non
 
 
 def _one_line(error: Exception) -> str:
-    """Return the beginning of an LLVM error as a single line."""
+    """Return the first 200 characters of an LLVM error as a single line."""
     return " ".join(str(error).split())[:200]

@@ -17,7 +17,7 @@ class Mask:
         self.value = value
 
     def choose(self, when_true: Number, when_false: Number) -> Number:
-        """Select lane by lane."""
+        """Emit a selection: in each lane, ``when_true`` if the mask is set, else ``when_false``."""
         return type(when_true)(arith.select(self.value, when_true.value, when_false.value))
 
 
@@ -44,22 +44,22 @@ class Bits:
         return Bits(arith.shli(self.value, self._lift(places)))
 
     def __rshift__(self, places: int) -> Bits:
-        """Shift arithmetically."""
+        """Emit an arithmetic shift by ``places`` bits."""
         return Bits(arith.shrsi(self.value, self._lift(places)))
 
     def __or__(self, other: Bits | int) -> Bits:
         return Bits(arith.ori(self.value, self._lift(other)))
 
     def exceeds(self, number: int) -> Mask:
-        """Compare as signed integers."""
+        """Emit the comparison ``self > number`` of signed integers."""
         return Mask(arith.cmpi(arith.CmpIPredicate.sgt, self.value, self._lift(number)))
 
     def as_float(self) -> Float:
-        """Reinterpret the bits."""
+        """Emit a bitcast to f32."""
         return Float(arith.bitcast(shaped_like(self.value.type, ir.F32Type.get()), self.value))
 
     def to_float(self) -> Float:
-        """Convert the signed integer."""
+        """Emit the conversion of the signed integer to f32."""
         return Float(arith.sitofp(shaped_like(self.value.type, ir.F32Type.get()), self.value))
 
     def _lift(self, other: Bits | int) -> ir.Value:
@@ -98,20 +98,20 @@ class Float:
         return self._compare(arith.CmpFPredicate.OGT, other)
 
     def equals(self, other: Float | float) -> Mask:
-        """Compare for equality; false for a NaN."""
+        """Emit the comparison for equality, which is false for a NaN."""
         return self._compare(arith.CmpFPredicate.OEQ, other)
 
     def absolute(self) -> Float:
-        """Clear the sign bit."""
+        """Emit the absolute value, which clears the sign bit."""
         return (self.bits() & 0x7FFFFFFF).as_float()
 
     def clamp(self, low: float, high: float) -> Float:
-        """Limit to a range; a NaN stays a NaN."""
+        """Emit the nearest value from ``low`` to ``high``; a NaN stays a NaN."""
         above = (self < low).choose(self.constant(low), self)
         return (above > high).choose(self.constant(high), above)
 
     def polynomial(self, coefficients: Sequence[float]) -> Float:
-        """Evaluate a polynomial, lowest power first, by Horner's rule."""
+        """Emit a polynomial by Horner's rule; its coefficients begin with the lowest power."""
         *rest, highest = coefficients
         total = self.constant(highest)
         for coefficient in reversed(rest):
@@ -119,7 +119,7 @@ class Float:
         return total
 
     def bits(self) -> Bits:
-        """Reinterpret as bits."""
+        """Emit a bitcast to i32."""
         integer = ir.IntegerType.get_signless(32)
         return Bits(arith.bitcast(shaped_like(self.value.type, integer), self.value))
 

@@ -77,7 +77,10 @@ class Machine:
 
 
 def vector_bits_of(triple: str, features: dict[str, bool]) -> int:
-    """Return the register width for kernels: 512 with AVX-512, 256 with AVX2, else 128."""
+    """Return the bits of a vector register for kernels.
+
+    They are 512 with AVX-512 (F, VL and BW), 256 with AVX2 and FMA, else 128.
+    """
     if not triple.startswith("x86_64"):
         return 128
     if features.get("avx512f") and features.get("avx512vl") and features.get("avx512bw"):

@@ -87,19 +87,19 @@ class NamedMachine:
 
     @property
     def is_this(self) -> bool:
-        """Whether this machine can execute code for it."""
+        """Whether this machine can execute code for the processor."""
         return not self.lacking
 
     @property
     def lacking(self) -> str:
-        """The property that this machine lacks to execute code for it; empty if none."""
+        """The property that this machine lacks to execute code for the processor; empty if none."""
         if self.architecture != platform.machine():
             return f"a processor of the family {self.architecture}, found {platform.machine()}"
         missing = sorted(set(self.features) - set(cpu_features()))
         return f"a processor with {', '.join(missing)}" if missing else ""
 
     def machine(self) -> Machine:
-        """Describe it to the code generator."""
+        """Return the description of the processor for the code generator."""
         if self.architecture == AARCH64:
             return Machine("aarch64-unknown-linux-gnu", "generic", "+neon,+fp-armv8", 128)
         level = _LEVEL_OF.get(self.name, self.name)

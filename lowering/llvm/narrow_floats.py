@@ -69,7 +69,7 @@ def expand_half_conversions(module: ir.Module) -> None:
 
 
 def _extend(half: ir.Value) -> ir.Value:
-    """Scale the shifted bits, which also turns denormals into normal numbers."""
+    """Emit the f32 of an f16: scaling its shifted bits also makes denormals normal numbers."""
     shape = half.type
     short = arith.bitcast(shaped_like(shape, ir.IntegerType.get_signless(16)), half)
     bits = Bits(arith.extui(shaped_like(shape, ir.IntegerType.get_signless(32)), short))
@@ -80,7 +80,7 @@ def _extend(half: ir.Value) -> ir.Value:
 
 
 def _truncate(single: ir.Value) -> ir.Value:
-    """Round to nearest, ties to even, in three ranges."""
+    """Emit the f16 of an f32, rounded to nearest with ties to even, by three ranges of numbers."""
     bits = Float(single).bits()
     size = bits & 0x7FFFFFFF
     normal = ((size + 0xFFF + ((size >> 13) & 1)) >> 13) - 0x1C000

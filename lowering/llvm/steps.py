@@ -33,7 +33,7 @@ class Step:
 
 
 def llvm_steps(machine: Machine) -> list[Step]:
-    """Return the steps from loops on vectors to LLVM functions."""
+    """Return the steps, in order, from loops on vectors to LLVM functions for a machine."""
     narrow = "source-types=bf16,f16 target-type=f32"
     return [
         Step("narrow-math", "math-extend-to-supported-types{target-type=f32}"),

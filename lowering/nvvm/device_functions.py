@@ -32,7 +32,7 @@ _SYSTEM = frozenset(("vprintf", "malloc", "free", "__assertfail"))
 
 @dataclass(frozen=True)
 class PtxModule:
-    """PTX without comments, its name in messages, and the functions that rKernels call."""
+    """PTX without comments, its name in messages, and the functions of it that rKernels call."""
 
     name: str
     text: str
@@ -40,7 +40,7 @@ class PtxModule:
 
     @classmethod
     def of(cls, name: str, text: str, symbols: tuple[str, ...] = ()) -> PtxModule:
-        """Return a module of PTX as printed by tools, stripped of comments."""
+        """Return a module of the PTX ``text``, as tools print it, without comments."""
         plain = _COMMENT.sub(lambda found: found[1] or "", text)
         return cls(name, plain, symbols)
 
@@ -59,7 +59,7 @@ class PtxModule:
 
     @cached_property
     def _outside(self) -> str:
-        """The text outside of braces."""
+        """The PTX text outside of braces: without the bodies of functions."""
         parts: list[str] = []
         depth = 0
         for part in re.split(r"([{}])", self.text):
@@ -85,14 +85,17 @@ class PtxModule:
 
     @property
     def body(self) -> str:
-        """The text without its header."""
+        """The PTX text without its header (version, target and address size)."""
         found = self.text
         for pattern in (_VERSION, _TARGET, _ADDRESS_SIZE):
             found = pattern.sub("", found, count=1)
         return f"{found.strip()}\n"
 
     def check(self, own: PtxModule, chip: str) -> None:
-        """Refuse PTX for another chip, or without the functions that our own PTX declares."""
+        """Refuse PTX for a newer chip or 32-bit addresses, or without functions that rKernels call.
+
+        Functions need parameters of the sizes that ``own``, the program's PTX, declares.
+        """
         target, size = _TARGET.search(self.text), _ADDRESS_SIZE.search(self.text)
         if target is None or target[2] or int(target[1]) > int(chip.removeprefix("sm_")):
             found = "none" if target is None else f"'{' '.join(target[0].split())}'"
@@ -115,7 +118,7 @@ class PtxModule:
             )
 
     def refused(self, expected: str, found: str) -> TargetError:
-        """Return the error for a module with unexpected contents."""
+        """Return the error for a module with ``found`` instead of ``expected`` contents."""
         return TargetError(f"module '{self.name}': expected {expected}, found {found}; mend it")
 
 

@@ -43,7 +43,7 @@ def lower_shared_memory(module: ir.Module, index_bits: int) -> None:
 
 
 def _copy(operation: ir.Operation, pointers: Pointers) -> None:
-    """Copy 4, 8 or 16 bytes, of which those beyond ``srcElements`` become zeros.
+    """Emit a copy of 4, 8 or 16 bytes, of which those after ``srcElements`` elements become zeros.
 
     If ``srcElements`` is zero, nothing is read: so a select whose only purpose is to replace an
     outside index in that case is skipped, as in CUTLASS (``cp_async_zfill``).
@@ -65,7 +65,10 @@ def _copy(operation: ir.Operation, pointers: Pointers) -> None:
 
 
 def _read_index(index: ir.Value, taken: ir.Value | None) -> ir.Value:
-    """Return the index that applies when elements are read."""
+    """Return the source index of a copy that reads elements, without a select between indices.
+
+    ``taken`` is the copy's ``srcElements``, None if it reads all elements.
+    """
     if taken is None or not producer(index) == producer(taken) == _SELECT:
         return index
     condition, inside, _ = ir.OpResult(index).owner.operands
@@ -82,7 +85,7 @@ def _wait(operation: ir.Operation, pointers: Pointers) -> None:
 
 
 def _matrices(operation: ir.Operation, pointers: Pointers) -> None:
-    """Load matrices of 8 by 8 elements of 16 bits, a register of each per lane."""
+    """Emit the load of matrices of 8 by 8 elements of 16 bits; a lane gets a register of each."""
     load = matrix_load(operation)
     count = load.numTiles.value
     fragment = load.res.type
@@ -108,7 +111,7 @@ def _matrices(operation: ir.Operation, pointers: Pointers) -> None:
 
 
 def _struct(kind: ir.Type, count: int) -> ir.Type:
-    """Return the type of several registers; a single register is not in a struct."""
+    """Return the type of ``count`` registers of type ``kind``: a struct if there are several."""
     if count == 1:
         return kind
     return ir.Type.parse(f"!llvm.struct<({', '.join([str(kind)] * count)})>")

@@ -40,7 +40,7 @@ def matrix_load(operation: ir.Operation) -> MatrixLoad:
 
 
 def copied_bytes(copy: AsyncCopy) -> int:
-    """Return the bytes of an element that a copy writes."""
+    """Return the size in bytes of an element that a copy writes."""
     element = copy.dst.type.element_type
     assert isinstance(element, ir.IntegerType | ir.FloatType)
     return element.width // 8

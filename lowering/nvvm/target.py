@@ -17,7 +17,7 @@ class NvidiaChip:
     """An NVIDIA processor.
 
     Attributes:
-        multiprocessors: of its usual board.
+        multiprocessors: number of multiprocessors of its most common board.
         ptx: LLVM's name of a PTX version with all required instructions.
         threads: most resident threads of a multiprocessor.
         shared_kib: KiB of shared memory of a multiprocessor for its blocks (CUDA programming guide,
@@ -31,7 +31,7 @@ class NvidiaChip:
 
     @property
     def resources(self) -> Multiprocessors:
-        """The resources of the usual board; every chip has 65,536 registers per multiprocessor."""
+        """The most common board's resources; each chip has 65,536 registers per multiprocessor."""
         return Multiprocessors(self.multiprocessors, self.threads, 64 << 10, self.shared_kib << 10)
 
 

@@ -62,7 +62,7 @@ class Argument:
         return array
 
     def random(self, seed: int) -> Array:
-        """Return random floats of [-1, 1); zeros for other types, so that they can be indices."""
+        """Return a dense array of random floats of [-1, 1), or of zeros, which can be indices."""
         array = self.filled(0.0, 0)
         if self.is_float:
             array[...] = np.random.default_rng(seed).uniform(-1, 1, self.shape)
@@ -71,7 +71,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Trial:
-    """An rKernel to run, with its description."""
+    """An rKernel to run, with the boxes that each of its rTasks reads and writes."""
 
     kernel: NativeKernel
     num_rtasks: int
@@ -89,7 +89,7 @@ def first_fault(foreign: Trial, reference: Trial, tolerance: float, most: int) -
         foreign: the rKernel under test.
         reference: an rKernel with the same arguments and results; all its rTasks run.
         tolerance: largest difference of numbers, relative to the largest number.
-        most: most rTasks to run.
+        most: most rTasks of the rKernel under test to run, evenly spaced.
     """
     wanted = [argument.random(number) for number, argument in enumerate(foreign.arguments)]
     for rtask in range(reference.num_rtasks):
@@ -142,7 +142,10 @@ def _fault_with(
 
 
 def _given(trial: Trial, number: int, values: Array, rtask: int, poison: float) -> Array:
-    """Return an argument of an rTask: data in its box, and poison or a mark elsewhere."""
+    """Return argument ``number`` of an rTask: an output filled with the mark, or an input.
+
+    An input has ``values`` in its boxes and ``poison`` elsewhere.
+    """
     argument = trial.arguments[number]
     if number in trial.writes:
         return argument.filled(_MARK, _MARK_BYTE)

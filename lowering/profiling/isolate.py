@@ -43,7 +43,7 @@ class KernelSource:
     num_veus: int = 1
 
     def key(self, machine: Machine) -> str:
-        """Return a hash of all that determines its time: itself, the processor and the compiler."""
+        """Return a hash of all that determines its time: the rKernel, processor and compiler."""
         parts = (
             str(_METHOD), self.text, str(self.num_rtasks),
             *([self.external.symbol, str(self.weights)] if self.external else []),
@@ -98,7 +98,7 @@ def isolate(
 
 
 def _weights(module: ir.Module, kernel: str) -> tuple[int, ...]:
-    """Return the numbers of an rKernel's buffers that are weights in all of its rOperators."""
+    """Return the numbers of an rKernel's buffers that are weights in all rOperators that use it."""
     main = entry_function(module)
     weights = [weight.value for weight in constant_arguments(main)]
     common: set[int] | None = None

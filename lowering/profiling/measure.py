@@ -89,9 +89,10 @@ def measure(source: KernelSource) -> MeasuredSeconds:
 
 
 def _compile(source: KernelSource) -> tuple[str, list[list[NDArray[np.uint8]]]]:
-    """Return LLVM IR of the rKernel and of a loop over its rTasks, and memory for its arguments.
+    """Return LLVM IR of the rKernel and of a loop over its rTasks, and copies of its arguments.
 
-    There are as many copies of the arguments as fill ``_NEAR_BYTES``, and at least one.
+    A copy is a list of each argument's memory. The copies exceed ``_NEAR_BYTES`` in total if a
+    copy has at least ``_LEAST_BYTES``.
     """
     with ir.Context() as context, ir.Location.unknown():
         context.enable_multithreading(False)
@@ -127,7 +128,7 @@ class Loop:
     num_bytes: int
 
     def measure(self) -> MeasuredSeconds:
-        """Return the hot, cold and far time of an rTask."""
+        """Return the hot, cold and far time of an rTask in seconds."""
         deadline = time.thread_time() + _MOST_SECONDS
         whole = partial(self.run, 1, 1, 0, self.num_rtasks)
         # touches all pages, so that page faults are not measured
@@ -141,7 +142,10 @@ class Loop:
         return MeasuredSeconds(hot_seconds, cold_seconds, far_seconds)
 
     def _hot(self, call: float, deadline: float) -> float:
-        """Return the time of an rTask whose memory is in the core's own cache."""
+        """Return the seconds of an rTask whose memory is in the core's own cache.
+
+        ``call`` is the seconds of a call without rTasks; ``deadline`` is as in ``_samples``.
+        """
         groups = self._groups()
         seconds = 0.0
         for begin, end in groups:
@@ -160,7 +164,7 @@ class Loop:
         return seconds / len(groups)
 
     def _groups(self) -> list[tuple[int, int]]:
-        """Return ranges of consecutive rTasks that fit in the cache: all, or a few groups."""
+        """Return (begin, end) of rTasks that fit in the cache: at most ``_MOST_GROUPS`` groups."""
         size = max(1, min(self.num_rtasks, _HOT_BYTES * self.num_rtasks // max(self.num_bytes, 1)))
         starts = range(0, self.num_rtasks - size + 1, size)
         some = starts[:: -(-len(starts) // _MOST_GROUPS)]
@@ -169,7 +173,10 @@ class Loop:
     def _samples(
         self, run: Callable[[], None], evicted: int, most: int, deadline: float
     ) -> list[float]:
-        """Time a function several times, each after reading ``evicted`` bytes of other memory."""
+        """Return the seconds of 2 to ``most`` calls, each after reading ``evicted`` bytes.
+
+        After ``deadline``, in processor seconds of this thread, only the first two calls are timed.
+        """
         other = np.zeros(evicted // 8)
         other += 1.0  # written once, or else all pages would map to the same zero page
         samples: list[float] = []
@@ -182,7 +189,7 @@ class Loop:
 
 
 def _timed(run: Callable[[], None]) -> float:
-    """Return the processor time of a call, which excludes time while other processes run."""
+    """Return the processor seconds of a call, which exclude time while other processes run."""
     begin = time.thread_time_ns()
     run()
     return (time.thread_time_ns() - begin) * 1e-9
@@ -199,7 +206,7 @@ def _argument_types(kernel: ir.Operation) -> list[ir.MemRefType]:
 
 
 def _random_argument(kind: ir.MemRefType, seed: int) -> NDArray[np.uint8]:
-    """Return memory for an argument: floats of [-1, 1), zeros otherwise, to be valid indices."""
+    """Return memory for an argument: random f16, f32 or f64 of [-1, 1), else zeros as indices."""
     strides, offset = kind.get_strides_and_offset()
     last = sum((size - 1) * stride for size, stride in zip(kind.shape, strides, strict=True))
     reach = -1 if 0 in kind.shape else offset + last

@@ -67,7 +67,7 @@ def load_kernel(source: KernelSource) -> NativeKernel:
 def open_states(
     source: KernelSource, library: Library, arguments: Sequence[NDArray[np.generic]]
 ) -> OpenModules | None:
-    """Open the state of an external rKernel; return None if it has no state.
+    """Open the state of an external rKernel; return it, or None if the rKernel has no state.
 
     Args:
         source: the rKernel.

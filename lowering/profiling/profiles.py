@@ -102,7 +102,10 @@ class ProfileStore:
         self._with_database(write)
 
     def _with_database(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result | None:
-        """Call a function with the database; an error becomes a warning, a corrupt file moves."""
+        """Return the result of ``work`` on the database; on an error, warn and return None.
+
+        A corrupt file is renamed.
+        """
         try:
             with closing(sqlite3.connect(self.path, timeout=_TIMEOUT)) as database:
                 return work(database)
@@ -117,7 +120,7 @@ class ProfileStore:
         return None
 
     def _set_aside(self) -> None:
-        """Move a corrupt file out of the way; a second process then finds nothing to move."""
+        """Rename a corrupt file; a second process then finds nothing to rename."""
         try:
             self.path.replace(self.path.with_name(f"{self.path.name}.corrupt"))
         except OSError as error:

@@ -89,7 +89,10 @@ def _trial(module: ir.Module, name: str) -> Trial:
 def _boxes(
     op: ir.Operation, key: str, num_rtasks: int, shapes: Sequence[tuple[int, ...]]
 ) -> Checked:
-    """Return the boxes of all rTasks, for each argument that has some."""
+    """Return the boxes of all rTasks by argument, without arguments that have none.
+
+    ``key`` is ``reads`` or ``writes``; ``shapes`` has each argument's shape.
+    """
     found: Checked = {}
     for access in read_accesses(op, key):
         boxes = access.boxes(num_rtasks, shapes[access.argument])

@@ -10,7 +10,10 @@ from rammer_mlir.programs.records import Program
 
 
 def completed(module: CodeModule, program: Program, scheduled: ScheduledModule) -> CodeModule:
-    """Return a module completed by its rKernels and their number of operations."""
+    """Return a module with the numbers of the rKernels that call it.
+
+    Its ``operations`` become those of all rTasks of these rKernels.
+    """
     kernels = {
         number
         for number, kernel in enumerate(program.kernels)

@@ -21,7 +21,7 @@ class Constants:
 
 
 def pack_constants(weights: Mapping[int, NDArray[np.generic]]) -> Constants:
-    """Place arrays consecutively, each aligned."""
+    """Copy arrays, by argument number, consecutively into one array, each at an aligned offset."""
     offsets: dict[int, int] = {}
     total = 0
     for number, array in weights.items():

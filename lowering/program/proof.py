@@ -30,7 +30,10 @@ def proof_of(scheduled: ScheduledModule, program: Program, resolver: SlotResolve
 
 
 def _kernel(graph: TaskGraph, user: int, inside: list[int]) -> KernelAccesses:
-    """Describe an rKernel, with the element sizes of an rOperator that uses it."""
+    """Describe an rKernel, with the element sizes of rOperator ``user``, which uses it.
+
+    ``inside`` has the bytes that the rKernel adds to each of its pointers.
+    """
     operator = graph.operators[user]
     kernel: RKernel = operator.kernels[0]
     widths = [graph.buffers[view.buffer].element_bytes for view in operator.operands]

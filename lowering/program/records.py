@@ -122,12 +122,12 @@ class SlotResolver:
         self._functions = {symbol_name(op): op for op in functions(scheduled.builder.module)}
 
     def slots(self, call: OperatorCall) -> tuple[Slot, ...]:
-        """Return the pointers of a call; an rKernel adds its buffers' static offsets to them."""
+        """Return the addresses that a call passes; the rKernel adds its buffers' static offsets."""
         inside = self.kernel_offsets(call.kernel)
         return tuple(map(self._slot, call.operands, inside))
 
     def kernel_offsets(self, kernel: str) -> list[int]:
-        """Return the bytes that an rKernel adds to each pointer, by its buffers' types."""
+        """Return the bytes that an rKernel adds to each pointer: its buffers' static offsets."""
         kind = ir.TypeAttr(self._functions[kernel].operation.attributes["function_type"]).value
         return [_offset_bytes(buffer, f"@{kernel}") for buffer in ir.FunctionType(kind).inputs[1:]]
 
@@ -158,11 +158,11 @@ class ArgumentResolver(SlotResolver):
     """Treats each argument of the entry function as an input, including weights and the arena."""
 
     def __init__(self, scheduled: ScheduledModule) -> None:
-        """Begin with the calls of a plan."""
+        """Index a module at the `program` stage whose memory is planned."""
         super().__init__(scheduled, {})
 
     def place(self, root: ir.Value) -> Slot:
-        """Return the number of the argument that contains a buffer, and the buffer's offset."""
+        """Return the argument that contains a whole buffer, as an input, with the byte offset."""
         return Slot("input", *argument_place(root))
 
 
@@ -185,7 +185,7 @@ def argument_place(root: ir.Value) -> tuple[int, int]:
 
 
 def _offset_bytes(kind: ir.Type, user: str) -> int:
-    """Return the static offset of a memref type in bytes."""
+    """Return the static offset of a memref type in bytes; ``user`` names its user in messages."""
     offset = ir.MemRefType(kind).get_strides_and_offset()[1]
     if offset == ir.ShapedType.get_dynamic_stride_or_offset():
         raise PassError(
@@ -195,7 +195,7 @@ def _offset_bytes(kind: ir.Type, user: str) -> int:
 
 
 def _interface_index(attributes: Sequence[Mapping[str, ir.Attribute]]) -> dict[int, int]:
-    """Return the numbers of the inputs and the outputs among the arguments, each from zero."""
+    """Return each argument's number among the inputs or the outputs, by argument number."""
     index: dict[int, int] = {}
     counts = {"input": 0, "output": 0}
     for number, entry in enumerate(attributes):

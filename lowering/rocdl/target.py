@@ -17,7 +17,7 @@ class AmdChip:
     """An AMD processor.
 
     Attributes:
-        compute_units: of its usual board.
+        compute_units: number of compute units of its most common board.
         wave_size: lanes of a wave.
         waves: most resident waves of a compute unit.
         registers: vector registers of a compute unit per lane of a wave (LLVM's AMDGPU user guide;
@@ -33,7 +33,7 @@ class AmdChip:
 
     @property
     def resources(self) -> Multiprocessors:
-        """The resources of the usual board; every chip has 64 KiB of shared memory for blocks."""
+        """Resources of the most common board; every chip has 64 KiB of shared memory for blocks."""
         return Multiprocessors(
             count=self.compute_units,
             threads=self.waves * self.wave_size,

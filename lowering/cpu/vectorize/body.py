@@ -134,7 +134,7 @@ class Body:
 
     @cached_property
     def combiners(self) -> list[Combiner] | None:
-        """The combiner of each output, with the permitted deviations; None if one is unknown."""
+        """The combiner of each output, with permitted fast-math flags; None if one is unknown."""
         found = find_combiners(self._generic)
         # Boolean lanes, stored as bytes, would need a comparison and an extension in each step.
         if found is None or any(combiner.is_boolean for combiner in found):
@@ -184,7 +184,7 @@ class Body:
 
 
 def _known(values: Values, slots: Sequence[int]) -> list[ir.Value]:
-    """Return the values in some slots, all of which are filled."""
+    """Return the values in ``slots``, none of which is None."""
     found = [value for slot in slots if (value := values[slot]) is not None]
     assert len(found) == len(slots), "a body uses a value that was not computed"
     return found
@@ -193,7 +193,11 @@ def _known(values: Values, slots: Sequence[int]) -> list[ir.Value]:
 def _relaxed(
     name: str, attributes: Mapping[str, ir.Attribute], contract: bool
 ) -> dict[str, ir.Attribute]:
-    """Return an operation's attributes with the permitted deviations as fast-math flags."""
+    """Return the attributes of operation ``name`` with the permitted fast-math flags.
+
+    Permitted are ``nsz`` for ``_UNSIGNED_ZEROS`` and, with ``contract``, ``contract`` for
+    ``_CONTRACTED``; flags that the operation already has stay as they are.
+    """
     flags = _fastmath(name, contract)
     given = attributes.get("fastmath")
     if not flags or (given is not None and "none" not in str(given)):

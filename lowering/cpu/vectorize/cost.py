@@ -63,7 +63,7 @@ def full_tiles_of(nest: LoopNest, plan: TilePlan) -> Tile:
 
 
 def _parts(trips: int, tile: int) -> list[tuple[int, int]]:
-    """Split ``trips`` into (size, count) of full tiles and the remainder."""
+    """Return (size, count) of the full tiles of ``tile`` trips, and of the remainder if any."""
     full, rest = divmod(trips, tile)
     return [part for part in ((tile, full), (rest, 1)) if part[0] and part[1]]
 
@@ -74,7 +74,7 @@ def cost_in_cache(nest: LoopNest, plan: TilePlan, tiles: Tiles) -> float:
 
 
 def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cycles of a micro tile of the given size, with operands in cache."""
+    """Return the cycles of a micro tile of ``points`` per loop, with operands in cache."""
     instances = math.prod(points.get(loop, factor) for loop, factor in plan.unroll)
     if plan.vector is not None:
         size = points.get(plan.vector, plan.points(plan.vector))
@@ -89,7 +89,10 @@ def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
 
 
 def _loads(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Count the loads of an operand per step, with sharing between unrolled steps."""
+    """Count the registers that a micro tile loads of an operand per step of the reduction.
+
+    A register that unrolled steps of the reduction share is divided among these.
+    """
     loads = float(vectors_of(access, plan, points))
     for loop, factor in plan.unroll:
         if not access.invariant(loop):
@@ -98,7 +101,9 @@ def _loads(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int
 
 
 def _distinct(nest: LoopNest, access: Access, plan: TilePlan, loop: int, count: int) -> float:
-    """Count the distinct positions along an unrolled loop per unrolled reduction step.
+    """Count an operand's distinct positions at ``count`` points of an unrolled loop.
+
+    The count is per step of the reduction, whose unrolled steps share positions.
 
     Windows overlap if a reduction loop moves in the same direction: 4 rows of 3-high windows cover
     6 rows.
@@ -114,7 +119,7 @@ def _distinct(nest: LoopNest, access: Access, plan: TilePlan, loop: int, count: 
 
 
 def _access_cost(nest: LoopNest, access: Access, plan: TilePlan) -> float:
-    """Return the load slots of a register of an operand."""
+    """Return the cost of loading a register of an operand, where an aligned load costs 1."""
     stride = 0 if plan.vector is None else access.strides[plan.vector]
     if stride == 0:
         return 1.0
@@ -128,12 +133,12 @@ def _access_cost(nest: LoopNest, access: Access, plan: TilePlan) -> float:
 
 
 def _strided_cost(nest: LoopNest, plan: TilePlan) -> float:
-    """Return the cycles of a register whose lanes are not contiguous in memory."""
+    """Return the cycles to load or store a register whose lanes are not contiguous in memory."""
     return (_STRIDED if nest.line <= _WORDS else _STRIDED_NARROW) * plan.lanes
 
 
 def _output_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cycles to read and write an output's part of a micro tile."""
+    """Return the cycles to read and write the results of a micro tile in an output."""
     registers = registers_of(access, plan, points)
     cost = _store_cost(nest, access, plan, points)
     if nest.reads_init:
@@ -144,7 +149,7 @@ def _output_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[in
 
 
 def _store_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cycles to store a register: whole, transposed with others, or scattered."""
+    """Return the cycles to store a register: whole, as a row of a transpose, or scattered."""
     stride = 0 if plan.vector is None else access.strides[plan.vector]
     if stride in (0, 1):
         return 1.0
@@ -179,7 +184,7 @@ def miss_cost(nest: LoopNest, plan: TilePlan, tiles: Tiles) -> float:
 def _lines_loaded(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
     """Count the cache lines of an operand that a micro tile loads into the first level.
 
-    An operand that fits and that the previous micro tile read too is already there.
+    Zero if the operand fits there and the previous micro tile read the same elements.
     """
     lines = _lines_of(nest, access, plan, points)
     moving = [i for i in loop_order(nest, plan) if nest.loops[i].trips > plan.points(i)]

@@ -56,7 +56,7 @@ class NestEmitter:
         ]
 
     def _capture(self, value: ir.Value | ir.Operation) -> ir.Value:
-        """Copy constants of the body in front of the loops; use other values directly."""
+        """Return a captured value; a constant of the body is copied in front of the loops."""
         return value if isinstance(value, ir.Value) else value.operation.clone().results[0]
 
     def emit(self) -> None:
@@ -68,7 +68,10 @@ class NestEmitter:
     def _nested(
         self, loops: list[int], spans: Spans, carried: list[ir.Value], step: Step
     ) -> list[ir.Value]:
-        """Emit ``loops`` around ``step``, which maps the carried values to their next values."""
+        """Emit ``loops`` around ``step``, which maps the carried values to their next values.
+
+        ``spans`` has the spans of the enclosing loops. Returns the carried values after the loops.
+        """
         if not loops:
             return step(spans, carried)
         loop, rest = loops[0], loops[1:]
@@ -97,7 +100,7 @@ class NestEmitter:
         carried: list[ir.Value],
         inside: Inside,
     ) -> list[ir.Value]:
-        """Emit full tiles, then smaller tiles (for the vector loop: masked registers)."""
+        """Emit a loop of dynamic size: full tiles, then smaller tiles (along lanes: masked)."""
         tile = self._points(loop)
         if tile == 1:
             return self._for(0, size, 1, carried, inside, Span(0, 1))
@@ -115,9 +118,10 @@ class NestEmitter:
         carried: list[ir.Value],
         inside: Inside,
     ) -> list[ir.Value]:
-        """Emit smaller tiles, then single points.
+        """Emit the iterations from ``begin`` on in tiles of ``tile`` points, then in single points.
 
-        Smaller tiles are used for reductions only, where several points cost no more than one.
+        Without a reduction, all are single points: only in a reduction, where a step waits for the
+        accumulators, does a tile cost no more than a point.
         """
         if tile > 1 and self.reductions:
             left = arith.subi(size, begin)
@@ -135,7 +139,10 @@ class NestEmitter:
         inside: Inside,
         span: Span,
     ) -> list[ir.Value]:
-        """Emit an ``scf.for``; ``span`` is the range of an iteration, with ``valid`` as the end."""
+        """Emit an ``scf.for`` whose iterations have the points of ``span``.
+
+        ``span.valid`` is the end of the whole loop's points, None if each iteration is full.
+        """
         loop = scf.ForOp(as_value(lower), as_value(upper), constant(step), carried)
         outer_scope, self.registers.scope = self.registers.scope, Scope()
         with ir.InsertionPoint(loop.body):

@@ -50,7 +50,7 @@ def find_epilogue(operation: ir.Operation) -> tuple[ir.Operation, Epilogue] | No
 
 
 def _generic_before(operation: ir.Operation) -> ir.Operation | None:
-    """Return the generic before an operation if nothing in between touches memory."""
+    """Return the ``linalg.generic`` before a generic if no operation between touches memory."""
     if operation.name != "linalg.generic":
         return None
     before: list[ir.Operation] = []
@@ -80,9 +80,11 @@ def _is_elementwise(generic: Structured) -> bool:
 
 
 def _apart(reduction: Structured, generic: Structured, argument: int) -> bool:
-    """Return whether the epilogue's other operands do not alias the reduction's operands.
+    """Return whether the aliasing of operands permits fusing an epilogue into its reduction.
 
-    Only its output may be the reduction's, element for element.
+    Inputs of the epilogue besides ``argument`` must not alias the reduction's result, nor its
+    output the reduction's inputs. The output may be the result, or an input of the epilogue that
+    is indexed alike.
     """
     *inputs, output = generic.operands
     *sources, result = reduction.operands
@@ -103,7 +105,7 @@ def _apart(reduction: Structured, generic: Structured, argument: int) -> bool:
 def _matching_dims(
     reduction: Structured, generic: Structured, argument: int
 ) -> tuple[int, ...] | None:
-    """Return the reduction's dimension for each dimension of the epilogue."""
+    """Return the reduction's dimension for each dimension of the epilogue, None without a match."""
     produced, read = reduction.result_dims(0), generic.operand_dims(argument)
     if produced is None or read is None or tuple(sorted(produced)) != reduction.parallel_loops:
         return None

@@ -61,7 +61,7 @@ def _filled(fill: ir.Operation) -> ir.Value:
 
 
 def _fills_before(operation: ir.Operation) -> list[ir.Operation]:
-    """List the fills before an operation, back to the first other memory access."""
+    """List the fills before an operation, the nearest first, up to another memory access."""
     before: list[ir.Operation] = []
     for other in (o.operation for o in operation.block.operations):
         if other == operation:

@@ -58,7 +58,10 @@ def linear_map(
 def _share_columns(
     matrix: Rows, values: Sequence[_Number], arithmetic: Arithmetic[_Number]
 ) -> tuple[Rows, Sequence[_Number]]:
-    """Replace pairs of columns by their sum and difference if more than two rows use them."""
+    """Replace the values of two columns by their sum and difference; return new matrix and values.
+
+    The columns are equal in some rows and opposite in others, three or more nonzero rows in total.
+    """
     columns = [list(column) for column in zip(*matrix, strict=True)]
     values = list(values)
     for first, second in combinations(range(len(columns)), 2):
@@ -74,7 +77,10 @@ def _share_columns(
 
 
 def _compare(left: Sequence[float], right: Sequence[float]) -> tuple[list[int], list[int]]:
-    """Return where two rows are equal and where opposite; nothing if they differ otherwise."""
+    """Return the positions of equal and of opposite nonzero elements of two rows.
+
+    Both lists are empty if elements differ in another way.
+    """
     pairs = list(enumerate(zip(left, right, strict=True)))
     if any(a not in (b, -b) for _, (a, b) in pairs):
         return [], []
@@ -88,7 +94,7 @@ def _sum(
     places: Sequence[int],
     arithmetic: Arithmetic[_Number],
 ) -> _Number:
-    """Return the sum of products at some positions, at least one of which is not zero."""
+    """Return the sum of ``row[n] * values[n]`` over ``places``, where a ``row[n]`` is not zero."""
     terms = [(row[n], values[n]) for n in places if row[n]]
     first = next((n for n, (factor, _) in enumerate(terms) if factor == 1), 0)
     factor, value = terms.pop(first)

@@ -76,7 +76,7 @@ def _lane_numbers(lanes: int) -> ir.Value:
 
 
 def load(operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask) -> ir.Value:
-    """Emit the load of a register, ``stride`` elements apart (0: a scalar)."""
+    """Emit the load of a register whose lanes are ``stride`` elements apart (0: a scalar)."""
     if isinstance(stride, int) and stride == 0:
         return memref.load(operand.value, [as_value(address)])
     kind = ir.VectorType.get([lanes], operand.element)
@@ -114,7 +114,7 @@ def gather(operand: Operand, start: Index, indices: ir.Value, lanes: int, mask: 
 def store(
     operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask, value: ir.Value
 ) -> None:
-    """Emit the store of a register, ``stride`` elements apart (0: a scalar)."""
+    """Emit the store of a register whose lanes are ``stride`` elements apart (0: a scalar)."""
     start = [as_value(address)]
     if isinstance(stride, int) and stride == 0:
         memref.store(value, operand.value, start)

@@ -119,7 +119,7 @@ class Nest:
             self._merge_loops()
 
     def _read_size(self, source: LoopDimension) -> None:
-        """Read the size of the next dimension, and its bound."""
+        """Append the size of the next dimension, and an upper bound on it, from ``source``."""
         size: Index = source.size
         bound: int | None = source.size
         if not source.is_static:
@@ -234,7 +234,7 @@ def _read_operand(value: ir.Value, affine_map: ir.AffineMap, dims: int) -> Opera
 
 
 def _in_one_panel(expr: ir.AffineExpr) -> Linear | None:
-    """Return the linear form of an expression while its loop stays in its first panel."""
+    """Return the linear form of an expression while its loop stays in the first panel, or None."""
     place = panel_index(expr)
     if place is None:
         return linear_form(expr)

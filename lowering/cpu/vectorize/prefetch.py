@@ -72,16 +72,22 @@ class Panel:
 
 
 def place_of(operand: Operand, offsets: Mapping[int, int]) -> int:
-    """Return the offset of a register from the first register of a micro tile, in elements."""
+    """Return the distance in elements from a micro tile's first register to that at ``offsets``."""
     moved = ((operand.strides[dim], offset) for dim, offset in offsets.items())
     return sum(stride * offset for stride, offset in moved if isinstance(stride, int))
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Scalars read along cache lines: each step prefetches ``lines`` of the next piece's lines.
+    """Scalars read along cache lines: each step prefetches lines that the next piece reads.
 
-    Lines are ``apart`` elements apart; ``inner`` is the reduction loop along a line.
+    Attributes:
+        operand: the operand that is read.
+        ahead: distance in elements from a piece to the next.
+        inner: the reduction loop along a line.
+        trips: trips of the inner loop, which are the elements of a line.
+        apart: distance in elements from a line to the next.
+        lines: cache lines that each step prefetches.
     """
 
     operand: Operand
@@ -148,7 +154,7 @@ class _Tile:
         )
 
     def panel_ahead(self, operand: Operand) -> Panel | None:
-        """Return the prefetch of an operand's next panel; None if registers are not contiguous."""
+        """Return the prefetch of an operand's next panel; None if impossible or without gain."""
         strides = self._static_strides(operand)
         if strides is None or strides[self._vector] != 1:
             return None
@@ -175,7 +181,7 @@ class _Tile:
     def _dense_steps(self, strides: Sequence[int]) -> tuple[int, int]:
         """Return the elements from a step of the sum to the next, and the number of steps.
 
-        Zero if the steps are not contiguous in memory.
+        Both are zero if the steps are not contiguous in memory.
         """
         width, reach = 0, 0
         for dim in sorted(self._reductions, key=lambda dim: strides[dim]):
@@ -187,7 +193,10 @@ class _Tile:
         return width, reach // max(width, 1)
 
     def _runs(self, strides: Sequence[int], reach: int) -> dict[int, int]:
-        """Return the offsets where runs of memory begin, and the number of panels in each run."""
+        """Return the number of panels in each contiguous run of memory, by the run's offset.
+
+        A panel has ``reach`` elements; the offset is that of the first register in the run.
+        """
         offsets = [0]
         for dim, count in [*self._unroll.items(), (self._vector, self._registers)]:
             step = strides[dim] * (self._lanes if dim == self._vector else 1)
@@ -198,7 +207,7 @@ class _Tile:
         return dict.fromkeys(sorted({min(o for o in offsets if o >= p) for p in panels}), 1)
 
     def _next_panel(self, operand: Operand, strides: Sequence[int]) -> int:
-        """Return the distance to the next panel: of this rTask, else of the next piece or rTask."""
+        """Return the elements to the next panel: of this rTask, else of the next piece or rTask."""
         moving = [dim for dim in self._order if strides[dim]]
         tiled = [dim for dim in moving if self._is_tiled(dim)]
         if tiled:
@@ -209,7 +218,7 @@ class _Tile:
         return max(_distance(operand, dim, self._nest.bounds[dim]) for dim in moving)
 
     def rows_ahead(self, operand: Operand) -> Rows | None:
-        """Return the prefetch of the next piece of a sum whose scalars are read along lines."""
+        """Return the prefetch of the next piece's scalars; None if not read along lines."""
         strides = self._static_strides(operand)
         if strides is None or self._piece is None or strides[self._vector] != 0:
             return None

@@ -84,7 +84,7 @@ def _candidates(nest: LoopNest) -> Iterator[TilePlan]:
 def _all_unrolled(
     nest: LoopNest, plan: TilePlan, loops: Sequence[int], most: int
 ) -> Iterator[TilePlan]:
-    """Yield plans that unroll any non-empty subset of ``loops``, at most ``most`` together."""
+    """Yield plans that unroll any non-empty subset of ``loops``, of at most ``most`` loops."""
     for number, loop in enumerate(loops if most else ()):
         for wider in _unrolled(nest, plan, loop):
             yield wider
@@ -121,8 +121,8 @@ def _with_full(nest: LoopNest, plan: TilePlan, registers: int) -> TilePlan:
 def _unrolled_reductions(nest: LoopNest, plan: TilePlan, registers: int) -> tuple[int, ...]:
     """Choose the inner reduction loops to unroll completely, innermost first.
 
-    None if registers are short: LLVM would keep values shared by the unrolled steps in registers,
-    such as the common columns of adjacent windows of a convolution, and spill.
+    Empty if the plan's ``registers`` leave few free: LLVM would keep values that unrolled steps
+    share in registers, such as the common columns of adjacent windows, and spill.
     """
     if registers > nest.registers * (1 - _SHARED_REGISTERS):
         return ()

@@ -115,7 +115,10 @@ class Registers:
         return Address(tuple(moving), known)
 
     def _panel(self, base: Index, offset: int) -> Index:
-        """Return the number of a panel; a micro tile in a loop never crosses panels."""
+        """Return the number of the panel of point ``base + offset`` of a loop.
+
+        A dynamic base determines it alone, because a micro tile in a loop never crosses panels.
+        """
         if isinstance(base, int):
             return (base + offset) // PANEL_WIDTH
         return self.scope.once(("panel", base), lambda: arith.divui(base, constant(PANEL_WIDTH)))
@@ -171,7 +174,7 @@ class Registers:
     ) -> list[list[Instance]] | None:
         """Group the registers that are adjacent in memory, None if they are not.
 
-        They are if the output is contiguous along an unrolled loop and not along the lanes.
+        Registers are adjacent if the output is contiguous along an unrolled loop, not along lanes.
         """
         if self.vector not in spans or spans[self.vector].valid is not None:
             return None

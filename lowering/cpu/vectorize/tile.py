@@ -140,5 +140,5 @@ def loop_order(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:
 
 
 def _same_operands(nest: LoopNest, loop: int, vector: int) -> bool:
-    """Return whether the same inputs vary along both loops, as channel blocks and lanes."""
+    """Return whether the same inputs vary along both loops, as along channel blocks and lanes."""
     return all(a.invariant(loop) == a.invariant(vector) for a in nest.inputs)

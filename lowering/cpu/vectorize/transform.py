@@ -42,7 +42,10 @@ class Transform:
 def find_transform(
     nest: Nest, initial: Sequence[ir.Value | None], vector_bits: int
 ) -> Transform | None:
-    """Match a nest that is such a reduction and starts at zero; None otherwise."""
+    """Match a nest that reduces by constant matrices, starting at zero; return None otherwise.
+
+    ``initial`` has the constant that the output is known to contain, or None.
+    """
     factors = _factors(nest)
     if factors is None or not _multiplies_all(nest):
         return None
@@ -71,7 +74,7 @@ def find_transform(
 
 
 def _factors(nest: Nest) -> tuple[Factor, ...] | None:
-    """Return the constant inputs, which are all but the last."""
+    """Return the inputs but the last as constant matrices; None if an input is not constant."""
     constants = list(nest.operation.operands)[: -nest.outputs][:-1]
     found: list[Factor] = []
     for value, map_ in zip(constants, nest.generic.maps, strict=False):
@@ -89,7 +92,7 @@ def _is_whole(nest: Nest, factor: Factor) -> bool:
 
 
 def _constant_matrix(value: ir.Value) -> Rows | None:
-    """Return the rows of a constant matrix of f32 in memory."""
+    """Return the rows of a constant f32 matrix in memory; None for other values."""
     if isinstance(value.owner, ir.Block) or producer(value) != "memref.get_global":
         return None
     module = value.owner.operation
@@ -120,7 +123,7 @@ def _multiplies_all(nest: Nest) -> bool:
 
 
 def _vector_dim(nest: Nest, small: list[int], lanes: int) -> int | None:
-    """Return the dimension along which registers are contiguous in memory, else None."""
+    """Return the dimension, not in ``small``, along which registers are contiguous, else None."""
     moving = [*nest.operands[-2:], *([] if nest.finish is None else nest.finish.operands)]
     if any(operand.results is not None for operand in nest.operands):
         return None
@@ -144,7 +147,7 @@ class TransformEmitter(NestEmitter):
         self.factors = transform.factors
 
     def reduced(self, spans: Spans, instances: list[Instance]) -> list[list[ir.Value]]:
-        """Emit the results of a point."""
+        """Emit the transform of a micro tile; return each register's results."""
         arithmetic = _Vectors(ir.VectorType.get([self.lanes], self.inputs[-1].element))
         place = {} if self.vector is None else {self.vector: 0}
         values: dict[tuple[int, ...], ir.Value] = {}
@@ -168,7 +171,7 @@ class TransformEmitter(NestEmitter):
 def _mapped(
     values: dict[tuple[int, ...], ir.Value], dim: int, matrix: Rows, arithmetic: _Vectors
 ) -> dict[tuple[int, ...], ir.Value]:
-    """Multiply a dimension of a small array of registers by a matrix."""
+    """Emit the product of a matrix and an array of registers along its dimension ``dim``."""
     lines: dict[tuple[int, ...], list[ir.Value]] = {}
     for place, value in values.items():
         lines.setdefault((*place[:dim], *place[dim + 1 :]), []).append(value)

@@ -36,7 +36,7 @@ class StagingMemory:
     offset: int
 
     def view(self, offset: int, elements: int, element: ir.Type) -> Buffer:
-        """Emit a view of a part of the staging memory."""
+        """Emit a rank-1 view of the staging memory from byte ``offset`` on."""
         space = self.buffer.type.memory_space
         kind = ir.MemRefType.get([elements], element, memory_space=space)
         return memref.view(kind, self.buffer, constant(self.offset + offset), [])
@@ -68,7 +68,10 @@ def emit_contraction(
     memory: StagingMemory,
     copies: Copies,
 ) -> None:
-    """Emit a planned ``linalg.generic`` as the code of each thread of a block."""
+    """Emit a planned ``linalg.generic`` as the code of each thread of a block.
+
+    ``copies`` fetches operands into ``memory``.
+    """
     _Emitter(generic, plan, threads, memory, copies).emit()
 
 
@@ -151,7 +154,10 @@ class _Emitter:
     def _walk(
         self, origin: Sequence[Index], share: Share, results: Sequence[ir.Value]
     ) -> list[ir.Value]:
-        """Emit the loop over chunks, fetching the next chunk during the current computation."""
+        """Emit the loop over chunks, fetching the next chunk during the current computation.
+
+        ``origin`` is the block's first result, ``results`` are initial values. Returns the sums.
+        """
         chunks = constant(self._plan.num_chunks)
         loop = scf.ForOp(constant(0), chunks, constant(1), results)
         with ir.InsertionPoint(loop.body):
@@ -188,7 +194,7 @@ class _Emitter:
         return found
 
     def _compute(self, share: Share, stage: Index, results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit a thread's computation on a chunk."""
+        """Emit a thread's computation on the chunk in ``stage``; return the new results."""
         if share.active is None:
             return self._nest(share, stage, results)
         choice = scf.IfOp(share.active, [r.type for r in results], has_else=True)
@@ -217,7 +223,10 @@ class _Emitter:
         bases: Sequence[Index],
         results: Sequence[ir.Value],
     ) -> list[ir.Value]:
-        """Emit loops over the iterations of a chunk, the innermost unrolled."""
+        """Emit loops over the iterations of a chunk, the innermost unrolled; return new results.
+
+        ``nest`` is as in ``ContractionPlan``; ``bases`` are indices in operands' shared memory.
+        """
         if not nest:
             return self._products(share, bases, results)
         (number, trips, step), *inner = nest
@@ -247,7 +256,7 @@ class _Emitter:
         return current
 
     def _store(self, origin: Sequence[Index], share: Share, results: Sequence[ir.Value]) -> None:
-        """Accumulate a thread's results into the output."""
+        """Emit the accumulation of a thread's results into the output."""
         with when(share.active):
             starts = [add(o, start) for o, start in zip(origin, share.starts, strict=True)]
             self._output.add_all(starts, results)
@@ -255,7 +264,7 @@ class _Emitter:
     def _combine_groups(
         self, origin: Sequence[Index], share: Share, results: Sequence[ir.Value]
     ) -> None:
-        """Combine the groups' partial results in shared memory, and accumulate them."""
+        """Emit the combination of the groups' partial results, accumulated into the output."""
         plan, total = self._plan, self._plan.num_results
         partial = self._memory.view(0, plan.groups * total, results[0].type)
         with when(share.active):

@@ -16,8 +16,8 @@ class MatrixUnit:
     Attributes:
         name: ``mma`` or ``mfma``.
         lanes: number of lanes that execute the instruction jointly.
-        rows: of the result.
-        columns: of the result.
+        rows: number of rows of the result.
+        columns: number of columns of the result.
         steps: products along k that it adds to each result, by element type.
         results: a lane's results, as row and column offsets from its first result.
         cycles: a multiprocessor's cycles per instruction.
@@ -32,7 +32,7 @@ class MatrixUnit:
     cycles: int
 
     def only(self, elements: Collection[str]) -> MatrixUnit:
-        """Return the unit restricted to some element types."""
+        """Return the unit restricted to the element types ``elements``."""
         return replace(self, steps={e: n for e, n in self.steps.items() if e in elements})
 
 

@@ -34,7 +34,10 @@ class MfmaProducts:
         return {self._matrix.rows: self._first, self._matrix.columns: self._line}
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the products of an instruction's steps; ``bases`` as for ``SharedLoads``."""
+        """Emit the products of an instruction's steps, added to ``results``; return the sums.
+
+        ``bases`` has an index in each operand's shared memory.
+        """
         rows, columns = self._plan.num_matrices
         left, right = self._matrix.left, self._matrix.right
         a = [
@@ -51,7 +54,10 @@ class MfmaProducts:
         return found
 
     def _fragment(self, place: int, loop: int, base: Index, first: int) -> ir.Value[ir.VectorType]:
-        """Load the lane's elements of the result's rows (or columns) from ``first`` on."""
+        """Emit the load of the lane's fragment of the result's rows (or columns) from ``first`` on.
+
+        ``place`` is the operand's number among the boxes, ``base`` its index in shared memory.
+        """
         box = self._boxes[place]
         along = box.staged.factor(loop)
         step = box.staged.factor(self._plan.contraction.reduced[0])

@@ -32,8 +32,8 @@ class Side:
         base: index there of the first element of the warp's tile.
         along: distance in elements from a row (or column) of the result to the next.
         step: distance in elements from a product to the next along k.
-        aligned: whether the base and the distance of stored rows are multiples of a row.
-        registers: of a fragment.
+        aligned: whether the base and the distance of stored rows are multiples of ``_ROW``.
+        registers: number of registers of a fragment.
     """
 
     box: Box
@@ -80,7 +80,10 @@ class MmaProducts:
         return {self._matrix.rows: self._row, self._matrix.columns: self._pair}
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the products of an instruction's steps; ``bases`` as for ``SharedLoads``."""
+        """Emit the products of an instruction's steps, added to ``results``; return the sums.
+
+        ``bases`` has an index in each operand's shared memory.
+        """
         rows, columns = self._plan.num_matrices
         left = self._side(self._matrix.left, self._matrix.rows, bases, registers=4)
         right = self._side(self._matrix.right, self._matrix.columns, bases, registers=2)
@@ -101,7 +104,7 @@ class MmaProducts:
         return Side(self._boxes[place], bases[place], along, step, aligned, registers)
 
     def _fragment(self, side: Side, first: int) -> ir.Value[ir.VectorType]:
-        """Load a fragment of the result's rows (or columns) from ``first`` on."""
+        """Emit the load of a fragment of the result's rows (or columns) from ``first`` on."""
         base = add(side.base, first * side.along)
         if side.packed == 2 and side.aligned and 1 in (side.along, side.step):
             return self._load_matrices(side, base)
@@ -127,7 +130,7 @@ class MmaProducts:
         return [vector.extract(new, [], [half, n]) for half in range(2) for n in range(2)]
 
     def _load_matrices(self, side: Side, base: Index) -> ir.Value[ir.VectorType]:
-        """Emit ``ldmatrix``: each group of eight lanes gives the row addresses of a matrix."""
+        """Emit ``ldmatrix`` at index ``base``: eight lanes give the row addresses of a matrix."""
         transposed = side.step != 1
         block = arith.remui(self._block, constant(side.registers))
         if side.registers == 2:

@@ -57,7 +57,7 @@ class Output:
         vector.store(whole, self._buffer, place, alignment=num_bytes)
 
     def _runs(self, starts: Sequence[Index]) -> list[list[Offset]]:
-        """Group a thread's results into runs, contiguous in memory, that it may store at once."""
+        """Group the offsets of a thread's results into runs, contiguous in memory."""
         offsets = self._plan.offsets
         last = plain_dim(self._map.results[-1]) if len(self._map.results) else None
         if last is None:
@@ -76,7 +76,10 @@ class Output:
         return [[offset] for offset in offsets]
 
     def _width(self, loop: int, start: Index) -> int:
-        """Return the width of aligned runs along a loop that lie entirely inside or outside."""
+        """Return the elements of the widest aligned runs along a loop, from ``start`` on.
+
+        Each run lies entirely inside or outside of the output.
+        """
         bound = self._loops.sizes[loop]
         width = WIDEST // element_bytes(self._buffer.type)
         while width > 1 and not (
@@ -89,7 +92,7 @@ class Output:
         return width
 
     def _inside(self, at: Sequence[Index]) -> ir.Value | None:
-        """Emit whether a result is inside the output; None if all results of a block are."""
+        """Emit an i1, whether the result at ``at`` is inside the output; None if all are."""
         return all_below(
             (index, bound)
             for bound, size, index in zip(self._loops.sizes, self._plan.block, at, strict=True)

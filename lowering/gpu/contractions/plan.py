@@ -82,7 +82,7 @@ class Staged:
         access: the operand's index map.
         box: elements along each dimension.
         strides: stride of each dimension in elements, padded.
-        elements: of a stage, a multiple of the widest access.
+        elements: elements of a stage, a multiple of the widest access.
         offset: bytes from the beginning of the staging memory to the first stage.
         reach: the most indices that boxes cover, along each dimension of the operand.
     """
@@ -108,8 +108,8 @@ class MatrixLoops:
         unit: the instruction.
         rows: number of the loop over rows, which the right operand does not use.
         columns: number of the loop over columns, which the left operand does not use.
-        left: place of the left operand among the inputs.
-        right: place of the right operand among the inputs.
+        left: number of the left operand among the inputs.
+        right: number of the right operand among the inputs.
     """
 
     unit: MatrixUnit
@@ -134,7 +134,7 @@ class ContractionPlan:
         unrolled: unrolled iterations of the innermost reduction loop.
         operands: the staged operands.
         stages: 2 with double buffering (the next chunk is fetched during the current one), else 1.
-        shared_bytes: of staging memory, and of partial results, which reuse it afterwards.
+        shared_bytes: bytes of shared memory for staging and, afterwards, for partial results.
         matrix: loops of the matrix instructions, None if threads compute tiles individually.
     """
 
@@ -162,7 +162,7 @@ class ContractionPlan:
 
     @property
     def num_chunks(self) -> int:
-        """The number of chunks."""
+        """The number of chunks of the first reduction loop."""
         return self.contraction.extents[self.contraction.reduced[0]] // self.chunk
 
     @property
@@ -201,7 +201,7 @@ class ContractionPlan:
 
     @property
     def scales(self) -> tuple[int, ...]:
-        """The distance of the first results of adjacent tiles, along each parallel loop."""
+        """The distance between adjacent tiles' first results, along each parallel loop."""
         return tuple(t if near else 1 for t, near in zip(self.tile, self.adjacent, strict=True))
 
     @property
@@ -211,7 +211,7 @@ class ContractionPlan:
 
     @property
     def nest(self) -> list[tuple[int, int, int]]:
-        """The loops over a group's part of a chunk: number, trip count, iterations per trip."""
+        """The reduction loops in a group's share of a chunk: number, trips, iterations per trip."""
         contraction = self.contraction
         sizes = {loop: contraction.extents[loop] for loop in contraction.reduced}
         sizes[contraction.reduced[0]] = self.span
@@ -223,7 +223,10 @@ class ContractionPlan:
         return [(loop, sizes[loop] // steps[loop], steps[loop]) for loop in contraction.reduced]
 
     def point(self, offset: Sequence[int], step: int) -> list[int]:
-        """Return a thread's iteration relative to its first: result offset, unrolled step."""
+        """Return the index of each loop, relative to a thread's first iteration.
+
+        ``offset`` is a result's, ``step`` the unrolled iteration of the innermost reduction loop.
+        """
         found = [0] * len(self.contraction.extents)
         for loop, shift in zip(self.contraction.parallel, offset, strict=True):
             found[loop] = shift
@@ -231,12 +234,12 @@ class ContractionPlan:
         return found
 
     def tile_steps(self, staged: Staged) -> tuple[int, ...]:
-        """Return the distance between adjacent tiles in an operand's shared memory, in elements."""
+        """Return, per parallel loop, the elements between adjacent tiles of a staged operand."""
         loops = zip(self.contraction.parallel, self.scales, strict=True)
         return tuple(staged.factor(loop) * scale for loop, scale in loops)
 
     def group_step(self, staged: Staged) -> int:
-        """Return the distance between the groups' parts in shared memory, in elements."""
+        """Return the elements between adjacent groups' shares of a staged operand."""
         return staged.factor(self.contraction.reduced[0]) * self.span
 
     def alignment(self, staged: Staged) -> int:
@@ -251,7 +254,7 @@ class ContractionPlan:
 
     @property
     def span(self) -> int:
-        """The iterations of the first reduction loop in a group's part of a chunk."""
+        """The iterations of the first reduction loop in a group's share of a chunk."""
         return self.chunk // self.groups
 
 
@@ -272,7 +275,7 @@ class Tiling:
 def lay_out(
     contraction: Contraction, tiling: Tiling, groups: int, chunk: int, unrolled: int
 ) -> ContractionPlan:
-    """Return the plan for given sizes; see ``ContractionPlan``."""
+    """Return the plan for given sizes, which are as in ``ContractionPlan``."""
     block = tiling.block
     stages = 1 if chunk == contraction.extents[contraction.reduced[0]] else 2
     sizes = list(contraction.extents)
@@ -300,7 +303,7 @@ def lay_out(
 
 
 def _extent_of(access: Access, sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return the number of indices that loops of given sizes cover along each dimension."""
+    """Return the number of indices of an operand that loops of ``sizes`` cover, per dimension."""
     return tuple(
         1 + sum(factor * (size - 1) for factor, size in zip(row, sizes, strict=True))
         for row in access.rows
@@ -310,7 +313,7 @@ def _extent_of(access: Access, sizes: Sequence[int]) -> tuple[int, ...]:
 def _adjacent(contraction: Contraction, tiling: Tiling) -> tuple[bool, ...]:
     """Return whether a thread's results are adjacent along each parallel loop.
 
-    They are along loops that index the last dimension of an operand.
+    Results are adjacent along loops that index the last dimension of an operand.
     """
     return tuple(
         tiling.matrix is not None or any(access.rows[-1][loop] for access in contraction.inputs)

@@ -138,7 +138,10 @@ def _matrix_loops(
 
 
 def _block(extents: Sequence[int], tile: Sequence[int], threads: int) -> tuple[int, ...]:
-    """Return the results of the block, nearly square, with at most a tile per thread."""
+    """Return the block's results along each parallel loop, nearly square.
+
+    They are whole tiles, at most ``threads`` of them.
+    """
     tiles = [-(-extent // t) for extent, t in zip(extents, tile, strict=True)]
     while prod(tiles) > threads:
         widest = max(range(len(tiles)), key=lambda n: (tiles[n] > 1, tiles[n] * tile[n]))
@@ -176,17 +179,20 @@ def _with_chunks(
 
 
 def _fetched(found: ContractionPlan) -> int:
-    """Return the bytes of a chunk."""
+    """Return the bytes of all operands' boxes of a chunk."""
     return sum(prod(o.box) * o.access.element_bytes for o in found.operands)
 
 
 def _copied(found: ContractionPlan, threads: int) -> int:
-    """Return the most bytes of a chunk that any thread copies."""
+    """Return the most bytes of a chunk that a thread copies, of ``threads`` in the block."""
     return sum(-(-prod(o.box) // threads) * o.access.element_bytes for o in found.operands)
 
 
 def _unrolled(contraction: Contraction, span: int) -> int:
-    """Return the number of unrolled iterations of the innermost loop."""
+    """Return the number of unrolled iterations of the innermost reduction loop.
+
+    ``span`` is the iterations of the first reduction loop in a group's share of a chunk.
+    """
     innermost = contraction.innermost
     if innermost != contraction.reduced[0]:
         window = contraction.extents[innermost]
@@ -195,7 +201,7 @@ def _unrolled(contraction: Contraction, span: int) -> int:
 
 
 def _cycles(found: ContractionPlan) -> float:
-    """Estimate the cycles of a multiprocessor."""
+    """Estimate the cycles of a multiprocessor for a block's contraction."""
     if found.matrix:
         return _matrix_cycles(found, found.matrix.unit)
     contraction = found.contraction
@@ -215,7 +221,7 @@ def _cycles(found: ContractionPlan) -> float:
 
 
 def _matrix_cycles(found: ContractionPlan, unit: MatrixUnit) -> float:
-    """Estimate the cycles of a multiprocessor with matrix instructions."""
+    """Estimate the cycles of a multiprocessor for a contraction by matrix instructions."""
     steps = prod(found.contraction.extents[loop] for loop in found.contraction.reduced)
     rows, columns = found.num_matrices
     warps = prod(found.tiles)
@@ -234,13 +240,13 @@ def _rounds(found: ContractionPlan) -> int:
 
 
 def _overhead(found: ContractionPlan) -> float:
-    """Estimate the cycles for fetching operands and for combining partial results."""
+    """Estimate the cycles for fetching all chunks and for combining partial results."""
     partial = found.groups * found.num_results / WARP if found.groups > 1 else 0
     return _fetched(found) * found.num_chunks / _FETCHED + 2 * partial
 
 
 def _elements_of_a_tile(found: ContractionPlan, access: Access) -> tuple[float, int]:
-    """Return the elements that a thread loads per step, and the elements per load."""
+    """Return the elements of an operand that a thread loads per step, and elements per load."""
     contraction = found.contraction
     elements = prod(
         t for loop, t in zip(contraction.parallel, found.tile, strict=True) if access.uses(loop)

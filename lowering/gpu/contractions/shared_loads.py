@@ -16,7 +16,7 @@ _VECTOR = 4
 
 
 class SharedLoads:
-    """The elements that a straight-line piece of code needs."""
+    """Elements of staged operands in straight-line code, each loaded once."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class SharedLoads:
         boxes: Sequence[Box],
         bases: Sequence[Index],
     ) -> None:
-        """Begin a piece of code; ``bases`` are indices in each operand's shared memory."""
+        """Begin straight-line code; ``bases`` has an index in each operand's shared memory."""
         self._operands = generic.operands
         self._places = {box.staged.access.number: n for n, box in enumerate(boxes)}
         self._boxes, self._bases = boxes, bases
@@ -47,7 +47,10 @@ class SharedLoads:
         return self._values[place, offset]
 
     def _load(self, place: int, offset: int) -> None:
-        """Load an element together with adjacent elements that are needed too."""
+        """Emit the load of an element, with adjacent elements that the code needs too.
+
+        ``place`` is the operand's number among the boxes, ``offset`` the element's from its base.
+        """
         width = _VECTOR
         while width > 1:
             begin = offset - offset % width
@@ -68,6 +71,6 @@ class SharedLoads:
 
 
 def _offset(box: Box, point: Point) -> int:
-    """Return the offset of the element at a point, from the indices known at compile time."""
+    """Return the offset in shared memory that the static indices of a point contribute."""
     known = [(loop, index) for loop, index in enumerate(point) if isinstance(index, int)]
     return sum(index * box.staged.factor(loop) for loop, index in known)

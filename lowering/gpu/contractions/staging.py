@@ -68,7 +68,7 @@ class Copies(Protocol):
     """A target's way to fetch pieces."""
 
     def begin(self, pieces: Sequence[Piece]) -> list[ir.Value]:
-        """Emit the beginning of a fetch; its results are passed to ``finish``."""
+        """Emit the beginning of a fetch; return the values that ``finish`` needs."""
         ...
 
     def finish(self, pieces: Sequence[Piece], begun: Sequence[ir.Value]) -> None:
@@ -80,7 +80,7 @@ class RegisterCopies:
     """Synchronous copies: loads into registers, and stores later. Every target supports these."""
 
     def begin(self, pieces: Sequence[Piece]) -> list[ir.Value]:
-        """Load into registers; elements outside the operand become zeros."""
+        """Emit loads into registers; elements outside the operand become zeros."""
         return [self._load(piece) for piece in pieces]
 
     def _load(self, piece: Piece) -> ir.Value:
@@ -99,7 +99,7 @@ class RegisterCopies:
         return choice.results[0]
 
     def finish(self, pieces: Sequence[Piece], begun: Sequence[ir.Value]) -> None:
-        """Store the loaded elements."""
+        """Emit the stores of the loaded elements to shared memory."""
         for piece, value in zip(pieces, begun, strict=True):
             with when(piece.mine):
                 if piece.width == 1:
@@ -119,7 +119,7 @@ class AsyncCopies:
         self._registers = RegisterCopies()
 
     def begin(self, pieces: Sequence[Piece]) -> list[ir.Value]:
-        """Start the copies; elements outside the operand become zeros."""
+        """Emit the start of the copies; elements outside the operand become zeros."""
         for piece in pieces:
             if _is_async(piece):
                 self._start(piece)
@@ -137,7 +137,7 @@ class AsyncCopies:
             )  # fmt: skip
 
     def finish(self, pieces: Sequence[Piece], begun: Sequence[ir.Value]) -> None:
-        """Wait for all copies of this thread."""
+        """Emit a wait for all copies of this thread."""
         group, *loaded = begun
         self._registers.finish(_others(pieces), loaded)
         nvgpu.device_async_wait(group, num_groups=0)
@@ -180,7 +180,7 @@ def pieces(
     threads: int,
     wanted: ir.Value | None = None,
 ) -> list[Piece]:
-    """Emit the indices of a thread's pieces of a box.
+    """Emit the indices of a thread's pieces of a box; return the pieces.
 
     Args:
         box: the operand's box.
@@ -214,7 +214,7 @@ def pieces(
 
 
 def _width(box: Box, origin: Sequence[Index]) -> int:
-    """Return the number of elements that a thread may copy at once with proven alignment."""
+    """Return the elements that a thread may copy at once, by the proven alignment of the box."""
     width = WIDEST // box.staged.access.element_bytes
     while width > 1 and not _fits(box, origin[-1], width):
         width //= 2
@@ -222,7 +222,10 @@ def _width(box: Box, origin: Sequence[Index]) -> int:
 
 
 def _fits(box: Box, first: Index, width: int) -> bool:
-    """Return whether pieces of a width never cross the box's or the operand's edge."""
+    """Return whether pieces of ``width`` elements never cross an edge of the box or operand.
+
+    ``first`` is the box's first index along the last dimension of the operand.
+    """
     offset = first % width if isinstance(first, int) else divisor(first) % width
     return (
         box.staged.box[-1] % width == 0
@@ -239,7 +242,7 @@ def _is_cut(box: Box, dimension: int) -> bool:
 
 
 def _inside(box: Box, at: Sequence[Index]) -> ir.Value | None:
-    """Emit whether the operand has an element; None if it contains the whole box."""
+    """Emit an i1, whether the operand has an element at ``at``; None if it has the whole box."""
     return all_below(
         (index, memref.dim(box.source, constant(dimension)))
         for dimension, index in enumerate(at)

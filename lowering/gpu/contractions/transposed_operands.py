@@ -45,7 +45,10 @@ def find_transposition(generic: Structured, shared_limit: int) -> TranspositionP
 
 
 def _neighbours(operand: ir.Value, map_: ir.AffineMap) -> int | None:
-    """Return the loop along which an operand is contiguous in device memory, else None."""
+    """Return the loop along which an operand with map ``map_`` is contiguous, else None.
+
+    None also for an operand outside of device memory.
+    """
     if not is_buffer(operand) or operand.type.memory_space is not None or not operand.type.rank:
         return None
     strides, _ = operand.type.get_strides_and_offset()
@@ -55,7 +58,7 @@ def _neighbours(operand: ir.Value, map_: ir.AffineMap) -> int | None:
 
 
 def _long_loops(generic: Structured, operand: int) -> set[int]:
-    """Return the loops over dimensions of an operand that are long or dynamic."""
+    """Return the loops over an operand's dimensions of dynamic size or from ``LEAST_EXTENT`` on."""
     dimensions = (one for one in generic.loop_dimensions if one.operand == operand)
     return {one.loop for one in dimensions if _is_long(one)}
 

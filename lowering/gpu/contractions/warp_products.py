@@ -22,7 +22,10 @@ class WarpProducts(Protocol):
         ...
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the products of an instruction's steps; ``bases`` as for ``SharedLoads``."""
+        """Emit the products of an instruction's steps, added to ``results``; return the sums.
+
+        ``bases`` has an index in each operand's shared memory.
+        """
         ...
 
 
@@ -32,5 +35,8 @@ _UNITS = {MMA.name: MmaProducts, MFMA.name: MfmaProducts}
 def warp_products(
     plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value
 ) -> WarpProducts | None:
-    """Return the products of the plan's matrix unit for a lane, None without a unit."""
+    """Return the emitter of products by the plan's matrix unit, None without a unit.
+
+    ``boxes`` are the staged operands, ``lane`` is the lane's number in its warp.
+    """
     return None if plan.matrix is None else _UNITS[plan.matrix.unit.name](plan, boxes, lane)

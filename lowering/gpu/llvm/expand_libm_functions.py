@@ -37,7 +37,7 @@ class Double:
 
     @staticmethod
     def of(x: Float) -> Double:
-        """Convert an f32, exactly."""
+        """Emit the exact conversion of an f32 to f64."""
         return Double(arith.extf(ir.F64Type.get(), x.value))
 
     def __add__(self, other: Double | float) -> Double:
@@ -53,24 +53,24 @@ class Double:
         return Double(arith.divf(self.value, _lift(other)))
 
     def rounded(self) -> Double:
-        """Round to the nearest integer; needs |x| < 2**51."""
+        """Emit the nearest integer as an f64; needs |x| < 2**51."""
         # Correct only without fast-math flags: reassociation would cancel the two additions.
         return self + _ROUND - _ROUND
 
     def low_bits(self) -> Bits:
-        """Return the low 32 bits of a rounded number as an integer, modulo 2**32."""
+        """Emit the integer of a value from ``rounded``, modulo 2**32."""
         bits = arith.bitcast(ir.IntegerType.get_signless(64), (self + _ROUND).value)
         return Bits(arith.trunci(ir.IntegerType.get_signless(32), bits))
 
     def polynomial(self, coefficients: tuple[float, ...]) -> Double:
-        """Evaluate a polynomial, lowest power first."""
+        """Emit a polynomial; its coefficients begin with the lowest power."""
         total = Double(_lift(coefficients[-1]))
         for coefficient in reversed(coefficients[:-1]):
             total = total * self + coefficient
         return total
 
     def single(self) -> Float:
-        """Round to f32."""
+        """Emit the rounding to f32."""
         return Float(arith.truncf(ir.F32Type.get(), self.value))
 
 
@@ -81,7 +81,7 @@ def _lift(number: Double | float) -> ir.Value:
 def _reduce_by_half_pi(x: Float) -> tuple[Float, Bits]:
     """Split x into r + n * pi / 2, computed in f64; only n modulo 4 matters.
 
-    Accurate to the last place of f32 up to |x| = 2**28; beyond, digits are lost as n grows.
+    Accurate to the last place of f32 up to |x| = 2**28; for larger |x|, r loses digits.
     """
     wide = Double.of(x)
     n = (wide * (2.0 / math.pi)).rounded()

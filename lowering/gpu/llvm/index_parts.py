@@ -13,7 +13,7 @@ _SUMS = {_ADD: 1, _SUBTRACT: -1}
 
 @dataclass(frozen=True)
 class IndexParts:
-    """A sum of two parts.
+    """An index as the sum of a dynamic and a constant part.
 
     Attributes:
         rest: the dynamic part, a value of type index; None for zero.
@@ -75,7 +75,7 @@ def _product(left: IndexParts, right: IndexParts) -> IndexParts | None:
 
 
 def scaled(parts: IndexParts, factor: int) -> IndexParts:
-    """Emit a multiple of an index."""
+    """Emit the product of an index and a constant factor."""
     rest = parts.rest
     if rest is not None and factor != 1:
         rest = arith.muli(rest, arith.constant(rest.type, factor)) if factor else None
@@ -83,7 +83,7 @@ def scaled(parts: IndexParts, factor: int) -> IndexParts:
 
 
 def total(parts: list[IndexParts]) -> IndexParts:
-    """Emit the sum of several indices."""
+    """Emit the sum of the indices ``parts``."""
     rest: ir.Value | None = None
     for part in parts:
         if part.rest is not None:

@@ -12,7 +12,7 @@ from rammer_mlir.passes.ir.structured import Buffer, as_buffer, element_bytes, i
 
 
 def lower_memory_accesses(module: ir.Module, index_bits: int) -> None:
-    """Replace loads and stores of numbers and of vectors of numbers.
+    """Replace memref loads and stores of numbers and vectors by LLVM's, except of private memory.
 
     Args:
         module: contains a gpu module before its conversion.

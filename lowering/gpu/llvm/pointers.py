@@ -73,14 +73,14 @@ class Pointers:
         return self._behind(pointer, element, [], place.constant) if place.constant else pointer
 
     def _far(self, pointer: ir.Value, element: ir.Type, place: IndexParts) -> ir.Value:
-        """Emit a pointer from the sum of both parts in a single step."""
+        """Emit a pointer to the element at index ``place`` from the sum of both its parts."""
         at = arith.constant(ir.IndexType.get(), place.constant)
         if place.rest is not None:
             at = arith.addi(place.rest, at)
         return self._behind(pointer, element, [self._converted(at)], _DYNAMIC)
 
     def _layout(self, buffer: Buffer) -> tuple[Buffer, IndexParts, list[int | ir.Value]]:
-        """Return the base of a view, with its offset and strides relative to that base."""
+        """Return a view's base, and the view's offset from it and strides, in elements."""
         strides, offset = buffer.type.get_strides_and_offset()
         dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
         if dynamic in strides or offset == dynamic:

@@ -43,7 +43,7 @@ def contract_floats(module: ir.Module) -> None:
 
 
 def call_intrinsics(module: ir.Module) -> None:
-    """Replace functions by calls of LLVM's intrinsics.
+    """Replace the functions of ``_INTRINSICS`` by calls of LLVM's intrinsics.
 
     The conversions from the gpu dialect would call vendor libraries instead.
     """
@@ -60,7 +60,7 @@ def call_intrinsics(module: ir.Module) -> None:
 
 
 def check_math(module: ir.Module) -> None:
-    """Refuse functions that would need a library: LLVM's code generators abort the process on them.
+    """Refuse math functions that need a library: LLVM's code generators abort the process on them.
 
     Raises:
         UnsupportedError: naming the function and its type.
@@ -112,7 +112,7 @@ def gpu_module(module: ir.Module) -> ir.Operation:
 
 
 def define_pause(module: ir.Module, body: str) -> None:
-    """Define the function that a polling thread calls between polls by the target's instruction."""
+    """Define the function that a polling thread calls between polls, with ``body`` as MLIR text."""
     holder = gpu_module(module)
     block = holder.regions[0].blocks[0]
     for operation in [op.operation for op in block.operations]:
@@ -132,7 +132,7 @@ def _is_pause(operation: ir.Operation) -> bool:
 
 
 def hide_functions(module: ir.Module) -> None:
-    """Make all functions but the kernel internal, so that LLVM removes unused ones and copies."""
+    """Make all functions but the kernel internal, so that LLVM removes those without calls."""
     internal = ir.Attribute.parse("#llvm.linkage<internal>")
     for operation in walk(gpu_module(module)):
         if operation.name == "llvm.func" and len(operation.regions[0].blocks):

@@ -35,7 +35,7 @@ from rammer_mlir.lowering.llvm.builders import element, i64, load_acquire, store
 from rammer_mlir.programs.native_interface import COUNTER_WORDS
 
 PAUSE = "rammer_pause"
-"""Declared in the gpu module: called between polls; each target defines it by an instruction."""
+"""Function that a polling thread calls between polls; each target defines it by an instruction."""
 
 AWAIT, PUBLISH = "rammer_await", "rammer_publish"
 
@@ -91,7 +91,7 @@ def define_publish(layout: KernelLayout) -> None:
 
 @dataclass(frozen=True)
 class AwaitedStep:
-    """The awaited vEU of a thread, the value of its counter, and the counter's address."""
+    """The vEU that a thread awaits, the awaited value of its counter, and the counter's address."""
 
     veu: ir.Value
     wanted: ir.Value
@@ -106,7 +106,16 @@ def awaited_step(
     pair: ir.Value,
     run: ir.Value,
 ) -> AwaitedStep:
-    """Read pair ``pair`` at a position of the table, and emit the awaited counter and value."""
+    """Emit the reading of an awaited pair, and the awaited counter and value.
+
+    Args:
+        layout: the layout of the kernel.
+        counters: all step counters.
+        table: the task table.
+        at: position of a barrier's pairs in the table.
+        pair: the pair's number in the barrier.
+        run: the number of the run, from 0.
+    """
     position = add(at, multiply(pair, index(2)))
     steps_at = offset(position, 1)
     veu, steps = load_word(table, position), load_word(table, steps_at)
@@ -116,13 +125,13 @@ def awaited_step(
 
 
 def counter_pointer(counters: ir.Value, veu: ir.Value) -> ir.Value:
-    """Return the address of a vEU's counter; the memref dialect has no atomic load."""
+    """Emit the address of a vEU's counter; the memref dialect has no atomic load."""
     place = multiply(veu, word(COUNTER_WORDS))
     return element(global_pointer(counters), place, i64())
 
 
 def global_pointer(buffer: ir.Value) -> ir.Value:
-    """Return the address of a buffer as an LLVM pointer."""
+    """Emit the address of a buffer as an LLVM pointer to device memory."""
     address = memref.extract_aligned_pointer_as_index(buffer)
     return llvm.inttoptr(llvm.PointerType.get(_GLOBAL), as_word(address))
 

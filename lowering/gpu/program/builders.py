@@ -15,64 +15,64 @@ DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
 def words_type(count: int) -> ir.MemRefType:
-    """Return the type of a buffer of words."""
+    """Return the type of a buffer of ``count`` words."""
     return ir.MemRefType.get([count], i64())
 
 
 def bytes_type(count: int, space: str | None = None) -> ir.MemRefType:
-    """Return the type of a buffer of bytes, in a memory space."""
+    """Return the type of a buffer of ``count`` bytes, in the memory space ``space`` if given."""
     memory = None if space is None else ir.Attribute.parse(space)
     return ir.MemRefType.get([count], ir.IntegerType.get_signless(8), memory_space=memory)
 
 
 def index(number: int) -> ir.Value:
-    """Return a constant position."""
+    """Emit a constant position."""
     return arith.constant(ir.IndexType.get(), number)
 
 
 def word(number: int) -> ir.Value:
-    """Return a constant word."""
+    """Emit a constant word."""
     return arith.constant(i64(), number)
 
 
 def as_index(value: ir.Value) -> ir.Value:
-    """Return a word as a position."""
+    """Emit the cast of a word to a position."""
     return arith.index_cast(ir.IndexType.get(), value)
 
 
 def as_word(value: ir.Value) -> ir.Value:
-    """Return a position as a word."""
+    """Emit the cast of a position to a word."""
     return arith.index_cast(i64(), value)
 
 
 def add(left: ir.Value, right: ir.Value) -> ir.Value:
-    """Add two words, or two positions."""
+    """Emit the sum of two words, or of two positions."""
     return arith.addi(left, right)
 
 
 def offset(position: ir.Value, number: int) -> ir.Value:
-    """Return the position plus a constant."""
+    """Emit the sum of a position and a constant."""
     return add(position, index(number))
 
 
 def multiply(left: ir.Value, right: ir.Value) -> ir.Value:
-    """Multiply two words, or two positions."""
+    """Emit the product of two words, or of two positions."""
     return arith.muli(left, right)
 
 
 def compare(predicate: str, left: ir.Value, right: ir.Value) -> ir.Value:
-    """Compare two words, or two positions."""
+    """Emit the comparison, by a predicate of ``arith.cmpi``, of two words or two positions."""
     return arith.cmpi(getattr(arith.CmpIPredicate, predicate), left, right)
 
 
 def load_word(buffer: ir.Value, position: ir.Value) -> ir.Value:
-    """Load a word of a buffer."""
+    """Emit the load of a word of a buffer."""
     return memref.load(buffer, [position])
 
 
 @contextmanager
 def repeat(first: ir.Value, limit: ir.Value, step: ir.Value) -> Generator[ir.Value]:
-    """Build a loop over positions from ``first`` to ``limit``, exclusive."""
+    """Build a loop over positions from ``first`` to ``limit``, exclusive; yield the position."""
     loop = scf.ForOp(first, limit, step)
     with ir.InsertionPoint(loop.body):
         yield loop.induction_variable
@@ -83,7 +83,7 @@ def repeat(first: ir.Value, limit: ir.Value, step: ir.Value) -> Generator[ir.Val
 def function(
     name: str, arguments: Sequence[ir.Type], results: Sequence[ir.Type] = ()
 ) -> Generator[Sequence[ir.Value]]:
-    """Build a private function; the context's body must end it with a return."""
+    """Build a private function; yield its arguments. The context's body must end with a return."""
     kind = ir.FunctionType.get(list(arguments), list(results))
     operation = func.FuncOp(name, kind, visibility="private")
     block: ir.Block = operation.add_entry_block()
@@ -92,5 +92,5 @@ def function(
 
 
 def call(name: str, *arguments: ir.Value) -> None:
-    """Call a function without a result."""
+    """Emit a call of a function without a result."""
     func.CallOp([], name, list(arguments))

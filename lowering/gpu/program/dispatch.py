@@ -100,7 +100,7 @@ class _DispatchLoop:
             scf.YieldOp([self._execute(after.arguments[0])])
 
     def _execute(self, position: ir.Value) -> ir.Value:
-        """Execute the record at a position of the table; return the position of the next record."""
+        """Emit the execution of the record at a position; return the next record's position."""
         table, kernels = self._frame.table, self._layout.program.kernels
         kind = as_index(load_word(table, position))
         second = as_index(load_word(table, offset(position, 1)))
@@ -115,10 +115,11 @@ class _DispatchLoop:
         return switch.results[0]
 
     def _run(self, number: int, position: ir.Value, first: ir.Value, count_at: ir.Value) -> None:
-        """Run an rKernel's rTasks on buffers named in the table, and publish if the table says so.
+        """Emit a run of rTasks of rKernel ``number``, and a publication if the record demands it.
 
-        A loop-carried value would take registers in every rKernel, so the table stores the position
-        of the step counter instead.
+        The record is at ``position``; the rTasks begin with ``first``, their number is at
+        ``count_at``. A loop-carried step counter would take registers in every rKernel, so the
+        record has its value instead.
         """
         table, kernel = self._frame.table, self._layout.program.kernels[number].name
         limit = add(first, as_index(load_word(table, count_at)))
@@ -135,7 +136,10 @@ class _DispatchLoop:
             self._frame.publish(add(multiply(total, self._frame.run), steps))
 
     def _buffer(self, kernel: int, argument: int, arguments: ir.Value) -> ir.Value:
-        """Return an argument's buffer, selected among all buffers that it may be in."""
+        """Emit the selection of an argument's buffer among all buffers that it may be in.
+
+        ``arguments`` is the position of the run's arguments in the table.
+        """
         kind = bytes_type(DYNAMIC)
         numbers = self._buffers_of(kernel, argument)
         if len(numbers) == 1:
@@ -144,7 +148,7 @@ class _DispatchLoop:
         return choose_buffer(self._frame, which, numbers, kind)
 
     def _buffers_of(self, kernel: int, argument: int) -> list[int]:
-        """Return the numbers of the buffers that an rKernel's argument may be in."""
+        """Return the numbers of the kernel's buffers that an rKernel's argument may be in."""
         slots = {
             operator.slots[argument]
             for operator in self._layout.program.operators
@@ -153,7 +157,7 @@ class _DispatchLoop:
         return sorted({self._layout.buffers.index((slot.base, slot.index)) for slot in slots})
 
     def _barrier(self, at: ir.Value, count: ir.Value) -> ir.Value:
-        """Wait for pairs of the table; return the position of the vEU's next record.
+        """Emit the wait for ``count`` pairs at position ``at``; return the next record's position.
 
         If the watchdog has stopped the program, the next record is the one that ends the vEU's
         list.

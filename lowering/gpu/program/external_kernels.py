@@ -39,7 +39,7 @@ def define_external_kernels(module: ir.Module, target: GpuTarget) -> frozenset[s
         target: the GPU, with the block size of the whole program.
 
     Raises:
-        TargetError: if the target does not support such code.
+        TargetError: if code has a form, state, grain or symbol that the target does not support.
         PassError: if a symbol is called with different numbers of buffers.
     """
     kernels = external_kernels(module)
@@ -74,7 +74,7 @@ def _check(kernel: ExternalKernel, target: GpuTarget) -> None:
 
 
 def _declare(symbol: str, count: int) -> None:
-    """Declare a function that the threads of a block call together (convergent)."""
+    """Declare a function of ``count`` buffers that a block's threads call together (convergent)."""
     kinds = [i64(), i32(), i32(), *[pointer()] * count]
     kind = llvm.FunctionType.get(ir.Type.parse("!llvm.void"), kinds)
     llvm.LLVMFuncOp(symbol, ir.TypeAttr.get(kind), convergent=True)

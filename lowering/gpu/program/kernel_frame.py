@@ -41,7 +41,7 @@ class KernelFrame:
         veu: the block's number.
         base: the vEU's step counter before this run.
         run: the number of the run, from 0.
-        total_at: position in the table of the vEU's rTasks in a run.
+        total_at: position in the table of the number of the vEU's rTasks per run.
     """
 
     def __init__(self, layout: KernelLayout) -> None:
@@ -68,7 +68,7 @@ class KernelFrame:
         return memref.view(bytes_type(own), self._arguments[SCRATCHES], start, [])
 
     def _read_run(self) -> None:
-        """Read the number of this vEU's completed runs: its counter divided by its rTasks per run.
+        """Emit the number of this vEU's completed runs: its counter divided by its rTasks per run.
 
         The counter is the only state, so a captured launch can be replayed without any host work.
         """
@@ -81,7 +81,7 @@ class KernelFrame:
         gpu.barrier()
 
     def buffer(self, buffer: Buffer) -> ir.Value:
-        """Return the kernel's argument of a buffer."""
+        """Return the kernel's argument for ``buffer``."""
         return self._arguments[argument_name(*buffer)]
 
     def buffer_types(self, kernel: str) -> list[tuple[BufferType, ir.MemRefType]]:
@@ -91,7 +91,7 @@ class KernelFrame:
     def run_tasks(
         self, kernel: str, buffers: list[ir.Value], first: ir.Value, limit: ir.Value
     ) -> None:
-        """Call an rKernel for its rTasks, then synchronise the block.
+        """Emit calls of an rKernel for rTasks from ``first`` to ``limit``, then a block barrier.
 
         rTasks of a run are independent, so only rKernels that reuse temporaries need a barrier
         after each rTask.
@@ -105,22 +105,22 @@ class KernelFrame:
             gpu.barrier()
 
     def publish(self, done: ir.Value) -> None:
-        """Publish the vEU's step counter."""
+        """Emit the publication of the vEU's step counter with the value ``done``."""
         call(PUBLISH, self._arguments[COUNTERS], self._veu_word, done)
 
     def wait(self, at: ir.Value, count: ir.Value) -> None:
-        """Wait for the pairs of the task table that begin at a position."""
+        """Emit the wait for ``count`` pairs of the task table from position ``at`` on."""
         call(AWAIT, self._arguments[COUNTERS], self.table, at, count, self.run)
 
     def wait_or_stop(self, at: ir.Value, count: ir.Value) -> ir.Value:
-        """Wait like ``wait``; return whether the watchdog has stopped the program."""
+        """Emit a wait as ``wait`` does; return an i1, whether the watchdog stopped the program."""
         arguments = [self._arguments[COUNTERS], self.table, at, count, self.run]
         arguments += [self._arguments[WATCH], self._veu_word]
         return func.CallOp([ir.IntegerType.get_signless(1)], AWAIT, arguments).results[0]
 
 
 def _define_kernel(layout: KernelLayout, arguments: list[ir.MemRefType]) -> ir.Block:
-    """Define the kernel; its entry block gets the block's shared memory after the arguments."""
+    """Define the kernel; return its entry block, whose last argument is the shared memory."""
     alignment = ir.IntegerAttr.get(i64(), ALIGNMENT)
     kernel = gpu.GPUFuncOp(
         ir.FunctionType.get(list(arguments), []),
@@ -139,7 +139,7 @@ def _define_kernel(layout: KernelLayout, arguments: list[ir.MemRefType]) -> ir.B
 def typed_view(
     source: ir.Value, start: ir.Value, kind: BufferType, target: ir.MemRefType
 ) -> ir.Value:
-    """Return an rKernel's buffer, which begins at a byte offset in a buffer of the kernel."""
+    """Emit a view of type ``target`` of a buffer of the kernel, from byte ``start`` on."""
     flat = memref.view(ir.MemRefType.get([kind.elements], target.element_type), source, start, [])
     return memref.reinterpret_cast(
         target, flat, [], [], [], [kind.offset], list(kind.shape), list(kind.strides)
@@ -149,7 +149,7 @@ def typed_view(
 def choose_buffer(
     frame: KernelFrame, which: ir.Value, numbers: list[int], kind: ir.MemRefType
 ) -> ir.Value:
-    """Return the buffer whose number is ``which``, selected among ``numbers``, cast to a type."""
+    """Emit the selection of buffer ``which`` among ``numbers``, cast to type ``kind``."""
     switch = scf.IndexSwitchOp([kind], which, numbers[:-1])
     for number, block in zip(numbers, [*switch.case_blocks, switch.default_block], strict=True):
         with ir.InsertionPoint(block):

@@ -29,9 +29,9 @@ class KernelLayout:
     Attributes:
         target: the GPU.
         program: the schedule.
-        table: its first launch in the kernel's format.
+        table: the task table of the program's first launch.
         buffer_bytes: size of each of the kernel's buffers, by number.
-        kernels: the arguments of the rKernels.
+        kernels: types of the rKernels' arguments, and sizes of shared and scratch memory.
         table_words: words of the longest task table that the kernel is launched with.
         watchdog: polls after which a waiting vEU stops the program, 0 for none.
     """

@@ -67,10 +67,10 @@ class GpuProgram:
         arguments: the kernel's arguments in order, each a pointer: ``inputN``, ``outputN``,
             ``constant``, ``arena``, ``scratches``, ``counters`` (zeroed once, before the first
             launch) and ``table``.
-        argument_bytes: size of each.
+        argument_bytes: size of each argument.
         constants: uint8, all weights.
         program: the schedule.
-        tables: int64 [launches, words], the schedule in the kernel's format.
+        tables: int64 [launches, words], a task table per launch.
         proof: memory and accesses, to check the schedule.
         shared_bytes: static shared memory of a block.
         inouts: the inputs that are changed in place.
@@ -283,7 +283,7 @@ def _lower_kernels(
 
 
 def _note_alignments(kernels: Sequence[ir.Operation], program: Program) -> None:
-    """Annotate the rKernels' arguments with the alignment of their addresses over all runs."""
+    """Annotate the rKernels' arguments with their addresses' alignment in bytes, over all runs."""
     known: dict[str, list[int]] = {}
     for operator in program.operators:
         name = KERNEL_PREFIX + program.kernels[operator.kernel].name
@@ -300,7 +300,7 @@ def _note_alignments(kernels: Sequence[ir.Operation], program: Program) -> None:
 
 
 def _assemble(module: ir.Module, layout: KernelLayout, straight_line_limit: int) -> None:
-    """Move everything into one gpu module: the mapped rKernels first, then their callers."""
+    """Move all functions into one gpu module: the mapped rKernels first, then their callers."""
     lowered = list(module.body.operations)
     with ir.InsertionPoint(module.body):
         body: ir.Block = gpu.GPUModuleOp(MODULE).regions[0].blocks.append()

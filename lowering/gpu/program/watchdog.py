@@ -82,7 +82,7 @@ class _Watch:
         self.claims = global_pointer(buffer)
 
     def poll(self, awaited: AwaitedStep) -> None:
-        """Poll until the counter has the awaited value, or this or another thread times out."""
+        """Emit a loop that polls until the counter has the awaited value or a thread times out."""
         loop = scf.WhileOp([i64()], [word(0)])
         before, after = loop.before.blocks.append(i64()), loop.after.blocks.append(i64())
         with ir.InsertionPoint(before):
@@ -96,7 +96,10 @@ class _Watch:
             scf.YieldOp([add(after.arguments[0], word(1))])
 
     def report_if_late(self, awaited: AwaitedStep, mark: ir.Value, waiter: _Waiter) -> None:
-        """Stop the waiting vEU if the counter is still too low; the first to do so reports it."""
+        """Emit a stop of the waiting vEU if the counter is too low; the first thread reports it.
+
+        ``mark`` is the address of the vEU's word in the watchdog's buffer, which becomes 1.
+        """
         seen = load_acquire(awaited.counter, self._scope)
         with when(compare("slt", seen, awaited.wanted)):
             ticket = self._claim()
@@ -105,7 +108,7 @@ class _Watch:
             store_release(word(1), mark, self._scope)
 
     def _claim(self) -> ir.Value:
-        """Count this thread; return the number of threads that timed out before it."""
+        """Emit an atomic count of this thread; return how many threads timed out before it."""
         add_one, order = llvm.AtomicBinOp.add, llvm.AtomicOrdering.monotonic
         return llvm.AtomicRMWOp(
             add_one, self.claims, word(1), order, syncscope=self._scope, alignment=8
