@@ -19,6 +19,7 @@ def earliest(
     needs: Needs, available: FloatArray, seconds: float, barrier_seconds: float
 ) -> Int64Array:
     """Return the vEU of each rTask of an operator: the vEU that can execute it earliest.
+
     Every vEU gets as many rTasks as it can start before the other vEUs. Within an operator each vEU
     gets a block of consecutive ids, so that readers of neighbouring rTasks in the next operator
     tend to stay on the same vEU and need no barrier.

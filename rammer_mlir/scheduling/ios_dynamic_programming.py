@@ -62,6 +62,7 @@ class StageTimes(Protocol):
 @dataclass
 class EndingSearch:
     """Search for the fastest stages of a graph of units, numbered in a topological order.
+
     Among stages of equal time the one with the fewest units wins: within a stage waits are per
     tile, and may cost more than the single barrier that was counted.
 

@@ -95,6 +95,7 @@ def _climb(start: _Placement, attempts: int, least: int) -> _Placement:
 
 def _best_gap(taken: list[tuple[int, int]], size: int) -> int:
     """Return the first byte of the smallest gap that holds ``size`` bytes, else the end of all.
+
     ``taken`` has the (first byte, byte after the last) of occupied intervals, ascending.
     """
     best, best_size = -1, -1

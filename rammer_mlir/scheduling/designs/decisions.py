@@ -169,6 +169,7 @@ def _whole_or(loop: int | None, size: int) -> Span:
 
 def _without_unused(problem: Problem, decisions: Decisions) -> Problem:
     """Return the problem without loops and operations of assignments with recomputed values only.
+
     The emptied assignments stay in place, so that the numbers of the others remain valid.
     """
     values: dict[int, set[Decision]] = {}

@@ -105,6 +105,7 @@ def _distances(
 
 def _joined(parts: list[_Part], join: Callable[[Sequence[_Part], float], float]) -> float:
     """Return the least head or tail of an rTask, over all subsets of parts on the rTask's own vEU.
+
     Parts are sorted by their ends: if a part runs elsewhere, moving a part of an earlier end to the
     own vEU gains nothing. So only prefixes need to be tried.
     """
