@@ -108,7 +108,7 @@ class OpenVinoEngine:
 
 @contextmanager
 def _told(host: EntryHost) -> Generator[None]:
-    """Turn errors of the library into a TargetError with a one-line message."""
+    """Raise a TargetError with a one-line message for an OpenVinoError inside the context."""
     try:
         yield
     except OpenVinoError as error:
@@ -169,11 +169,11 @@ class Request:
         return cls(library, made, compiled, make(library, made, create, free, compiled))
 
     def run(self) -> Call:
-        """Return the call that runs the request."""
+        """Return the C call that runs the request on the bound memory."""
         return Call(self.library.address("infer_request_infer"), (self.request,), LOW_HALF)
 
     def bind(self, operand: GraphTensor, is_output: bool) -> Bound:
-        """Return the calls that bind an input or output to an address."""
+        """Return the buffer of an input or output, whose calls bind its address to the request."""
         port = self._port(operand.name, is_output)
         tensor = ctypes.c_uint64()
         dims = (ctypes.c_int64 * len(operand.shape))(*operand.shape)
@@ -197,7 +197,7 @@ class Request:
         return Bound(calls, is_output, size if size <= _MOST_COPIED else 0)
 
     def _port(self, name: str, is_output: bool) -> int:
-        """Return an input or output of the model."""
+        """Return the address of the port of the model's input or output of this name."""
         function = f"compiled_model_{'output' if is_output else 'input'}_by_name"
         free = "output_const_port_free"
         return make(self.library, self.made, function, free, self.model, name.encode())
