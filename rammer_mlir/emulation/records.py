@@ -212,7 +212,10 @@ class SharedBuffer:
 
 @dataclass(frozen=True)
 class KernelArgument:
-    """A kernel's argument: a buffer of ``num_bytes``, or if 0 a scalar of at most 8 bytes."""
+    """A kernel's argument: a buffer of ``num_bytes``, or if 0 a scalar of at most 8 bytes.
+
+    ``element`` is the MLIR type of the elements or the scalar as text.
+    """
 
     name: str
     num_bytes: int

@@ -236,7 +236,7 @@ class _VeuCache:
         return min(max((distance - self._kept) / (self._lost - self._kept), 0.0), 1.0)
 
     def touch(self, part: _Part) -> None:
-        """Mark blocks as touched now."""
+        """Mark the blocks of ``part`` as touched at the current moment."""
         last = self._last[part.begin : part.end]
         known = last >= 0
         moments, where = np.unique(last[known], return_inverse=True)
@@ -247,6 +247,6 @@ class _VeuCache:
         self._bytes_at[self._now] += part.density * (part.end - part.begin)
 
     def next(self, time: int) -> None:
-        """End a moment, which happened at ``time`` of the whole run."""
+        """End the current moment; ``time`` is the position of its item in the whole run."""
         self._time[self._now] = time
         self._now += 1

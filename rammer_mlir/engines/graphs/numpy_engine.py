@@ -27,7 +27,7 @@ class NumPyEngine:
         """Return the entry of a function's graph, after a check that all operators are known.
 
         Raises:
-            TargetError: naming the first unknown operator.
+            TargetError: if an operator is unknown; the message names the first.
         """
         graph, weights = read_graph(host)
         for node in graph.nodes:

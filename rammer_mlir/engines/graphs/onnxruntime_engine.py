@@ -34,7 +34,7 @@ THREADS = thread_option("threads that compute a region, that of its vEU included
 
 
 class OnnxRuntimeEngine:
-    """Creates a session for each region."""
+    """Creates a session of ONNX Runtime for each region."""
 
     name: ClassVar[str] = "onnxruntime"
     options: ClassVar[tuple[ModuleOption, ...]] = (
@@ -43,7 +43,7 @@ class OnnxRuntimeEngine:
     )
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Create a session.
+        """Create a session for a function's graph, and return the entry that runs it.
 
         Raises:
             TargetError: if ONNX Runtime refuses the graph.

@@ -53,7 +53,7 @@ takes half of that.
 
 
 class OpenVinoEngine:
-    """Creates a compiled model and a single request for each region."""
+    """Creates a compiled model of OpenVINO and a single inference request for each region."""
 
     name: ClassVar[str] = "openvino"
     options: ClassVar[tuple[ModuleOption, ...]] = (
@@ -72,8 +72,10 @@ class OpenVinoEngine:
     def open(self, host: EntryHost) -> OpenEntry:
         """Compile the graph, or import the model that was compiled with the program.
 
+        Return the entry that runs it.
+
         Raises:
-            TargetError: if OpenVINO refuses it.
+            TargetError: if OpenVINO refuses the graph or the model.
         """
         is_binary = host.module.form == "binary"
         interface, weights = read_interface(host) if is_binary else read_native_graph(host)

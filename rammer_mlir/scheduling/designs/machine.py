@@ -23,7 +23,7 @@ _LANES_MEETING_SECONDS = 1e-7
 
 @dataclass(frozen=True)
 class Choice:
-    """Execution of a loop: ``tile`` iterations per rTask, across lanes or sequential."""
+    """Execution of a loop: ``tile`` iterations per rTask, across lanes or in sequence."""
 
     name: str
     tile: int
