@@ -210,7 +210,7 @@ class ProgramBuilder:
     def _append_to(self, veu: int, work: _Work, goals: dict[bytes, Goal]) -> None:
         """Append rTasks to a vEU, split into runs where a barrier is needed.
 
-        ``goals`` memoizes waits by the bytes of the required rTasks per vEU.
+        ``goals`` memoizes goals by the array of required rTasks per vEU, as bytes.
         """
         steps, ready = work.steps, work.ready
         start = 0

@@ -104,7 +104,7 @@ class Dependencies:
     def _touched(self, number: int) -> dict[int, tuple[int, int]]:
         """Return, by argument, the first and last element that operator ``number`` writes.
 
-        The elements are counted from the buffer's start. Reads of updated buffers also count,
+        The elements are counted from the argument's start. Reads of updated buffers also count,
         because an update must not overtake them.
         """
         hulls: dict[int, tuple[int, int]] = {}

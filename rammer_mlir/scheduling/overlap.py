@@ -76,7 +76,10 @@ def overlap(reads: Boxes, writes: Boxes, read_origin: int = 0, write_origin: int
 
 
 def radix_basis(*sides: Boxes) -> tuple[int, ...]:
-    """Return the longest chain of strides of the boxes, descending, each dividing the previous."""
+    """Return the longest chain of strides, descending, each dividing the previous.
+
+    The strides are 1 and those of dimensions along which a box has several elements.
+    """
     used = {1}
     for boxes in sides:
         for dim, stride in enumerate(boxes.strides):
@@ -90,7 +93,7 @@ def radix_basis(*sides: Boxes) -> tuple[int, ...]:
 
 
 def span(boxes: Boxes) -> Int64Array:
-    """Return the elements from the first to the last element of each box; -1 for an empty box."""
+    """Return each box's distance from first to last element, in elements; -1 for an empty box."""
     reach = ((boxes.sizes - 1) * np.array(boxes.strides, dtype=np.int64)).sum(axis=1)
     return np.where((boxes.sizes > 0).all(axis=1), reach, -1)
 

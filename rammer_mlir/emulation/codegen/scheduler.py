@@ -156,7 +156,7 @@ def _shuffle(value: Word, offset: Word, width: Word, mode: Word, site: Word) -> 
 def _exchange(first: Word, count: Word) -> None:
     """Emit the shuffle of ``count`` lanes from ``first``.
 
-    Each lane's result goes to OFFSET, as lanes still read VALUE of others; VALID is 1 if its source
+    Each lane's result goes to OFFSET, as other lanes still read its VALUE; VALID is 1 if its source
     lane is in range.
     """
     with each(0, count) as number:
