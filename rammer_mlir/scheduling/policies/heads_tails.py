@@ -80,7 +80,8 @@ def _distances(
         seconds: time of each rTask.
         neighbours: sources or readers of each rTask.
         join: bound from the neighbours on the rTask's own vEU, and the latest end of the others.
-        pack: bound from the times of all transitive neighbours, the longest first.
+        pack: bound from the times, the longest first, of the transitive neighbours whose head or
+            tail is not below a limit; only for up to ``_MOST_PACKED`` rTasks.
 
     Returns:
         For each rTask the larger of both bounds, in the unit of ``seconds``.
