@@ -19,7 +19,7 @@ from rammer_mlir.errors import MissingPackageError
 _VARIABLE = "RAMMER_MLIR_BINDINGS"
 _CANDIDATES = ("mlir", "torch_mlir")
 _NEEDED = ("DynamicOpTrait", "NoTerminatorTrait")
-"""Names in the bindings' module ``ir`` that were introduced with verifiers and traits in Python."""
+"""Names that the bindings' module ``ir`` has if they support verifiers and traits in Python."""
 
 
 def _why_unusable(package: str) -> str | None:
@@ -90,7 +90,8 @@ stablehlo = _load_stablehlo()
 def load_chlo(context: object) -> None:
     """Let a context parse CHLO, where the package has that dialect.
 
-    The bindings have no function for it; a pass of torch-mlir's names it as one that it makes.
+    The bindings have no function that loads the dialect, so a pass of torch-mlir that creates CHLO
+    operations runs on an empty module: the pass manager loads the dialects of its passes.
     """
     if stablehlo is None or importlib.util.find_spec(f"{PACKAGE}._mlir_libs._torchMlir") is None:
         return
@@ -110,7 +111,7 @@ _DIALECTS = (
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Import the bindings of a dialect on first use."""
+    """Return the bindings' module of the dialect ``name``, imported on first use."""
     if name in _DIALECTS:
         return submodule(f"dialects.{name}")
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

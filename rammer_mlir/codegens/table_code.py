@@ -55,7 +55,7 @@ class Needs:
     Attributes:
         status: 0 if the region can be computed.
         scratch_bytes: bytes of scratch memory.
-        converted_bytes: bytes of inputs and outputs that it converts from or to other layouts.
+        converted_bytes: bytes of inputs and outputs that the rTask converts between layouts.
     """
 
     status: int
@@ -68,7 +68,7 @@ class TableCode:
     """The C files of a code generator.
 
     Attributes:
-        module: module with the packages that the files need.
+        module: the ``CodeModule`` that names the packages that the files need.
         files: the files, concatenated in order.
         settings: C macros before the files.
     """

@@ -92,7 +92,7 @@ class Block(_Place):
 
 
 class Buffer(_Place):
-    """Words of a buffer: its addresses, and whether reading unwritten elements is a fault."""
+    """Words of a buffer: its first and end address, and if reading unwritten memory is a fault."""
 
     BEGIN = auto()
     END = auto()
@@ -100,7 +100,7 @@ class Buffer(_Place):
 
 
 class Cell(_Place):
-    """Shadow words of a granule: the stamps of its last write and of reads by two blocks."""
+    """Shadow words of a granule: stamps of its last write and of reads by two blocks, and sites."""
 
     WRITE = auto()
     READ = auto()
@@ -212,7 +212,10 @@ class SharedBuffer:
 
 @dataclass(frozen=True)
 class KernelArgument:
-    """A kernel's argument: a buffer of ``num_bytes``, or if 0 a scalar of at most 8 bytes."""
+    """A kernel's argument: a buffer of ``num_bytes``, or if 0 a scalar of at most 8 bytes.
+
+    ``element`` is the MLIR type of the elements or the scalar as text.
+    """
 
     name: str
     num_bytes: int
@@ -236,7 +239,7 @@ class EmulatedKernel:
 
     Attributes:
         name: the kernel.
-        launch: address of ``void (world)``.
+        launch: address of the function ``void (world)``, which runs a launch by its record.
         arguments: its arguments in order.
         shared: its workgroup buffers.
         sites: places that faults name; a site's number is its index.
@@ -244,7 +247,7 @@ class EmulatedKernel:
         stack_bytes: stack that a lane needs.
         checked: whether accesses are checked.
         owner: keeps the code in memory.
-        traced: its accesses in the order of their numbers, if launches record them.
+        traced: the kernel's accesses in the order of their numbers, if launches record them.
     """
 
     name: str

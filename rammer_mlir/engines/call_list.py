@@ -71,7 +71,7 @@ class Bound:
 class CallList:
     """The calls of a run of a function, in memory that compiled code reads.
 
-    ``calls`` are the computing calls.
+    ``calls`` are the calls that compute; calls that bind changed buffers precede them.
     """
 
     def __init__(self, calls: Sequence[Call], bound: Mapping[int, Bound]) -> None:

@@ -9,13 +9,13 @@ Argument = int | bytes | None
 
 
 def call_function(address: int, *arguments: Argument) -> int:
-    """Call a function that returns a pointer, a 64-bit number, or nothing."""
+    """Call a C function; return its pointer or 64-bit result, 0 for null or no result."""
     kinds = [ctypes.c_void_p] * len(arguments)
     return ctypes.CFUNCTYPE(ctypes.c_void_p, *kinds)(address)(*arguments) or 0
 
 
 def call_for_status(address: int, *arguments: Argument) -> int:
-    """Call a function that returns a 32-bit number."""
+    """Call a C function that returns a signed 32-bit number, and return this number."""
     kinds = [ctypes.c_void_p] * len(arguments)
     return ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(address)(*arguments)
 

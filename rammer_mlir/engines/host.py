@@ -15,7 +15,7 @@ class EntryHost:
 
     Attributes:
         module: the function's module.
-        symbol: its name in the module.
+        symbol: the function's name in the module.
         weights: for each buffer of its rKernel, inputs first: the address of its memory if it is a
             weight, whose address and content are constant; otherwise None.
         find: returns the address of a symbol in the libraries that the module needs, or 0.

@@ -45,7 +45,7 @@ class HostRecord(ctypes.Structure):
 
 
 def open_native(host: EntryHost, opening: int, run: int, closing: int) -> OpenEntry:
-    """Call ``NAME_open``.
+    """Open a function by its ``NAME_open``, and return its entry.
 
     Args:
         host: the environment to pass.

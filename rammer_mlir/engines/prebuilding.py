@@ -26,7 +26,7 @@ def prebuilt(
 
     Args:
         modules: modules of the program.
-        entries: its stateful functions.
+        entries: stateful functions of the program.
         weights: weights among the buffers of each function.
         num_veus: vEUs of the program.
 

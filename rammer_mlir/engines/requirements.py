@@ -25,7 +25,7 @@ def check_needs(modules: Iterable[CodeModule]) -> None:
 
 
 def unmet(need: Requirement) -> str:
-    """Return a message with the required and the installed package, and the remedy; or empty."""
+    """Return a message with the required and installed package and the remedy; "" if it is met."""
     try:
         found = distribution(need.package).version
     except PackageNotFoundError:
@@ -92,7 +92,7 @@ def package_file(package: str, ending: str) -> Path:
 
 
 def _open(need: Requirement) -> ctypes.CDLL | str:
-    """Open the library of a package; on failure, return the expected and the found state."""
+    """Return the opened library of a package, or else text of expectation, error and advice."""
     try:
         # RTLD_LOCAL and DEEPBIND: another copy may be loaded in the process, as by PyTorch.
         return ctypes.CDLL(str(library_path(need)), mode=os.RTLD_LOCAL | os.RTLD_NOW | _DEEP)
@@ -104,7 +104,7 @@ def _open(need: Requirement) -> ctypes.CDLL | str:
 
 
 def _advice(problem: str) -> str:
-    """Return advice about a library that does not load."""
+    """Return advice as text for a loader's message ``problem`` about a library."""
     for library, packages in _SYSTEM_LIBRARIES.items():
         if problem.startswith(f"{library}:"):
             return f"install the system's package of {library}: {packages}"

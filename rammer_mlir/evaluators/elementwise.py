@@ -27,7 +27,7 @@ def _is_float(x: Numbers) -> bool:
 
 
 def _rounded_once(function: _Function) -> Evaluator:
-    """Evaluate a function of floats in double precision, so that rounding is correct."""
+    """Return an evaluator that computes floats in double precision, so that rounding is correct."""
 
     def compute(operation: Operation) -> Numbers:
         values = operation.operands()
@@ -39,7 +39,7 @@ def _rounded_once(function: _Function) -> Evaluator:
 
 
 def _in_type(function: _Function) -> Evaluator:
-    """Evaluate in the operands' type; 16-bit floats in single precision, rounded once."""
+    """Return an evaluator in the operands' type, and in f32 with one rounding for 16-bit floats."""
 
     def compute(operation: Operation) -> Numbers:
         values = operation.operands()
@@ -52,17 +52,17 @@ def _in_type(function: _Function) -> Evaluator:
 
 
 def _plain(function: _Function) -> Evaluator:
-    """Evaluate with NumPy's function unchanged: comparisons, logic, selections."""
+    """Return an evaluator by NumPy's function unchanged: comparisons, logic, selections."""
     return single(lambda operation: function(*operation.operands()))
 
 
 def _joined(function: _Function) -> Evaluator:
-    """Combine any number of operands from first to last."""
+    """Return an evaluator that combines any number of operands, from first to last."""
     return _in_type(lambda *values: reduce(function, values))
 
 
 def _quotient(x: Numbers, y: Numbers) -> Numbers:
-    """Divide; integers truncate toward zero."""
+    """Return ``x / y`` element by element; quotients of integers are truncated toward zero."""
     if _is_float(x):
         return x / y
     require(bool((y != 0).all()))

@@ -15,7 +15,7 @@ from rammer_mlir.evaluators.operation import (
 )
 
 _FEW = 8
-"""TopK sorts only possible candidates if it selects less than 1/8 of a row."""
+"""TopK sorts only possible results if it selects less than 1/``_FEW`` of a row."""
 
 _Places = tuple[Numbers, ...]
 
@@ -25,7 +25,10 @@ def _gather(operation: Operation) -> Numbers:
 
 
 def _element_places(operation: Operation) -> _Places:
-    """Return the index arrays along all dimensions for indices along an axis."""
+    """Return an index array per dimension, for the attribute ``axis`` those of input 1.
+
+    The arrays of all other dimensions are the positions in input 1.
+    """
     x, indices = operation.input(0), operation.input(1)
     places = list(np.indices(indices.shape, sparse=True))
     places[operation.attribute("axis", 0) % x.ndim] = indices
@@ -46,7 +49,10 @@ def _gather_nd(operation: Operation) -> Numbers:
 
 
 def _written(operation: Operation, places: _Places) -> Numbers:
-    """Return a copy of the first input with the third written, or combined, at indices."""
+    """Return a copy of input 0 with the elements of input 2 written at ``places``.
+
+    With the attribute ``reduction`` they are combined with the elements there.
+    """
     result, updates = operation.input(0).copy(), operation.input(2)
     reduction = operation.attribute("reduction", b"none").decode()
     if reduction == "none":
@@ -91,8 +97,9 @@ def _non_zero(operation: Operation) -> Numbers:
 
 
 def _order(x: Numbers, axis: int, largest: bool) -> Numbers:
-    """Return the sorting indices; equal elements keep the order of their indices.
+    """Return the indices that sort ``x`` along an axis, descending if ``largest``.
 
+    Equal elements keep the order of their indices.
     NaN sorts above all numbers, as in compiled programs; ONNX Runtime defines no order for it.
     """
     if not largest:
@@ -117,7 +124,10 @@ def _top_k(operation: Operation) -> Sequence[Numbers]:
 
 
 def _first_of_row(row: Numbers, count: int, largest: bool) -> Numbers:
-    """Return the indices of the first elements in sorted order, sorting only candidates."""
+    """Return the indices of the ``count`` largest or smallest elements of a row, sorted by value.
+
+    Only elements that may be among these are sorted.
+    """
     last = len(row) - count if largest else count - 1
     bound = np.partition(row, last)[last]
     # Comparisons with NaN are false, so NaN stays a candidate, as it should.
@@ -126,7 +136,10 @@ def _first_of_row(row: Numbers, count: int, largest: bool) -> Numbers:
 
 
 def _extreme(operation: Operation) -> Numbers:
-    """Return the index of the extremum; a NaN counts as the extremum, as in compiled programs."""
+    """Return the index of the extremum along the attribute ``axis`` (ArgMax, ArgMin).
+
+    A NaN counts as the extremum, as in compiled programs.
+    """
     x, axis = operation.input(0), operation.attribute("axis", 0)
     find = np.argmax if operation.kind == "ArgMax" else np.argmin
     keep = bool(operation.attribute("keepdims", 1))

@@ -46,7 +46,7 @@ class Operation:
     Attributes:
         kind: the operator's name.
         attributes: values by name; strings are ``bytes``, tensors arrays, element types NumPy's.
-        inputs: values; None for omitted operands.
+        inputs: the operands' arrays; None for omitted operands.
         num_results: number of results, unused ones included.
     """
 
@@ -56,11 +56,11 @@ class Operation:
     num_results: int = 1
 
     def find(self, number: int) -> Numbers | None:
-        """Return an input, None if it is omitted."""
+        """Return input ``number``, None if it is omitted."""
         return self.inputs[number] if number < len(self.inputs) else None
 
     def input(self, number: int) -> Numbers:
-        """Return a required input.
+        """Return input ``number``, which the operator requires.
 
         Raises:
             NotFoldableError: if it is omitted.
@@ -75,12 +75,12 @@ class Operation:
         return [value for value in self.inputs if value is not None]
 
     def integers(self, number: int) -> list[int] | None:
-        """Return the integers of an input, None if it is omitted."""
+        """Return the elements of input ``number`` as integers, None if it is omitted."""
         value = self.find(number)
         return None if value is None else [int(x) for x in value.reshape(-1)]
 
     def attribute(self, name: str, default: object = None) -> Any:
-        """Return an attribute's value, with the type of the operator's specification."""
+        """Return an attribute's value, or ``default`` if the operator does not set it."""
         return self.attributes.get(name, default)
 
 

@@ -17,7 +17,7 @@ from rammer_mlir.evaluators.operation import (
 )
 
 _Reduction = Callable[[Numbers, tuple[int, ...]], Numbers]
-"""Reduces some dimensions, keeping them with size 1."""
+"""Function that reduces the given dimensions of an array, keeping them with size 1."""
 
 
 def _reduce(reduction: _Reduction) -> Evaluator:
@@ -74,7 +74,7 @@ def _log_sum_exp(x: Numbers, axes: tuple[int, ...]) -> Numbers:
 
 
 def _running(operation: Operation) -> Numbers:
-    """Return prefix sums or products along an axis."""
+    """Return prefix sums (CumSum) or products (CumProd) along the axis in input 1."""
     x, (axis,) = operation.input(0), operation.integers(1) or [0]
     backward = bool(operation.attribute("reverse", 0))
     is_sum = operation.kind == "CumSum"
@@ -89,7 +89,7 @@ def _running(operation: Operation) -> Numbers:
 
 
 def _product_of(x: Numbers, y: Numbers) -> Numbers:
-    """Multiply matrices; 16-bit floats in single precision."""
+    """Return the matrix product; 16-bit floats are multiplied and summed in single precision."""
     if x.dtype in FLOATS and x.dtype.itemsize == 2:
         return np.matmul(x.astype(np.float32), y.astype(np.float32)).astype(x.dtype)
     return np.matmul(x, y)
@@ -112,7 +112,10 @@ def _gemm(operation: Operation) -> Numbers:
 
 
 def _per_element(operation: Operation, number: int) -> Numbers | None:
-    """Return a scale or zero point, reshaped to broadcast to the first input."""
+    """Return input ``number``, a scale or zero point, reshaped to broadcast to input 0.
+
+    None if it is omitted.
+    """
     x, given = operation.input(0), operation.find(number)
     if given is None or given.size == 1:
         return None if given is None else given.reshape(())

@@ -35,7 +35,10 @@ def _scalar(operation: Operation, number: int, default: float) -> float:
 
 
 def _corners(boxes: Numbers, is_centred: bool) -> Numbers:
-    """Return the lower and upper corner of each box: four numbers in the last dimension."""
+    """Return the lower and upper corner of each box of [..., 4] as four numbers, [..., 4].
+
+    The boxes are two opposite corners each or, if centred, a centre and sizes.
+    """
     first, second = boxes[..., :2], boxes[..., 2:]
     if is_centred:
         return np.concatenate([first - second / 2, first + second / 2], -1)
@@ -43,7 +46,15 @@ def _corners(boxes: Numbers, is_centred: bool) -> Numbers:
 
 
 def _select(corners: Numbers, order: Numbers, overlap: float, most: int) -> list[int]:
-    """Return the boxes whose overlap with every better box is at most a share of their union."""
+    """Return the numbers of at most ``most`` selected boxes.
+
+    Args:
+        corners: lower and upper corner of each box, [boxes, 4].
+        order: numbers of the candidates, by descending score.
+        overlap: largest allowed intersection of a box with each better selected box, as a share of
+            their union.
+        most: largest number of boxes to select.
+    """
     low, high = corners[:, :2], corners[:, 2:]
     areas = np.prod(high - low, -1)
     chosen: list[int] = []

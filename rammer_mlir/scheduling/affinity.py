@@ -22,22 +22,23 @@ from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_table
 
 _TURN = 2
-"""Barriers that a vEU waits for before it changes to other constants."""
+"""Most time that a vEU idles before it loads other constants, as a number of barrier times."""
 
 _GAP = 16
-"""Length, in barriers, of the gaps that short rTasks fill."""
+"""Longest rTask of a short rKernel, as a number of barrier times."""
 
 _Head = tuple[float, int]
-"""An rTask that may be placed, preceded by the time at which the last of its sources ends."""
+"""The end of an rTask's last source in seconds, and the rTask: every source of it is placed."""
 
 
 def plans_by_affinity(
     graph: TaskGraph, device: Device, kernels: tuple[int, ...], shared: SharedConstants
 ) -> Iterator[Plan]:
-    """Yield plans of one rProgram for several choices of rKernels.
+    """Yield a plan of a single rProgram for each of four choices of rKernels.
 
-    The choices are the given rKernels, the fastest, those that stay in a vEU's cache, and short
-    rKernels, whose rTasks fill the gaps in which a vEU would otherwise wait.
+    The choices are the given rKernels (an index per operator), the fastest, those whose constants
+    stay in a vEU's cache, and short rKernels, whose rTasks fill the gaps in which a vEU would
+    otherwise wait. Equal choices are tried once.
     """
     fast = tuple(fastest(operator, device) for operator in graph.operators)
     cached = tuple(shared.best_kept(number) for number in range(len(graph.operators)))
@@ -50,7 +51,7 @@ def plans_by_affinity(
 
 
 def _short(operator: ROperator, device: Device) -> int:
-    """Return the longest rKernel that fits into a gap of ``_GAP`` barriers, else the shortest."""
+    """Return the index of the rKernel of longest rTask up to ``_GAP`` barriers, else shortest."""
     seconds = {k: rtask_seconds(operator.kernels[k], device) for k in candidates(operator, device)}
     short = [k for k in seconds if seconds[k] <= _GAP * device.barrier_seconds]
     return max(short, key=lambda k: seconds[k]) if short else min(seconds, key=lambda k: seconds[k])
@@ -59,16 +60,25 @@ def _short(operator: ROperator, device: Device) -> int:
 def place_by_affinity(
     table: TaskTable, device: Device, shared: SharedConstants, turn: float = 0.0
 ) -> Placement:
-    """Place rTasks in turn, always the rTask that can start earliest, on the vEU where it does.
+    """Place all rTasks, always the rTask that can start earliest next, on the vEU where it does.
 
-    A vEU waits up to ``turn`` seconds for rTasks that read the constants in its cache.
+    A vEU idles up to ``turn`` seconds for rTasks that read the constants in its cache, before it
+    runs rTasks that read other constants.
     """
     return _Placing(table, device, shared, turn).placement()
 
 
 @dataclass
 class _Veu:
-    """A vEU's cache and rTasks, per vEU the rTasks known complete, its busy time and its end."""
+    """A vEU during placement.
+
+    Attributes:
+        cache: the working sets in its cache.
+        known: for each vEU the number of its rTasks that this vEU knows to be complete.
+        tasks: its rTasks in order.
+        busy: seconds of its rTasks, without barriers and idle time.
+        free: end of its last rTask, in seconds.
+    """
 
     cache: Cache
     known: list[int]
@@ -98,7 +108,7 @@ class _Placing:
         self._ready: dict[TaskCost, list[_Head]] = {}
 
     def placement(self) -> Placement:
-        """Place all rTasks."""
+        """Place all rTasks and return the rTasks of each vEU in order."""
         missing = [len(sources) for sources in self._table.sources]
         for task, count in enumerate(missing):
             if not count:
@@ -112,14 +122,15 @@ class _Placing:
         return [veu.tasks for veu in self._veus]
 
     def _offer(self, task: int) -> None:
-        """Add an rTask to the ready rTasks of equal cost, ordered by the end of their sources."""
+        """Add an rTask to the heap of ready rTasks of equal cost, by the end of the last source."""
         latest = max((self._ends[source] for source in self._table.sources[task]), default=0.0)
         heapq.heappush(self._ready.setdefault(self._costs[task], []), (latest, task))
 
     def _place_next(self) -> int:
-        """Place the rTask of earliest start; break ties by the last use of its constants.
+        """Place the rTask of earliest start and return its number.
 
-        If an rTask could start at once on several vEUs, place it on the vEU with the least work.
+        Among equal starts prefer the rTask and vEU with the smallest distance of the constants in
+        the vEU's cache, then the rTask of smallest number, then the vEU with the least busy time.
         """
         best: tuple[float, int, int, float, int] | None = None
         for cost, heads in self._ready.items():
@@ -138,7 +149,10 @@ class _Placing:
         return task
 
     def _start(self, task: int, number: int) -> float:
-        """Return the earliest start of an rTask, with a barrier if the vEU lacks a source."""
+        """Return when an rTask can start on vEU ``number``, in seconds.
+
+        A barrier precedes it if the vEU does not know that a source on another vEU is complete.
+        """
         veu, awaited = self._veus[number], -1.0
         for source in self._table.sources[task]:
             other, order = self._where[source]

@@ -11,14 +11,14 @@ from rammer_mlir.scheduling.graph import Int64Array
 
 
 def spread_evenly(num_rtasks: int, num_veus: int) -> Int64Array:
-    """Divide the rTasks into a block of consecutive ids per vEU; sizes differ by at most one."""
+    """Return each rTask's vEU: consecutive ids per vEU, in numbers that differ by at most one."""
     return np.arange(num_rtasks, dtype=np.int64) * num_veus // max(num_rtasks, num_veus)
 
 
 def earliest(
     needs: Needs, available: FloatArray, seconds: float, barrier_seconds: float
 ) -> Int64Array:
-    """Assign each rTask to the vEU that can execute it earliest.
+    """Return the vEU of each rTask of an operator: the vEU that can execute it earliest.
 
     Every vEU gets as many rTasks as it can start before the other vEUs. Within an operator each vEU
     gets a block of consecutive ids, so that readers of neighbouring rTasks in the next operator
@@ -39,7 +39,7 @@ def earliest(
 
 
 def _ready(latest: FloatArray, barrier_seconds: float) -> FloatArray:
-    """Return when the operator's inputs are complete, seen from each vEU.
+    """Return for each vEU the seconds at which it may start a reader of the given results.
 
     Results of other vEUs cost an additional barrier. ``latest`` is the end of the last needed rTask
     of each vEU, in seconds; 0 if no rTask of the vEU is needed.

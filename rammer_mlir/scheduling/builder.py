@@ -46,7 +46,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class Mark:
-    """A saved state of a builder."""
+    """A saved state of a builder, which ``reset`` restores."""
 
     items: list[int]
     available: FloatArray
@@ -95,7 +95,15 @@ class _Ends:
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """rTasks of an operator for a vEU: ids, counts and times to wait for, and seconds of each."""
+    """rTasks of an operator for a vEU, a row each.
+
+    Attributes:
+        operator: the operator's number.
+        ids: ids of the rTasks, ascending.
+        steps: [rows, num_veus]: rTasks of each vEU that must be complete before.
+        ready: [rows, num_veus]: end of the last of these, in seconds.
+        seconds: time of each rTask.
+    """
 
     operator: int
     ids: Int64Array
@@ -200,7 +208,10 @@ class ProgramBuilder:
                 self._append_to(int(veus[rows[0]]), work, goals)
 
     def _append_to(self, veu: int, work: _Work, goals: dict[bytes, Goal]) -> None:
-        """Append rTasks to a vEU, split into runs where a barrier is needed."""
+        """Append rTasks to a vEU, split into runs where a barrier is needed.
+
+        ``goals`` memoizes goals by the array of required rTasks per vEU, as bytes.
+        """
         steps, ready = work.steps, work.ready
         start = 0
         rows = [0] if len(steps) == 1 else _growing(steps, self._clocks.now(veu), veu)
@@ -220,7 +231,7 @@ class ProgramBuilder:
         self._run(veu, work, start, len(steps))
 
     def _run(self, veu: int, work: _Work, start: int, stop: int) -> None:
-        """Append rTasks to a vEU without a barrier."""
+        """Append rows ``start .. stop - 1`` of ``work`` to a vEU without a barrier."""
         count = stop - start
         if not count:
             return
@@ -279,7 +290,11 @@ class ProgramBuilder:
 
 
 def _growing(steps: Int64Array, known: Clock, veu: int) -> list[int]:
-    """Return the rows that require more rTasks than are known and than earlier rows require."""
+    """Return the rows of ``steps`` that need a barrier on a vEU.
+
+    Such a row requires more rTasks of another vEU than the clock ``known`` has complete, and more
+    than earlier rows require.
+    """
     asked = np.maximum(np.maximum.accumulate(steps, axis=0), known)
     more = np.empty(asked.shape, dtype=bool)
     more[0] = asked[0] > known

@@ -2,8 +2,8 @@
 
 The cells of an unrolled recurrent layer read the same weights in each time step. Whether a cell
 finds them in its vEU's cache depends on the rTasks that ran there before, and so on the schedule;
-the cost of all other rTasks is independent of their place. ``reuse`` is the static model, for the
-order of the graph.
+the cost of all other rTasks is independent of their vEU and order. The module ``reuse`` is the
+static model, for the order of the graph.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Part = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class TaskCost:
-    """An rTask's working set of shared constants, and its seconds with it cached and not cached."""
+    """An rTask's working set of shared constants, and its seconds if cached (hot) or not (cold)."""
 
     working_set: int
     hot: float
@@ -36,7 +36,7 @@ class SharedConstants:
     """Parts of the constants that several operators read, as working sets of rTasks."""
 
     def __init__(self, graph: TaskGraph, device: Device) -> None:
-        """Find the constants; their parts get numbers when an rTask first uses them."""
+        """Find the constants; working sets are numbered in the order of first use."""
         self._graph = graph
         self._device = device
         users = Counter(
@@ -58,7 +58,7 @@ class SharedConstants:
         return 0 < self._device.cache_bytes < total
 
     def costs(self, number: int, choice: int) -> Sequence[TaskCost]:
-        """Return the cost of each rTask of an operator with rKernel ``choice``."""
+        """Return the cost of each rTask of operator ``number`` with its rKernel ``choice``."""
         operator = self._graph.operators[number]
         kernel = operator.kernels[choice]
         reads = [r for r in kernel.reads if operator.operands[r.argument].buffer in self._shared]
@@ -69,8 +69,9 @@ class SharedConstants:
         return self._found[key]
 
     def best_kept(self, number: int) -> int:
-        """Return the rKernel of least work if rTasks with the same working set run consecutively.
+        """Return the index of the rKernel of least work for operator ``number``.
 
+        The work assumes that rTasks with the same working set run consecutively.
         A working set that is larger than a vEU's cache is loaded even then.
         """
         operator, cache = self._graph.operators[number], Cache(self, self._device.cache_bytes)
@@ -114,7 +115,7 @@ class SharedConstants:
 
 
 def _reads(graph: TaskGraph, number: int) -> set[int]:
-    """Return the buffers that an operator reads with any of its rKernels."""
+    """Return the numbers of the buffers that operator ``number`` reads with any of its rKernels."""
     operator = graph.operators[number]
     return {operator.operands[r.argument].buffer for k in operator.kernels for r in k.reads}
 
@@ -131,13 +132,13 @@ class Cache:
     """
 
     def __init__(self, shared: SharedConstants, capacity: int) -> None:
-        """Begin empty."""
+        """Begin with an empty cache of ``capacity`` bytes."""
         self._sizes = shared.sizes
         self._capacity = capacity
         self._distances: dict[int, int] = {}
 
     def missing(self, cost: TaskCost) -> float:
-        """Return the seconds that loading the missing constants would delay an rTask now."""
+        """Return the seconds that loading an rTask's uncached working set would delay it."""
         if cost.working_set == NOTHING:
             return 0.0
         distance = self._distances.get(cost.working_set, self._capacity)
@@ -145,7 +146,7 @@ class Cache:
         return min(max(part, 0.0), 1.0) * (cost.cold - cost.hot)
 
     def distance(self, cost: TaskCost) -> int:
-        """Return the distance of an rTask's working set; the capacity if it was evicted."""
+        """Return the distance, in bytes, of an rTask's working set; the capacity if evicted."""
         return 0 if cost.working_set < 0 else self._distances.get(cost.working_set, self._capacity)
 
     def is_near(self, cost: TaskCost) -> bool:

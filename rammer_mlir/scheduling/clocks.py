@@ -44,7 +44,7 @@ class Clocks:
         self._known = [[zero] for _ in range(num_veus)]
 
     def now(self, veu: int) -> Clock:
-        """Return the vEU's clock; its own entry is not maintained."""
+        """Return the vEU's clock; its entry for the vEU itself is not maintained."""
         return self._known[veu][-1]
 
     def after(self, veu: int, order: int) -> Clock:
@@ -55,9 +55,9 @@ class Clocks:
         return clock
 
     def goal(self, required: Int64Array) -> Goal:
-        """Return how to wait until ``required[w]`` rTasks of each vEU w are complete.
+        """Return the goal of waiting until ``required[w]`` rTasks of each vEU w are complete.
 
-        Which requirements imply others does not depend on the waiting vEU.
+        The goal is the same for every waiting vEU.
         """
         veus = required.nonzero()[0]
         direct = np.zeros(len(required), dtype=bool)
@@ -71,7 +71,10 @@ class Clocks:
         return Goal(required, direct, clocks.max(axis=0))
 
     def misses(self, veu: int, required: Int64Array) -> bool:
-        """Return whether the vEU does not yet know that ``required[w]`` rTasks are complete."""
+        """Return whether ``veu`` lacks the knowledge that ``required[w]`` rTasks of a vEU w ended.
+
+        The requirement on ``veu`` itself is ignored.
+        """
         missing = required > self._known[veu][-1]
         missing[veu] = False
         return bool(missing.any())

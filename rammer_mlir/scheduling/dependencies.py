@@ -1,8 +1,8 @@
 """Dependencies between rTasks: an rTask waits for the rTasks that write the elements it reads.
 
 For buffers that rKernels update in place, it also waits for the latest earlier operators that read
-or write the elements. For a buffer that takes over the memory of others, it also waits for the
-earlier operators that touch those.
+or write the elements. For a buffer that takes over the memory of other buffers, it also waits for
+the earlier operators that touch these buffers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KEPT_INDICES = 1 << 24
 
 @dataclass(frozen=True)
 class Edge:
-    """All rTask dependencies from a producer operator to an operand of a consumer operator."""
+    """All rTask dependencies of a consumer's operand on a producer operator, given by number."""
 
     producer: int
     pairs: TaskPairs
@@ -92,7 +92,7 @@ class Dependencies:
         return {buffer: _writers(sorted(rows)) for buffer, rows in found.items()}
 
     def _index_users(self) -> dict[int, list[int]]:
-        """Return the operators that touch each buffer whose memory another buffer takes over."""
+        """Return, by buffer, the operators that touch a buffer whose memory another takes over."""
         found: dict[int, list[int]] = {
             before: [] for buffer in self._graph.buffers for before in buffer.after
         }
@@ -102,9 +102,10 @@ class Dependencies:
         return found
 
     def _touched(self, number: int) -> dict[int, tuple[int, int]]:
-        """Return the first and last element that an operator writes of each argument.
+        """Return, by argument, the first and last element that operator ``number`` writes.
 
-        For updated buffers also count reads, because an update must not overtake them.
+        The elements are counted from the argument's start. Reads of updated buffers also count,
+        because an update must not overtake them.
         """
         hulls: dict[int, tuple[int, int]] = {}
         operator = self._graph.operators[number]
@@ -123,12 +124,12 @@ class Dependencies:
         ]  # fmt: skip
 
     def producers(self, consumer: int) -> list[int]:
-        """Return the operators that the consumer depends on, without duplicates."""
+        """Return the numbers of the operators that ``consumer`` depends on, without duplicates."""
         edges = self.edges(consumer, [0] * (consumer + 1))
         return list(dict.fromkeys(edge.producer for edge in edges))
 
     def edges(self, consumer: int, kernels: Sequence[int]) -> Iterator[Edge]:
-        """Yield the dependencies of an operator when ``kernels[o]`` is operator o's choice.
+        """Yield the dependencies of operator ``consumer``; operator o has rKernel ``kernels[o]``.
 
         The graph's order is topological, so only earlier operators can be producers.
         """
@@ -164,7 +165,10 @@ class Dependencies:
     def _edges_of(
         self, consumer: int, access: Access, kernels: Sequence[int], *, after_reads: bool
     ) -> Iterator[Edge]:
-        """Yield an access's dependencies: earlier writes, with ``after_reads`` also reads."""
+        """Yield the edges of an access of ``consumer`` to the earlier writes of its elements.
+
+        With ``after_reads``, also yield edges to the earlier reads.
+        """
         view = self._graph.operators[consumer].operands[access.argument]
         low, high = self._hull(access)
         part = (view.offset + low, view.offset + high)
@@ -189,7 +193,10 @@ class Dependencies:
         *,
         after_reads: bool,
     ) -> Iterator[tuple[int, int]]:
-        """Yield operator and argument of the uses of a range that may have to be awaited."""
+        """Yield operator and argument of earlier uses that may touch ``part`` of a buffer.
+
+        Only writes count, with ``after_reads`` also reads.
+        """
         if buffer in self._updated:
             yield from self._uses[buffer].latest(
                 consumer,
@@ -245,7 +252,7 @@ class Dependencies:
 
 
 def _all_pairs(consumers: int, producers: int) -> TaskPairs:
-    """Return pairs in which each consumer rTask waits for every producer rTask."""
+    """Return pairs in which each of ``consumers`` rTasks waits for all ``producers`` rTasks."""
     return TaskPairs(
         row=np.zeros(consumers, dtype=np.int64),
         indptr=np.array([0, producers], dtype=np.int64),

@@ -19,7 +19,7 @@ from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
 from rammer_mlir.scheduling.simulator import simulate
 
 Schedule = Callable[[TaskGraph], Plan]
-"""Returns a policy's plan of a part of a graph."""
+"""Function from a part of a graph to a policy's plan for it."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,9 @@ def schedule_around(graph: TaskGraph, device: Device, schedule: Schedule) -> Pla
 
 
 def segments(graph: TaskGraph) -> list[Segment]:
-    """Cut a graph of decided operators into the fewest segments, in the order of execution.
+    """Cut a graph into the fewest segments, in the order of execution.
 
+    The candidates of each operator are either all exclusive or all not exclusive.
     An operator's segment is the number of exclusive operators on the longest path to it.
     """
     exclusive = [operator.kernels[0].is_exclusive for operator in graph.operators]
@@ -86,7 +87,7 @@ def segments(graph: TaskGraph) -> list[Segment]:
 
 
 def _decided(operator: ROperator, device: Device) -> ROperator:
-    """Return the operator with its fastest exclusive candidate only, or with all others only."""
+    """Return the operator with only its fastest exclusive candidate, or all but the exclusive."""
     exclusive = [kernel for kernel in operator.kernels if kernel.is_exclusive]
     others = tuple(kernel for kernel in operator.kernels if not kernel.is_exclusive)
     if not exclusive:
@@ -102,7 +103,7 @@ def _decided(operator: ROperator, device: Device) -> ROperator:
 
 
 def _alone(operator: int, num_veus: int) -> RProgram:
-    """Return an rProgram of a single rTask on the first vEU, which is the caller's thread."""
+    """Return an rProgram of an operator's only rTask on the first vEU, the caller's thread."""
     idle: tuple[Item, ...] = ()
     return RProgram(num_veus, ((Run(operator, 0, 1),), *[idle] * (num_veus - 1)))
 
@@ -116,7 +117,10 @@ def _renumbered(program: RProgram, numbers: Sequence[int]) -> RProgram:
 
 
 def _original(graph: TaskGraph, decided: TaskGraph, kernels: Sequence[int]) -> tuple[int, ...]:
-    """Return the indices of the chosen candidates in the original graph."""
+    """Return for each operator the index in ``graph`` of its chosen candidate ``kernels[o]``.
+
+    The indices in ``kernels`` count the candidates of ``decided``.
+    """
     chosen = (o.kernels[k] for o, k in zip(decided.operators, kernels, strict=True))
     return tuple(
         operator.kernels.index(kernel)

@@ -16,7 +16,13 @@ BufferKind = Literal["input", "output", "constant", "intermediate", "inout"]
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """The elements of an argument that each rTask of an rKernel touches, as strided boxes."""
+    """The elements of an argument that each rTask of an rKernel touches, as strided boxes.
+
+    Attributes:
+        offsets: [num_rtasks]: first element of each rTask's box, from the argument's start.
+        sizes: [num_rtasks, num_dims]: size of each rTask's box along each dimension.
+        strides: elements between neighbours along each dimension, equal for all boxes.
+    """
 
     offsets: Int64Array
     sizes: Int64Array
@@ -134,7 +140,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class View:
-    """An operand: a buffer's number and the element at which the operand starts."""
+    """An operand of an rOperator: a buffer's number, and the element where the operand starts."""
 
     buffer: int
     offset: int = 0

@@ -23,7 +23,7 @@ def fill_units(sources: Sources, fills: Collection[int]) -> list[list[int]]:
     """Return each operator as a unit, joined with the operators that only fill its padding.
 
     A padding fill joins an operator that has the same readers, or else its only reader: in neither
-    case does the unit depend on more operators than its host.
+    case does the unit depend on more operators than the joined operator does.
 
     Args:
         sources: of the operators.
@@ -44,7 +44,7 @@ def fill_units(sources: Sources, fills: Collection[int]) -> list[list[int]]:
 
 
 def chain_units(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return units joined into chains where a unit is the only reader and reads no other result."""
+    """Return units joined with their only reader, where it reads the result of no other unit."""
     between = unit_sources(sources, units)
     readers = _readers(between)
     chains: dict[int, list[int]] = {}
@@ -56,7 +56,7 @@ def chain_units(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[i
 
 
 def unit_sources(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return for each unit the other units whose results it reads."""
+    """Return for each unit the indices of the other units whose results it reads."""
     unit_of = {number: index for index, unit in enumerate(units) for number in unit}
     return [
         sorted({unit_of[s] for n in unit for s in sources[n] if s in unit_of} - {index})
@@ -117,7 +117,14 @@ def cut_long(sources: Sources, longest: int) -> list[Block]:
 
 
 def _narrow(crossing: Sequence[int], first: int, end: int, longest: int) -> list[int]:
-    """Return the boundaries with the fewest live values, at least a quarter of a block apart."""
+    """Return the boundaries with the fewest live values, at least a quarter of a block apart.
+
+    Args:
+        crossing: number of live values at each boundary between consecutive units.
+        first: first unit of the range to cut.
+        end: last unit of the range plus one.
+        longest: most units of a block.
+    """
     least = max(1, longest // 4)
     inside = range(first + least, end - least + 1)
     fewest = min(crossing[place - 1] for place in inside)

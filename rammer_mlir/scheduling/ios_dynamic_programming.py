@@ -34,10 +34,10 @@ class Pruning:
 
 
 class StageTimes(Protocol):
-    """Stage times in seconds, all non-negative."""
+    """Interface of the times of stages, in seconds, all non-negative."""
 
     def group(self, units: Mask) -> tuple[float, float]:
-        """Return the length of a group's critical path, and its work divided by the vEUs."""
+        """Return the seconds of a group's critical path, and of its work divided by the vEUs."""
         ...
 
     def bound(self, units: Mask, longest: float, work: float) -> float:
@@ -45,8 +45,8 @@ class StageTimes(Protocol):
 
         Args:
             units: the stage.
-            longest: the longest critical path of its groups.
-            work: the sum of its groups' work.
+            longest: the longest critical path of the stage's groups, in seconds.
+            work: the sum of the groups' work divided by the vEUs, in seconds.
         """
         ...
 
@@ -61,14 +61,14 @@ class StageTimes(Protocol):
 
 @dataclass
 class EndingSearch:
-    """Search the best stages of a graph of units, which are numbered in a topological order.
+    """Search for the fastest stages of a graph of units, numbered in a topological order.
 
     Among stages of equal time the one with the fewest units wins: within a stage waits are per
     tile, and may cost more than the single barrier that was counted.
 
     Attributes:
         readers: for each unit, the mask of the units that read its result.
-        times: of stages.
+        times: gives the seconds of a stage.
         pruning: limits on endings; ``None`` searches everything.
         max_transitions: most pairs of a set and an ending of it.
         transitions: pairs that were examined.
@@ -125,7 +125,8 @@ class EndingSearch:
     def _endings(self, rest: Mask) -> list[tuple[float, float, Mask]]:
         """Return all endings of a set, ordered by a lower bound on the time of the set's schedule.
 
-        Each ending comes with this bound and a bound on the time of all stages before it.
+        Each entry has this bound, a lower bound on the time of all stages before the ending, and
+        the ending.
         """
         size, most = len(self.readers), len(self.readers)
         if self.pruning is not None:

@@ -57,7 +57,7 @@ def lifetimes(graph: TaskGraph, plan: Plan) -> Lifetimes:
 
 
 class _Uses:
-    """Collects for each operator the rTasks complete at its start and required for its end."""
+    """Executes a plan's programs; collects the lifetime of each operator, then of each buffer."""
 
     def __init__(self, graph: TaskGraph, plan: Plan) -> None:
         self._graph = graph

@@ -79,7 +79,7 @@ def _top(offsets: Mapping[int, int], sizes: Mapping[int, int]) -> int:
 def _fit(
     offsets: Mapping[int, int], sizes: Mapping[int, int], conflicts: Mapping[int, Sequence[int]]
 ) -> bool:
-    """Return whether all buffers have offsets, and conflicting buffers do not overlap."""
+    """Return whether all sized buffers have offsets, and conflicting buffers do not overlap."""
     return offsets.keys() >= sizes.keys() and all(
         offsets[a] + sizes[a] <= offsets[b] or offsets[b] + sizes[b] <= offsets[a]
         for a, others in conflicts.items()
@@ -88,7 +88,7 @@ def _fit(
 
 
 def aligned(num_bytes: int) -> int:
-    """Round a size up to the alignment; an empty buffer still gets a distinct address."""
+    """Round a size in bytes up to a nonzero multiple of ``ALIGNMENT``, even that of no element."""
     return max(-(-num_bytes // ALIGNMENT), 1) * ALIGNMENT
 
 

@@ -85,7 +85,7 @@ def limited(graph: TaskGraph, limit: int) -> Limited:
 
 
 def live_spans(graph: TaskGraph, sizes: Mapping[int, int]) -> dict[int, Span]:
-    """Return the first and last operator of each buffer that has a size and is touched."""
+    """Return by buffer the first and last operator that touch it, for the buffers in ``sizes``."""
     found: dict[int, Span] = {}
     for number, operator in enumerate(graph.operators):
         for view in operator.operands:
@@ -97,7 +97,7 @@ def live_spans(graph: TaskGraph, sizes: Mapping[int, int]) -> dict[int, Span]:
 def _next_fit(
     sizes: Mapping[int, int], spans: Mapping[int, Span], limit: int
 ) -> dict[int, int] | None:
-    """Return offsets below the limit by next fit; None if a buffer does not fit."""
+    """Return byte offsets by buffer, assigned by next fit; None if they exceed the limit."""
     offsets: dict[int, int] = {}
     position = 0
     live: list[int] = []
@@ -133,7 +133,7 @@ def _gaps(taken: list[tuple[int, int]], limit: int) -> list[tuple[int, int]]:
 
 
 def _packed(sizes: Mapping[int, int], spans: Mapping[int, Span]) -> dict[int, int]:
-    """Return offsets for the graph's order, packed as tightly as the heuristics manage."""
+    """Return byte offsets by buffer for execution in graph order, by the heuristics of ``pack``."""
     conflicts: dict[int, list[int]] = {number: [] for number in sizes}
     live: list[int] = []
     most = total = 0

@@ -25,7 +25,13 @@ Intervals = tuple[Int64Array, Int64Array]
 
 @dataclass(frozen=True, eq=False)
 class TaskPairs:
-    """Producer rTasks that each consumer rTask reads from."""
+    """Producer rTasks that each consumer rTask reads from, as a sparse matrix (CSR).
+
+    Attributes:
+        row: for each consumer rTask its row; rTasks that read the same box share a row.
+        indptr: producers of row r are ``indices[indptr[r]:indptr[r + 1]]``.
+        indices: producer rTasks, ascending in each row.
+    """
 
     row: Int64Array
     indptr: Int64Array
@@ -70,7 +76,10 @@ def overlap(reads: Boxes, writes: Boxes, read_origin: int = 0, write_origin: int
 
 
 def radix_basis(*sides: Boxes) -> tuple[int, ...]:
-    """Return the longest chain of used strides, descending, each dividing the one before it."""
+    """Return the longest chain of strides, descending, each dividing the previous.
+
+    The strides are 1 and those of dimensions along which a box has several elements.
+    """
     used = {1}
     for boxes in sides:
         for dim, stride in enumerate(boxes.strides):
@@ -84,13 +93,13 @@ def radix_basis(*sides: Boxes) -> tuple[int, ...]:
 
 
 def span(boxes: Boxes) -> Int64Array:
-    """Return the distance from the first to the last element of each box; -1 for an empty box."""
+    """Return each box's distance from first to last element, in elements; -1 for an empty box."""
     reach = ((boxes.sizes - 1) * np.array(boxes.strides, dtype=np.int64)).sum(axis=1)
     return np.where((boxes.sizes > 0).all(axis=1), reach, -1)
 
 
 def _distinct(boxes: Boxes) -> tuple[Boxes, Int64Array]:
-    """Return boxes without repetition, and the place of each original among them."""
+    """Return boxes without repetition, and for each original box its index among these."""
     if len(np.unique(boxes.offsets)) == len(boxes.offsets):
         return boxes, np.arange(len(boxes.offsets))
     table = np.column_stack((boxes.offsets, boxes.sizes))
@@ -129,7 +138,10 @@ def _digits(boxes: Boxes, origin: int, basis: Sequence[int]) -> Intervals:
 
 
 def _windows(reads: Intervals, writes: Intervals) -> Iterator[tuple[Int64Array, Int64Array]]:
-    """Yield the pairs (read, write) whose hulls may overlap, in batches."""
+    """Yield batches of candidate pairs: indices of read boxes, indices of write boxes.
+
+    Every pair is included whose intervals of digits may overlap.
+    """
     order = np.argsort(writes[0], kind="stable")
     highest = np.maximum.accumulate(writes[1][order]) if len(order) else writes[1]
     begin = np.searchsorted(highest, reads[0], side="left")

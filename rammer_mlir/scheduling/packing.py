@@ -20,7 +20,7 @@ def pack(
     least: int,
     work: int = WORK,
 ) -> dict[int, int]:
-    """Return an offset for each block, so that conflicting blocks do not overlap.
+    """Return a byte offset for each block, so that conflicting blocks do not overlap.
 
     Args:
         sizes: bytes of each block.
@@ -45,7 +45,7 @@ def pack(
 
 
 class _Placement:
-    """The placement of blocks in a given order: offsets, and the size of the memory."""
+    """The placement of blocks in a given order: byte offsets, and the size of the memory."""
 
     def __init__(
         self,
@@ -69,7 +69,11 @@ class _Placement:
 
 
 def _climb(start: _Placement, attempts: int, least: int) -> _Placement:
-    """Move blocks at the top ahead of conflicting blocks, while the memory does not grow."""
+    """Return the placement after hill climbing over the order.
+
+    Each of ``attempts`` moves takes a block at the top ahead of a conflicting block, and is kept
+    if the memory does not grow. Memory of ``least`` bytes ends the search.
+    """
     # A fixed seed makes offsets repeatable.
     best, chance = start, random.Random(0)
     for _ in range(attempts):
@@ -90,7 +94,10 @@ def _climb(start: _Placement, attempts: int, least: int) -> _Placement:
 
 
 def _best_gap(taken: list[tuple[int, int]], size: int) -> int:
-    """Return the start of the smallest gap between sorted intervals that holds ``size`` bytes."""
+    """Return the first byte of the smallest gap that holds ``size`` bytes, else the end of all.
+
+    ``taken`` has the (first byte, byte after the last) of occupied intervals, ascending.
+    """
     best, best_size = -1, -1
     position = 0
     for start, end in taken:

@@ -27,13 +27,13 @@ from rammer_mlir.scheduling.program import Plan, Run
 from rammer_mlir.scheduling.simulator import Simulation, simulate
 
 _LEAST_BLOCK = 1024
-"""Bytes of a block, which is cached as a whole; larger in large programs."""
+"""Least bytes of a block, which is cached as a whole: there are at most ``_MOST_BLOCKS``."""
 _MOST_BLOCKS = 1 << 16
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Blocks ``begin .. end - 1``, the bytes touched of each block, and whether for writing."""
+    """Blocks ``begin .. end - 1`` of memory: mean bytes touched per block, and if written."""
 
     begin: int
     end: int
@@ -43,7 +43,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Missing:
-    """Bytes that a vEU's cache lacked, and their sum weighted by distance from 0 to 1."""
+    """Bytes that a vEU's cache lacked, and their sum weighted by ``far_part``."""
 
     num_bytes: float
     far: float
@@ -172,7 +172,7 @@ class _Memory:
 
 
 def _ranges(kernel: RKernel, first: int, count: int) -> list[tuple[int, int, int, int, bool]]:
-    """Return for each argument the first and last element, number of elements, and if written."""
+    """Return argument, first element, last plus one, touched elements, and if written, for each."""
     found: dict[int, tuple[int, int, int, int, bool]] = {}
     for is_written, accesses in ((False, kernel.reads), (True, (*kernel.writes, *kernel.updates))):
         for access in accesses:
@@ -188,7 +188,10 @@ def _ranges(kernel: RKernel, first: int, count: int) -> list[tuple[int, int, int
 
 
 def _extent(access: Access, rtasks: slice) -> tuple[int, int, int] | None:
-    """Return first, last plus one, and number of the elements touched; None if there are none."""
+    """Return the first element that ``rtasks`` touch, the last plus one, and their number.
+
+    None if they touch no element.
+    """
     sizes: Int64Array = access.boxes.sizes[rtasks]
     reach = span(access.boxes)[rtasks]
     offsets = access.boxes.offsets[rtasks]
@@ -233,7 +236,7 @@ class _VeuCache:
         return min(max((distance - self._kept) / (self._lost - self._kept), 0.0), 1.0)
 
     def touch(self, part: _Part) -> None:
-        """Mark blocks as touched now."""
+        """Mark the blocks of ``part`` as touched at the current moment."""
         last = self._last[part.begin : part.end]
         known = last >= 0
         moments, where = np.unique(last[known], return_inverse=True)
@@ -244,6 +247,6 @@ class _VeuCache:
         self._bytes_at[self._now] += part.density * (part.end - part.begin)
 
     def next(self, time: int) -> None:
-        """End a moment, which happened at ``time`` of the whole run."""
+        """End the current moment; ``time`` is the position of its item in the whole run."""
         self._time[self._now] = time
         self._now += 1

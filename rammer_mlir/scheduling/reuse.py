@@ -18,7 +18,10 @@ from rammer_mlir.scheduling.graph import Access, Reuse, RKernel, TaskGraph
 from rammer_mlir.scheduling.overlap import span
 
 _STEPS_PER_OCTAVE = 4
-"""Distances are rounded on a logarithmic scale, so that a thousand uses remain a short list."""
+"""Distances are rounded to a logarithmic scale with this many steps from a number to its double.
+
+A list of a thousand uses thus remains short.
+"""
 
 
 def with_reuse(graph: TaskGraph) -> TaskGraph:
@@ -65,7 +68,10 @@ def _averages(bytes_at: Counter[int], users: int) -> tuple[Reuse, ...]:
 def _footprints(
     graph: TaskGraph, number: int, elements: Sequence[tuple[int, int]]
 ) -> dict[int, int]:
-    """Return the bytes that an operator touches of each buffer, from elements per argument."""
+    """Return the bytes that operator ``number`` touches, by buffer.
+
+    ``elements`` has pairs of an argument and its number of touched elements.
+    """
     operands = graph.operators[number].operands
     found: dict[int, int] = {}
     for argument, count in elements:
@@ -76,7 +82,7 @@ def _footprints(
 
 
 def _elements(kernel: RKernel) -> list[tuple[int, int]]:
-    """Return the argument of each access and its number of touched elements."""
+    """Return for each read and write the argument and an estimate of the elements touched."""
     accesses = (*kernel.reads, *kernel.writes)
     return [(access.argument, _num_elements(access)) for access in accesses]
 
@@ -92,7 +98,10 @@ def _num_elements(access: Access) -> int:
 
 
 def _distances(footprints: Sequence[dict[int, int]]) -> Iterator[tuple[int, dict[int, int]]]:
-    """Yield each operator of a second run, and the distance of each buffer that it touches."""
+    """Yield each operator of a second run, and the reuse distance in bytes by buffer.
+
+    ``footprints`` has for each operator the bytes that it touches, by buffer.
+    """
     uses = _Uses(2 * sum(map(len, footprints)) + 1)
     for run in range(2):
         for number, footprint in enumerate(footprints):
@@ -107,7 +116,7 @@ def _distances(footprints: Sequence[dict[int, int]]) -> Iterator[tuple[int, dict
 
 @dataclass
 class _Uses:
-    """The last use of each buffer in time, with prefix sums of bytes (a Fenwick tree)."""
+    """The last use of each buffer, as a Fenwick tree of bytes over at most ``length`` uses."""
 
     length: int
 
@@ -121,7 +130,7 @@ class _Uses:
         return buffer in self._last
 
     def since(self, buffer: int) -> int:
-        """Return the bytes touched since a buffer's last use, its own included."""
+        """Return the bytes touched since a buffer's last use, that use included."""
         place, amount = self._last[buffer]
         return self._total - self._sum(place) + amount
 

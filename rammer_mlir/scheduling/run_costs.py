@@ -12,7 +12,7 @@ from rammer_mlir.scheduling.program import Plan, Run
 
 
 class RunCosts(Protocol):
-    """Times of a plan's items, queried once each, in a possible execution order."""
+    """Interface of the times of a plan's items, queried once each, in a possible order."""
 
     def of(self, veu: int, run: Run) -> float:
         """Return the mean seconds of an item's rTasks."""
@@ -20,7 +20,7 @@ class RunCosts(Protocol):
 
 
 class ModelCosts:
-    """Costs that do not depend on the place and time of an rTask."""
+    """Costs that do not depend on the vEU and start of an rTask."""
 
     def __init__(self, graph: TaskGraph, plan: Plan, device: Device) -> None:
         """Query the cost model once per operator."""

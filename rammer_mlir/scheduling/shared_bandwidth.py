@@ -21,14 +21,14 @@ from rammer_mlir.scheduling.simulator import Event, Simulation
 
 @dataclass(frozen=True)
 class Work:
-    """Demands of an rTask: seconds that no other rTask affects, and bytes to load."""
+    """Demands of an rTask: seconds that no other rTask affects, and bytes loaded meanwhile."""
 
     seconds: float
     num_bytes: float
 
 
 def work_of(kernel: RKernel, device: Device) -> Work:
-    """Return the work of one rTask; measured and exclusive rTasks have no separate bytes."""
+    """Return the work of one rTask; a measured or exclusive rTask has seconds only, and 0 bytes."""
     if kernel.measured is not None or kernel.is_exclusive:
         return Work(rtask_seconds(kernel, device) - device.rtask_seconds, 0.0)
     return Work(kernel.flops_per_rtask / device.flops_per_second, kernel.bytes_per_rtask)
@@ -58,7 +58,17 @@ Happening = Literal["load", "computed", "next"]
 
 @dataclass
 class _Veu:
-    """State of a vEU: its item, and the rTasks ended of this item and in total."""
+    """State of a vEU.
+
+    Attributes:
+        item: index of the current item.
+        of_item: rTasks of this item that have ended.
+        begin: start of this item in seconds.
+        done: rTasks of the vEU that have ended.
+        missing: waits of the current barrier that are not satisfied.
+        is_loading: whether the current rTask still loads bytes.
+        computed: when the current rTask has computed, in seconds.
+    """
 
     item: int = 0
     of_item: int = 0
@@ -71,7 +81,15 @@ class _Veu:
 
 @dataclass
 class _Execution:
-    """Event-driven execution of an rProgram."""
+    """Event-driven execution of rProgram ``number`` of a plan.
+
+    Attributes:
+        works: the work of an rTask of each operator.
+        now: current time in seconds.
+        queue: heap of (time in seconds, vEU, event).
+        sleepers: for each (vEU, order) the vEUs whose barriers wait for that rTask.
+        events: the items that have ended.
+    """
 
     number: int
     program: RProgram

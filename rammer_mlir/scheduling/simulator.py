@@ -42,7 +42,14 @@ class Simulation:
 
 @dataclass
 class _Timeline:
-    """When a vEU is free, and when its rTasks end: those of a run end at equal intervals."""
+    """A vEU during simulation; the rTasks of a run end at equal intervals.
+
+    Attributes:
+        now: when the vEU is free, in seconds.
+        done: number of its rTasks that have run.
+        first, begin, step: for each run the order of its first rTask, its start in seconds, and
+            the seconds of an rTask.
+    """
 
     now: float
     done: int = 0

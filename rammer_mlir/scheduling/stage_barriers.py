@@ -50,7 +50,10 @@ def placement_of(plan: Plan, table: TaskTable) -> Placement:
 def _awaited(
     placement: Placement, table: TaskTable, stage_of: Sequence[int]
 ) -> list[Collection[int]]:
-    """Return for each rTask the last rTasks of earlier stages, and its sources in its own stage."""
+    """Return for each rTask the rTasks that it waits for.
+
+    These are each vEU's last rTask of earlier stages, and the sources of the same stage.
+    """
     needed: list[Collection[int]] = [()] * len(table.operators)
     num_stages = max(stage_of) + 1
     before: list[list[int]] = [[] for _ in range(num_stages)]

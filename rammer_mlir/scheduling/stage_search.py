@@ -25,10 +25,10 @@ Unit = tuple[int, ...]
 """Operators that are placed as a whole, in order."""
 
 TimesOf = Callable[[Sequence[Unit]], StageTimes]
-"""Returns the times of stages of units."""
+"""Function from units to the times of stages of these units."""
 
 LONGEST = 40
-"""Most units of a block."""
+"""Most units of a block that is searched as a whole."""
 
 Stage = list[int]
 """Operators of a stage."""
@@ -42,8 +42,8 @@ class SearchCounts:
     """Counts of a search.
 
     Attributes:
-        units: of all blocks.
-        blocks: blocks as searched.
+        units: units of all blocks.
+        blocks: blocks whose stages were found.
         distinct: blocks that are not copies of other blocks.
         cut: blocks that were cut, because searching them whole needs too many transitions.
         states, transitions: of all distinct blocks (IOS section 4.2).
@@ -72,14 +72,14 @@ class StageSearch:
     Attributes:
         sources: for each operator, in a topological order, the operators that it reads from.
         alike: for each operator a value that is equal for operators of equal times.
-        times: of stages.
-        pruning: of the search.
+        times: gives the times of stages for a sequence of units.
+        pruning: limits on the stages that are searched.
         max_transitions: most transitions of a block. If the bound is higher, or a segment has more
             than LONGEST units, chains of operators become units if ``joins_chains``; a block that
             still needs more is cut into parts.
         joins_chains: whether an operator may be joined with the only reader of its result.
         is_worth: whether a block of units is searched; otherwise each unit is a stage.
-        counts: of the search so far.
+        counts: counts of the search so far.
     """
 
     sources: Sources
@@ -137,7 +137,10 @@ class StageSearch:
             yield from self._searched(part, unit_sources(self.sources, part))
 
     def _solve(self, units: Sequence[Sequence[int]], between: Sources) -> Solved | None:
-        """Return the units of each stage by number; None if the search exceeds its limit."""
+        """Return the indices in ``units`` of each stage; None if the search exceeds its limit.
+
+        ``between`` has for each unit the units that it reads from.
+        """
         readers = [0] * len(units)
         for number, found in enumerate(between):
             for source in found:

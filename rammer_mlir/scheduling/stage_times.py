@@ -22,7 +22,7 @@ class OperatorTimes:
     Attributes:
         sources: for each operator, in a topological order, the operators that it reads from.
         kernels: each operator's rKernel.
-        device: whose vEUs execute the stage.
+        device: the device whose vEUs execute the stage.
     """
 
     sources: Sources
@@ -79,7 +79,7 @@ class ConcurrentTimes:
 
     Attributes:
         units: the operators of each unit.
-        times: of the operators.
+        times: times of the operators.
     """
 
     units: Sequence[Sequence[int]]
@@ -94,7 +94,7 @@ class ConcurrentTimes:
         return [number for index in members(units) for number in self.units[index]]
 
     def group(self, units: Mask) -> tuple[float, float]:
-        """Return the time of a group's critical path, and its work divided by the vEUs."""
+        """Return the seconds of a group's critical path, and its work divided by the vEUs."""
         if units not in self._groups:
             operators = self.operators(units)
             self._groups[units] = (
@@ -109,14 +109,14 @@ class ConcurrentTimes:
         return self.times.device.barrier_seconds + max(longest, work)
 
     def stage(self, units: Mask) -> float:
-        """Return a stage's time."""
+        """Return a stage's time in seconds."""
         if units not in self._stages:
             seconds = self.times.simulated(self.operators(units))
             self._stages[units] = self.times.device.barrier_seconds + seconds
         return self._stages[units]
 
     def least(self, unit: int) -> float:
-        """Return a unit's work divided by the number of vEUs."""
+        """Return a unit's work in seconds divided by the number of vEUs, a lower bound."""
         return self.times.work(self.units[unit])
 
 
@@ -124,10 +124,10 @@ def _placed(free: Free, num_rtasks: int, seconds: float, ready: float) -> tuple[
     """Return when vEUs are free after a set of equal rTasks, and when the last rTask ends.
 
     Args:
-        free: when vEUs are free before.
+        free: when vEUs are free before the rTasks.
         num_rtasks: number of rTasks, distributed evenly; the first vEUs get the remainder.
-        seconds: of an rTask.
-        ready: earliest start.
+        seconds: time of each rTask.
+        ready: earliest start of the rTasks, in seconds.
     """
     rounds, rest = divmod(num_rtasks, sum(count for _, count in free))
     counts: dict[float, int] = {}

@@ -56,7 +56,10 @@ def supersteps(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
 def _ready(
     sources: Sequence[int], veu: int, veu_of: Sequence[int], step_of: Sequence[int]
 ) -> list[int]:
-    """Return for each source the first superstep in which the vEU may read it."""
+    """Return for each source rTask the first superstep in which ``veu`` may read its result.
+
+    ``veu_of`` and ``step_of`` are the vEU and the superstep of each rTask.
+    """
     return [step_of[source] + (veu_of[source] != veu) for source in sources]
 
 

@@ -39,7 +39,10 @@ class TaskTable:
     readers: tuple[tuple[int, ...], ...]
 
     def bottom_levels(self, delay: float = 0.0) -> list[float]:
-        """Return the longest path from each rTask's start to the end, ``delay`` on every edge."""
+        """Return the seconds of the longest path from each rTask's start to the program's end.
+
+        Every edge of a path takes ``delay`` seconds.
+        """
         levels = [0.0] * len(self.seconds)
         for task in reversed(range(len(levels))):
             behind = max((levels[reader] + delay for reader in self.readers[task]), default=0.0)

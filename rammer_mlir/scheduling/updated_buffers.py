@@ -21,7 +21,7 @@ _BUCKETS = 256
 """Approximate limit on the buckets of the smallest size in a buffer."""
 
 Interval = tuple[int, int]
-"""First and last element."""
+"""First and last element of a range, both included."""
 
 
 class _Places:
@@ -35,7 +35,7 @@ class _Places:
         self._levels: dict[int, dict[int, list[int]]] = {}
 
     def add(self, number: int, hull: Interval) -> None:
-        """Append a use; numbers ascend."""
+        """Append use ``number`` of the elements of ``hull``; numbers ascend from call to call."""
         low, high = hull
         level = max(self._least, (high - low).bit_length())
         buckets = self._levels.setdefault(level, {})
@@ -43,7 +43,10 @@ class _Places:
             buckets.setdefault(bucket, []).append(number)
 
     def before(self, limit: int, part: Interval) -> Iterator[int]:
-        """Yield numbers below a limit, descending: all uses that touch a range, and others near."""
+        """Yield the numbers of uses below ``limit``, descending.
+
+        These are all uses whose hulls overlap ``part``, and uses in the same buckets.
+        """
         low, high = part
         near = [
             _descending(buckets[bucket], limit)
@@ -73,7 +76,7 @@ class UpdatedBuffer:
         self._uses, self._writes = _Places(num_elements), _Places(num_elements)
 
     def add(self, operator: int, argument: int, hull: Interval, *, writes: bool) -> None:
-        """Append a use: operator, argument, first and last element, and whether it writes."""
+        """Append a use of the elements of ``hull`` by an operator's argument, if not empty."""
         if hull[1] < hull[0]:  # an empty hull touches no element
             return
         number = len(self._operators)
@@ -95,8 +98,8 @@ class UpdatedBuffer:
         """Yield operator and argument of earlier uses of a range, the latest first.
 
         Args:
-            consumer: the operator that comes after them.
-            part: the range that it touches.
+            consumer: number of the operator; only uses by operators of smaller number count.
+            part: the range that the consumer touches.
             written: returns the intervals that an operator writes completely: earlier uses of these
                 are skipped.
             reads: whether to include uses that only read.
@@ -126,7 +129,10 @@ def _without(parts: Sequence[Interval], interval: Interval) -> list[Interval]:
 
 
 def filled(boxes: Boxes) -> Interval | None:
-    """Return the interval from the first to the last element of boxes that cover it, else None."""
+    """Return the interval from the boxes' first to last element if they cover it, else None.
+
+    None also if there are more than ``_MOST_ELEMENTS`` elements, or all boxes are empty.
+    """
     kept = (boxes.sizes > 0).all(axis=1)
     if not kept.any():
         return None
@@ -147,7 +153,7 @@ def filled(boxes: Boxes) -> Interval | None:
 
 
 def _stretches(sizes: Sequence[int], strides: Sequence[int]) -> tuple[Int64Array, int]:
-    """Return the starts of a box's runs of consecutive elements, and their length."""
+    """Return the starts of a box's intervals of consecutive elements, and the intervals' length."""
     dense = [dim for dim, stride in enumerate(strides) if stride == 1]
     inner = max(dense, key=lambda dim: sizes[dim], default=-1)
     steps = np.zeros(1, dtype=np.int64)

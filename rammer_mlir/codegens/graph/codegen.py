@@ -43,7 +43,7 @@ class _Graphs:
         return Limits()
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Whether a region has arithmetic: moving elements alone costs less than a call."""
+        """Whether a region computes: if it only moves elements, a call costs more than its work."""
         return facts.macs > 0
 
     def generate(self, region: Region) -> RegionCode | None:

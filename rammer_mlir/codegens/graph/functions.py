@@ -38,7 +38,9 @@ CASTS: Mapping[str, int] = {"f32": 1, "i8": 3, "i32": 6, "f16": 10}
 
 
 def write_cast(writer: GraphWriter, value: str, element_type: str, out: str = "") -> str:
-    """Write a conversion of elements.
+    """Write a conversion of a tensor's elements, and return the result's name.
+
+    ``out`` is the name of the result; empty for a generated name.
 
     Raises:
         NotExpressibleError: if graphs do not support the type.
@@ -62,7 +64,7 @@ def write_function(
         kind: kind of the reading.
         expression: expression of the inputs, which are numbered.
         parameters: parameters of a named expression.
-        inputs: names of the input tensors.
+        inputs: names of the input tensors in the graph.
 
     Returns:
         The name of the result.

@@ -19,7 +19,7 @@ from rammer_mlir.passes.regions.weights import number_of, splat_of
 from rammer_mlir.programs.json_graph import ELEMENT_TYPES, Graph, GraphTensor, Value
 
 Namer = Callable[[Hashable], str]
-"""Maps a value to the name of its tensor."""
+"""Function from a value of the region to the name of its tensor in the graph."""
 
 _REDUCTIONS = {
     "reduce_sum": "ReduceSum", "reduce_mean": "ReduceMean", "reduce_max": "ReduceMax",
@@ -28,7 +28,7 @@ _REDUCTIONS = {
 }  # fmt: skip
 
 _ANY_TYPE = ("transpose", "reshape", "slice", "concat", "pad", "broadcast")
-"""Kinds that move elements of any type."""
+"""Kinds of readings that move elements of any type."""
 
 
 def graph_of(region: Region) -> Graph:
@@ -72,7 +72,7 @@ def is_expressible(reading: Reading) -> bool:
 
 
 def write_reading(writer: GraphWriter, reading: Reading, name_of: Namer) -> None:
-    """Write the operators of a reading.
+    """Append the operators of a reading to a graph; ``name_of`` gives the names of its operands.
 
     Raises:
         NotExpressibleError: if the reading is not expressible.
@@ -98,7 +98,10 @@ def write_reading(writer: GraphWriter, reading: Reading, name_of: Namer) -> None
 
 
 def _input(writer: GraphWriter, operand: Operand, name_of: Namer) -> str:
-    """Return the name of a tensor; expand a splat constant, which is not an input of the region."""
+    """Return the name of an operand's tensor.
+
+    A splat constant, which is not an input of the region, is written as an expanded scalar.
+    """
     number = splat_of(operand)
     if number is None:
         return name_of(operand.value)
@@ -167,7 +170,7 @@ def _write_product(writer: GraphWriter, reading: Reading, inputs: Sequence[str],
 
 
 def _is_contraction(reading: Reading) -> bool:
-    """Whether a reading sums products of integers in i32, or of f16 in f32."""
+    """Whether a reading is a matmul or convolution of i8 with sums in i32, or of f16 in f32."""
     types = [operand.element_type for operand in (*reading.inputs, reading.output)]
     is_known = reading.kind in ("matmul", "batch_matmul") or "weight_layout" in reading.attributes
     return is_known and types in (["i8", "i8", "i32"], ["f16", "f16", "f32"])
@@ -177,7 +180,10 @@ def _multiply(
     writer: GraphWriter, op: str, reading: Reading, factors: Sequence[str], out: str,
     **attributes: Value,
 ) -> str:  # fmt: skip
-    """Write a contraction: of integers by its own operator, of f16 with conversions to f32."""
+    """Write a contraction by the operator ``op``, and return the name of its result ``out``.
+
+    For i8 the operator is ``opInteger``; factors of f16 are converted to f32 before.
+    """
     kind = reading.inputs[0].element_type
     if kind == "f16":
         factors = [write_cast(writer, factor, "f32") for factor in factors]
@@ -273,7 +279,10 @@ def _write_quantize(writer: GraphWriter, reading: Reading, inputs: Sequence[str]
 
 
 def _aligned(writer: GraphWriter, reading: Reading, inputs: Sequence[str]) -> list[str]:
-    """Reshape inputs to the result's rank, so that they broadcast."""
+    """Write reshapes of the named inputs to the result's rank, so that they broadcast.
+
+    Return the names of the reshaped tensors.
+    """
     indexing: Any = reading.attributes["indexing"]
     pairs = zip(reading.inputs, indexing, strict=True)
     tensors = [(o, dims) for o, dims in pairs if number_of(o) is None]

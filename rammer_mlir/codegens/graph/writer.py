@@ -23,20 +23,20 @@ class GraphWriter:
         return name
 
     def rename(self, name: str, out: str) -> None:
-        """Rename the result of the last operator."""
+        """Rename the result of the last operator from ``name`` to ``out``."""
         last = self._nodes[-1]
         assert last.outputs == (name,), "only what nobody reads yet"
         self._nodes[-1] = replace(last, outputs=(out,))
 
     def integers(self, *values: int) -> str:
-        """Return the name of a vector of integers."""
+        """Return the name of a constant i64 vector, which is added if the graph lacks it."""
         found = self._constants.setdefault(
             ("integers", *values), GraphConstant(f"c{len(self._constants)}", (len(values),), values)
         )
         return found.name
 
     def number(self, value: float, element_type: str = "f32") -> str:
-        """Return the name of a scalar constant."""
+        """Return the name of a scalar constant, which is added if the graph lacks it."""
         name = f"c{len(self._constants)}"
         values = (float(value),) if element_type[0] == "f" else (int(value),)
         return self._constants.setdefault(
@@ -50,6 +50,6 @@ class GraphWriter:
     def graph(
         self, name: str, inputs: Sequence[GraphTensor], outputs: Sequence[GraphTensor]
     ) -> Graph:
-        """Return the graph."""
+        """Return the finished graph with these inputs and outputs."""
         constants = tuple(self._constants.values())
         return Graph(name, tuple(inputs), tuple(outputs), constants, tuple(self._nodes))

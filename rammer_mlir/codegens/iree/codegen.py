@@ -67,7 +67,7 @@ class Iree:
         return is_supported(reading)
 
     def limits(self) -> Limits:
-        """Limit a region to one operation or composite: others would be several dispatches."""
+        """Limit a region to one operation or composite: a larger region is several dispatches."""
         return Limits(operations=1)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:

@@ -23,7 +23,7 @@ _OTHERS = re.compile(
     r"hal\.command_buffer\.(?!create|dispatch<|execution_barrier|finalize)"
     r"|hal\.device\.queue\.(?!execute\.indirect)"
 )
-"""Operations beyond a single call of a dispatch function on the operands."""
+"""Matches an operation that a program of a single dispatch on the operands does not have."""
 
 
 def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
@@ -54,7 +54,7 @@ def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
 
 
 def _part_with(text: str, pattern: re.Pattern[str]) -> tuple[str, re.Match[str]] | None:
-    """Return the function in which a pattern is found, and the match; names are local to it."""
+    """Return the text of the first function that matches a pattern, and the match; else None."""
     for part in text.split("util.func"):
         found = pattern.search(part)
         if found is not None:
@@ -63,7 +63,16 @@ def _part_with(text: str, pattern: re.Pattern[str]) -> tuple[str, re.Match[str]]
 
 
 def _bound(listing: str, part: str, known: Mapping[str, int]) -> list[int] | None:
-    """Return the numbers of the bound operands; None if any is unknown or bound partially."""
+    """Return the operands' numbers in the order of the bindings.
+
+    Args:
+        listing: the bindings of a dispatch, a line each.
+        part: text of the function that contains the dispatch.
+        known: numbers of the operands by their names in the function.
+
+    Returns:
+        The numbers, or None if an operand is unknown or bound from an offset above 0.
+    """
     zeros = {name for name, value in _CONSTANT.findall(part) if int(value) == 0}
     found = _BINDING.findall(listing)
     # A line that does not match is a binding of another kind.

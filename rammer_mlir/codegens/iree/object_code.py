@@ -68,7 +68,7 @@ def make_object(program: Program, symbol: str) -> ObjectCode | None:
 
 
 def _tiles(program: Program, symbol: str, call: Call, library: bytes) -> Tiles | None:
-    """Return rTasks with proven boxes; None if the function fails."""
+    """Return the rTasks of a region, with proven boxes; None if its function reports a failure."""
     is_small = sum(call.num_bytes) <= _MOST_BYTES
     if len(program.outputs) != 1 or not is_small or not _runs_here(program.target):
         # The boxes cannot be probed, so a single rTask runs all workgroups.
@@ -88,7 +88,10 @@ def _runs_here(target: str) -> bool:
 
 
 def _runner(address: int, program: Program, failed: list[int]) -> Run:
-    """Return a function that runs a workgroup on private inputs, and records nonzero statuses."""
+    """Return a function that runs a workgroup of the adapter at ``address`` on random inputs.
+
+    It appends each nonzero status to ``failed``.
+    """
     inputs = [tensor.random(seed) for seed, tensor in enumerate(program.inputs)]
     pointers = [ctypes.c_void_p] * (len(inputs) + 1)
     function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, *pointers)(address)

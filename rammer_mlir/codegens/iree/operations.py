@@ -22,7 +22,7 @@ _REDUCTIONS = tuple(f"reduce_{name}" for name in _REDUCED.split())
 _POOLS = ("max_pool", "min_pool", "sum_pool", "average_pool")
 
 _MAIN = (*_PRODUCTS, *_CONVOLUTIONS, *_DEPTHWISE, *_REDUCTIONS, *_POOLS, "softmax")
-"""Kinds that become a dispatch each, together with element-wise functions after them."""
+"""Kinds of readings that become a dispatch each, with the element-wise functions after them."""
 
 _UNARY = tuple(
     "relu clip sigmoid swish gelu hard_sigmoid hard_swish leaky_relu elu softplus mish softsign "
@@ -54,7 +54,7 @@ def is_worth(readings: Iterable[Reading]) -> bool:
 
 
 def efficiency(readings: Iterable[Reading]) -> float:
-    """Return the estimated speed of a region's arithmetic relative to the host's."""
+    """Return IREE's estimated speed for a region relative to the host's rKernels; 1 if equal."""
     return min((_EFFICIENCY.get(reading.kind, 1.0) for reading in readings), default=1.0)
 
 

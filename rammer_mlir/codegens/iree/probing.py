@@ -1,10 +1,10 @@
 """Find the boxes that workgroups write by running them.
 
-A hypothesis comes from a few rTasks, each run alone on outputs filled with a pattern. It is then
-proven on all rTasks, in order and in reverse: no element of an rTask's box changes before it runs,
-and all have changed afterwards. The boxes are disjoint and cover the output, so that a write
-outside of its own box is detected in one of the two orders. Two patterns are used, since a result
-may equal either of them.
+A hypothesis comes from the first rTask along each axis, run alone on outputs filled with a pattern.
+It is then proven on all rTasks, in order and in reverse: no element of an rTask's box changes
+before it runs, and all have changed afterwards. The boxes are disjoint and cover the output, so
+that a write outside of its own box is detected in one of the two orders. Two patterns are used,
+since a result may equal either of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_RTASKS = 64
 """Desired upper bound of the number of rTasks, which determines the workgroups of each."""
 
 Run = Callable[[int, NDArray[np.generic]], None]
-"""Runs a workgroup, whose output is in the array."""
+"""Function that runs the workgroup of this number, which writes its results to the array."""
 
 Part = tuple[slice, ...]
 
@@ -62,7 +62,10 @@ def find_tiles(
 
 
 def _groupings(workgroups: Sequence[int]) -> list[int]:
-    """Return candidate numbers of workgroups per rTask: at most ``_MOST_RTASKS`` rTasks first."""
+    """Return candidate numbers of workgroups per rTask, the preferred number first.
+
+    Numbers that give at most ``_MOST_RTASKS`` rTasks precede the others.
+    """
     total, inner = prod(workgroups), 1
     found: set[int] = set()
     for extent in workgroups:
@@ -74,7 +77,14 @@ def _groupings(workgroups: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class _Grid:
-    """Tiles of an output: sizes, counts, and strides of the tile indices in the rTask's number."""
+    """A grid of tiles of an output, a tile for each rTask.
+
+    Attributes:
+        shape: shape of the output.
+        sizes: elements of a tile along each dimension.
+        counts: tiles along each dimension.
+        strides: tile index along dimension d is ``rtask // strides[d] % counts[d]``.
+    """
 
     shape: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -82,7 +92,7 @@ class _Grid:
     strides: tuple[int, ...]
 
     def part(self, rtask: int) -> Part:
-        """Return the box of an rTask; slicing clips it at the output's border."""
+        """Return the box of an rTask as slices, which NumPy clips at the output's border."""
         digits = (rtask // s % n for s, n in zip(self.strides, self.counts, strict=True))
         starts = (digit * size for digit, size in zip(digits, self.sizes, strict=True))
         return tuple(slice(s, s + size) for s, size in zip(starts, self.sizes, strict=True))
@@ -95,7 +105,10 @@ class _Grid:
 
 @dataclass(frozen=True)
 class _Probe:
-    """Runs rTasks on two arrays, each filled with a pattern."""
+    """Runs rTasks on two output arrays, each filled with a pattern.
+
+    ``each`` is the number of workgroups of an rTask, ``count`` the number of rTasks.
+    """
 
     run: Run
     each: int

@@ -53,7 +53,7 @@ CODE = TableCode(CodeModule("onednn", "c", needs=(NEED,)), _FILES)
 _NO_FUNCTION = 100
 
 MATH = {"strict": 0, "bf16": 1, "f16": 2, "any": 3, "tf32": 4}
-"""The library's values for the ways in which products of f32 may be rounded."""
+"""The library's ``dnnl_fpmath_mode_t`` by the values of the option ``math``."""
 
 _MOST_JOINED = 2
 """Most parts of a concatenation; more parts are branches that vEUs can compute in parallel."""
@@ -180,7 +180,9 @@ def code_for(options: Mapping[str, Value]) -> TableCode:
 def _asked(
     region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({})
 ) -> tuple[Table, Needs] | None:
-    """Return the table of an rTask's part of the batch and its needs; None for the host.
+    """Return the table of an rTask's part of the batch, and the needs of its code.
+
+    None if the host computes the region.
 
     Args:
         region: region with any layouts.
@@ -206,7 +208,10 @@ def _asked(
 
 
 def _boxes(region: Region, table: Table) -> dict[int, Box] | None:
-    """Return the box of each buffer that an rTask reads or writes; None if a part is no box."""
+    """Return an rTask's box of each buffer that is split over rTasks, by the buffer's number.
+
+    None if the part of a buffer is not a box.
+    """
     kinds = [ir.ShapedType(kind) for kind in (*region.inputs, *region.outputs)]
     found = {number: _piece(kinds[number].shape, table.parts) for number in table.split_buffers()}
     boxes = {number: box for number, box in found.items() if box is not None}
@@ -214,7 +219,10 @@ def _boxes(region: Region, table: Table) -> dict[int, Box] | None:
 
 
 def _piece(shape: Sequence[int], parts: int) -> Box | None:
-    """Return an rTask's box of a buffer that is divided into equal consecutive parts."""
+    """Return the box of rTask ``d0`` in a buffer of ``parts`` equal, consecutive parts.
+
+    None if the parts are not boxes.
+    """
     box: list[tuple[int | str, int]] = []
     index, left = "d0", parts
     for size in shape:

@@ -39,7 +39,7 @@ _BLOCKED_TAGS = {3: 56, 4: 78, 5: 121}
 """``dnnl_aBc16b`` and its variants, by the number of dimensions."""
 
 _SECOND, _NEXT_POST = 2, 32768
-"""Argument number of a binary primitive's second operand, and stride between post operations."""
+"""Argument number of a binary primitive's second operand; increment per post operation."""
 
 
 def words_of(table: Table, scratch_bytes: int = 0) -> list[int]:
@@ -51,7 +51,7 @@ def words_of(table: Table, scratch_bytes: int = 0) -> list[int]:
 
 
 def _value_words(table: Table, number: int) -> list[int]:
-    """Serialize a ``struct value``."""
+    """Return the words of value ``number`` of a table as a ``struct value``."""
     value = table.values[number]
     dims, strides = value.view.dims, value.view.strides
     parts = 1 if number in table.whole else table.parts
@@ -67,7 +67,7 @@ def _blocked_tag(value: Value) -> int:
 
 
 def _node_words(node: Node) -> list[int]:
-    """Serialize a ``struct node``."""
+    """Return the words of a primitive as a ``struct node``."""
     operands = [word for n, each in enumerate(node.operands) for word in _operand(node, n, each)]
     places = [n for n, post in enumerate(node.posts) if _ALGORITHMS[post.name][0] >= 131056]
     for place, each in zip(places, node.read, strict=True):
@@ -81,7 +81,7 @@ def _node_words(node: Node) -> list[int]:
 
 
 def _operand(node: Node, place: int, operand: Operand) -> list[int]:
-    """Serialize a ``struct operand``."""
+    """Return the words of a primitive's operand with index ``place`` as a ``struct operand``."""
     name = _NAMES[operand.role] + (place - 1 if operand.role == Role.PART else 0)
     is_second = operand.role == Role.WEIGHTS and node.kind > Kind.MATMUL
     return [_SECOND if is_second else name, operand.value, operand.layout]

@@ -47,10 +47,10 @@ _REDUCTIONS = tuple(
 )
 
 _AVERAGES = {False: "average_pool", True: "inner_average_pool"}
-"""Average pooling, by whether the padding is excluded from the count."""
+"""Names of average pooling, by whether the padding is excluded from the count of elements."""
 
 MOST_POSTS, MOST_MAIN, MOST_DIMS = 5, 27, 6
-"""Most functions after a primitive, most other operands, and most dimensions of a value."""
+"""Most post operations of a primitive, most operands of itself, most dimensions of a value."""
 
 
 def table_of(region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({})) -> Table:
@@ -128,12 +128,12 @@ class _Builder:
         return Operand(role, self.values.read(self._number(tensor), shown), layout)
 
     def _result(self, view: View, layout: Layout = Layout.ANY) -> Operand:
-        """Return the operation's result, which steps after the first reading do not reshape."""
+        """Return the operand of the operation's result, in the shape of the first reading."""
         _check_rank(view)
         return Operand(Role.RESULT, self.values.write(self.operation.outputs[0], view), layout)
 
     def _with_steps(self, node: Node, readings: Sequence[Reading]) -> Node:
-        """Append the element-wise readings after the first as biases and post operations."""
+        """Return the node with the readings after the first as a bias or post operations."""
         main = readings[0]
         for step in steps_behind(readings):
             post = unary_function(step.reading)
@@ -146,7 +146,7 @@ class _Builder:
         return node
 
     def _with_operand(self, node: Node, main: Reading, step: Step) -> Node:
-        """Append a bias, or a binary post operation that reads another tensor."""
+        """Return the node with a step that reads a tensor, as a bias or binary post operation."""
         post = binary_function(step.reading, is_first=step.is_first)
         assert step.other is not None
         view = dense(step.other.shape).spread(step.places, main.output.rank)
@@ -170,7 +170,7 @@ class _Builder:
         return replace(node, operands=(*node.operands, bias))
 
     def convolution(self, reading: Reading) -> Node:
-        """Return a convolution; its weights are packed."""
+        """Return the node of a convolution, whose weights are packed."""
         image, weights = reading.inputs
         kernel = weight_view(reading)
         src = self._read(Role.SOURCE, image, image_view(reading))
@@ -185,7 +185,7 @@ class _Builder:
         return Node(Kind.CONVOLUTION, operands, windows=windows)
 
     def product(self, reading: Reading) -> Node:
-        """Return a matrix product; its weights are packed."""
+        """Return the node of a matrix product, whose weights are packed."""
         left, right = reading.inputs
         src = self._read(Role.SOURCE, left, _matrix(reading, 0), Layout.PLAIN)
         is_packed = not self.operation.name.endswith(".product")
@@ -197,7 +197,7 @@ class _Builder:
         return Node(Kind.MATMUL, (dst, src, weights))
 
     def element_wise(self, reading: Reading) -> Node:
-        """Return a unary or binary function; the second operand of the latter may broadcast."""
+        """Return the node of a unary or binary function; its second operand may broadcast."""
         function, whole = unary_function(reading), reading.output.shape
         if function is None:
             return self._binary(reading)
@@ -226,7 +226,7 @@ class _Builder:
         return Node(Kind.BINARY, operands, function)
 
     def softmax(self, reading: Reading) -> Node:
-        """Return a softmax along a single dimension."""
+        """Return the node of a softmax along a single dimension."""
         axes = _dims(reading, "axes")
         if len(axes) != 1:
             raise NotExpressibleError("a softmax along several dimensions")
@@ -235,7 +235,7 @@ class _Builder:
         return Node(Kind.SOFTMAX, operands, Function("softmax"), axes[0])
 
     def pool(self, reading: Reading) -> Node:
-        """Return a pooling; a sum is an average with a factor."""
+        """Return the node of a pooling; a sum of windows is an average with a factor."""
         image_view(reading)
         windows = _windows(reading)
         if set(windows.dilations) != {0}:
@@ -248,7 +248,7 @@ class _Builder:
         return Node(Kind.POOLING, operands, Function(name), windows=windows, posts=factor)
 
     def reduction(self, reading: Reading) -> Node:
-        """Return a reduction; over whole images it is a pooling, which supports any layout."""
+        """Return the node of a reduction; over whole images a pooling, which takes any layout."""
         (source,) = reading.inputs
         axes = _dims(reading, "axes")
         kept = dense([1 if d in axes else n for d, n in enumerate(source.shape)])
@@ -262,7 +262,7 @@ class _Builder:
         return Node(Kind.REDUCTION, rows, Function(reading.kind))
 
     def concatenation(self, reading: Reading) -> Node:
-        """Return a concatenation of at most ``MOST_MAIN - 1`` tensors."""
+        """Return the node of a concatenation of at most ``MOST_MAIN - 1`` tensors."""
         axis = reading.attributes["axis"]
         assert isinstance(axis, int)
         if len(reading.inputs) > MOST_MAIN - 1:
@@ -278,7 +278,7 @@ class _Builder:
         return Node(Kind.REORDER, (self._result(dense(view.dims), Layout.PLAIN), src))
 
     def _resized(self, readings: Sequence[Reading]) -> Node:
-        """Return nearest-neighbour upsampling, expressed by readings as broadcasts and reshapes."""
+        """Return the node of nearest-neighbour upsampling, read as broadcasts and reshapes."""
         source, output = readings[0].inputs[0], readings[-1].output
         if not are_repetitions(readings) or not 3 <= source.rank <= 5:
             raise NotExpressibleError("a broadcast")
@@ -338,7 +338,10 @@ def _check_rank(view: View) -> None:
 
 
 def _matrix(product: Reading, place: int) -> View:
-    """Return a batch of matrices; their last two dimensions may be transposed."""
+    """Return the view of a product's operand 0 or 1 (``place``): batch, rows, columns.
+
+    A transposed operand has its last two dimensions exchanged.
+    """
     view, rank = dense(product.inputs[place].shape), product.inputs[place].rank
     order = [*range(rank - 2), rank - 1, rank - 2]
     return view.permuted(order) if product.attributes[f"transpose_{'ab'[place]}"] else view

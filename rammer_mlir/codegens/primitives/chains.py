@@ -67,7 +67,7 @@ def indexing_of(reading: Reading) -> tuple[Dims, ...]:
 def with_steps(
     main: Pattern, unary: Sequence[str], binary: Sequence[str], most: int = 4
 ) -> Pattern:
-    """Match an operation and the longest chain of element-wise functions after it.
+    """Return a pattern of an operation and the longest chain of element-wise functions after it.
 
     Args:
         main: pattern of the main operation.

@@ -96,11 +96,11 @@ class Node:
     Attributes:
         kind: kind of the primitive.
         operands: the result, then the operands: weights or the second operand third, a bias fourth.
-        function: its function, if the kind has several.
+        function: the function that it computes, for kinds with several functions.
         axis: axis of softmax and concatenations.
         windows: windows of convolutions and poolings.
         posts: post operations, in order.
-        read: second operands of the post operations, in order.
+        read: second operands of the binary post operations, in order.
     """
 
     kind: Kind

@@ -68,7 +68,10 @@ class RegionValues:
         return RegionValues(len(region.inputs), region.results, shapes, renamed)
 
     def read(self, number: int, view: View) -> int:
-        """Return the number of a value in a view; the value is an input or has been computed."""
+        """Return the number in ``values`` of a region's value in a view.
+
+        ``number`` counts the region's values; the value is an input or has been computed.
+        """
         number = self._root(number)
         if number in self._computed:
             return self._add(number, Value(view, source=self._computed[number]))
@@ -79,7 +82,9 @@ class RegionValues:
         return blocked if view == whole else self._add(number, Value(view, source=blocked))
 
     def write(self, number: int, view: View) -> int:
-        """Return the number of an operation's result in row-major order.
+        """Return the number in ``values`` of an operation's result, the region's value ``number``.
+
+        The result is in row-major order.
 
         Raises:
             NotExpressibleError: if the region returns it twice, or in an unsupported layout.

@@ -23,13 +23,14 @@ class View:
         return self == dense(self.dims)
 
     def permuted(self, order: Sequence[int]) -> View:
-        """Return the view with permuted dimensions."""
+        """Return the view whose dimension i is dimension ``order[i]`` of this view."""
         return View(*(tuple(sizes[dim] for dim in order) for sizes in (self.dims, self.strides)))
 
     def spread(self, places: Sequence[int], rank: int) -> View:
-        """Place the dimensions at ``places`` among ``rank``; drop dimensions with a negative place.
+        """Return a view of ``rank`` dimensions, with dimension i of this view at ``places[i]``.
 
-        The dropped dimensions must have size 1.
+        All other dimensions have size 1. Dimensions with a negative place are dropped; they must
+        have size 1.
 
         Raises:
             NotExpressibleError: if two dimensions have the same place.
@@ -45,7 +46,7 @@ class View:
         return View(tuple(dims), tuple(strides))
 
     def joined(self, dim: int) -> View:
-        """Collapse a dimension and the next into one.
+        """Return the view with dimension ``dim`` and the next collapsed into a single dimension.
 
         Raises:
             NotExpressibleError: if no single stride covers both.

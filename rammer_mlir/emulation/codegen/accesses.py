@@ -14,7 +14,7 @@ def _is_runtime(function: ir.OpView) -> bool:
 
 
 def kernel_operations(module: ir.Module) -> list[ir.Operation]:
-    """Return the operations of a module's kernels and their callees, without the runtime's."""
+    """Return the operations of kernels and their callees, without functions of the emulator."""
     return [
         nested
         for function in module.body.operations
@@ -24,7 +24,7 @@ def kernel_operations(module: ir.Module) -> list[ir.Operation]:
 
 
 def is_atomic(operation: ir.Operation) -> bool:
-    """Return whether an operation is atomic, including atomic loads and stores."""
+    """Return whether an operation is atomic: read-modify-write, or an atomic load or store."""
     if operation.name in _ATOMICS:
         return True
     ordering = operation.attributes["ordering"] if "ordering" in operation.attributes else None
@@ -46,10 +46,10 @@ def number_word(value: int) -> ir.Value:
 
 
 def address_word(pointer: ir.Value) -> ir.Value:
-    """Emit the conversion of a pointer to its address."""
+    """Emit the conversion of a pointer to its address, an i64."""
     return llvm.ptrtoint(i64(), pointer)
 
 
 def call_runtime(function: str, *arguments: ir.Value) -> None:
-    """Emit a call of a runtime function of words without a result."""
+    """Emit a call of the emulator's ``function``, whose arguments are i64 words, without result."""
     llvm.CallOp(None, list(arguments), [], [], callee=ir.FlatSymbolRefAttr.get(function))

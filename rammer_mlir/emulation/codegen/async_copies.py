@@ -67,7 +67,10 @@ def _check_source(copy: ir.Operation) -> None:
 
 
 def _copy_arguments(operation: ir.Operation) -> list[ir.Value | int]:
-    """Return destination and its buffer, source and its buffer, bytes to write, bytes to read."""
+    """Emit the arguments of ``emulator_copy`` except the site, and return them.
+
+    Addresses of destination, destination buffer, source, source buffer; bytes to write and to read.
+    """
     copy = async_copy(operation)
     width = copied_bytes(copy)
     size = copy.dstElements.value * width
@@ -84,7 +87,7 @@ def _copy_arguments(operation: ir.Operation) -> list[ir.Value | int]:
 def address_of_element(
     buffer: ir.Value, indices: Sequence[ir.Value], width: int
 ) -> tuple[ir.Value, ir.Value]:
-    """Return the addresses of an element of ``width`` bytes and of the buffer's first element."""
+    """Emit the addresses of an element of ``width`` bytes and of the buffer's first element."""
     metadata = memref.ExtractStridedMetadataOp(buffer)
     element = metadata.offset
     for index, stride in zip(indices, list(metadata.strides), strict=True):
@@ -135,7 +138,7 @@ def _end_group() -> None:
 
 
 def _await_copies(pending_groups: Word) -> None:
-    """Complete the copies of all groups except the newest ``pending_groups``."""
+    """Emit code that completes a lane's copies except the newest ``pending_groups`` groups."""
     lane = current()
 
     def is_due() -> Truth:
@@ -171,7 +174,7 @@ def _check_copy(address: Word, begins: Word) -> None:
 
 
 def _forget(address: Word, size: Word) -> None:
-    """Mark memory as unwritten."""
+    """Emit code that marks ``size`` bytes of shared memory as unwritten."""
     launch = world()
     shift = launch[World.GRANULE_SHIFT]
     first = Variable((address - launch[World.REGION]) >> shift)
@@ -182,11 +185,11 @@ def _forget(address: Word, size: Word) -> None:
 
 
 def _check_nothing(*_: Word) -> None:
-    """Do nothing."""
+    """Emit nothing: the body of a check in a kernel without checks."""
 
 
 def _aligned(address: Word, size: Word, site: Word) -> None:
-    """Check that an address is a multiple of the access size, as the hardware requires."""
+    """Emit a check that an address is a multiple of ``size`` bytes, as the hardware requires."""
     with when((address % size).differs(0)):
         fault(Fault.MISALIGNED, site, address, address, size)
 

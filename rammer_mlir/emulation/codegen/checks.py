@@ -61,7 +61,7 @@ def _phase_of(stamp: Word) -> Word:
 
 
 def _clock(lane: Record) -> Word:
-    """Return a lane's own clock: phase, lane, releases."""
+    """Emit the word of a lane's own clock: phase, lane, releases."""
     phase = Record(lane[Lane.BLOCK_RECORD])[Block.PHASE]
     releases = lane[Lane.RELEASES]
     # Saturate: the field of a stamp has 8 bits, and its largest value means all releases.
@@ -70,7 +70,7 @@ def _clock(lane: Record) -> Word:
 
 
 def _join(a: Word, b: Word) -> Word:
-    """Return the join of two clocks of the same block.
+    """Emit the join of two clocks of the same block: a clock that knows what either knows.
 
     For different lanes of the same phase the result covers all lanes of that phase: this may hide a
     race, but never reports a false one.
@@ -93,7 +93,7 @@ def _acquired_row(lane: Record) -> Record:
 
 
 def _known(lane: Record, block: Word) -> Word:
-    """Return the clock of another block that a lane knows."""
+    """Emit a load of the clock of ``block``, a block's number, that a lane knows."""
     known = Variable(_known_row(World.KNOWLEDGE, lane[Lane.BLOCK])[block])
     with when(lane[Lane.HAS_ACQUIRED].equals(1)):
         known.set(_join(known.get(), _acquired_row(lane)[block]))
@@ -105,7 +105,7 @@ def _known_to_current(block: Word) -> Word:
 
 
 def _before(stamp: Word) -> Word:
-    """Return 1 if an access happens before the current access, else 0."""
+    """Emit a word: 1 if the access with ``stamp`` happens before the current access, else 0."""
     lane = current()
     block = (stamp >> BLOCK_SHIFT) - 1
     result = Variable(1)
@@ -127,7 +127,7 @@ def _before(stamp: Word) -> Word:
 
 
 def _unordered(stamp: Word) -> Truth:
-    """Return whether a stamp is set and does not happen before the current access."""
+    """Emit whether a stamp is set (not 0) and its access does not precede the current access."""
     result = Variable(0)
     with when(stamp.differs(0)):
         result.set(call("emulator_before", stamp) ^ 1)
@@ -188,8 +188,9 @@ def _note_read(cell: Record, place: Cell, site: Word, stamp: Word) -> None:
 
 
 def _access(base: Word, address: Word, size: Word, site: Word, writes: Word) -> None:
-    """Check an access; ``base`` is any address inside the intended buffer.
+    """Emit the check of an access of ``size`` bytes for bounds, unwritten memory and races.
 
+    ``base`` is any address inside the intended buffer; ``writes`` is 1 for a write, 0 for a read.
     Memory outside the emulated device's memory (private memory, constants) is not checked here.
     """
     within, origin, buffer = _located(base, address, size, site)
@@ -198,10 +199,10 @@ def _access(base: Word, address: Word, size: Word, site: Word, writes: Word) -> 
 
 
 def _located(base: Word, address: Word, size: Word, site: Word) -> tuple[Word, Word, Word]:
-    """Check bounds.
+    """Emit the check of an access's bounds.
 
-    Return 1 if the access is to the device's memory, else 0; the address that identified its
-    buffer; and the buffer's record.
+    Return three words: 1 if the access is to the device's memory, else 0; the address that
+    identified its buffer; and the address of the buffer's record.
     """
     launch = world()
     inside = (address - launch[World.REGION]) < launch[World.REGION_BYTES]
@@ -222,7 +223,7 @@ def _located(base: Word, address: Word, size: Word, site: Word) -> tuple[Word, W
 
 
 def _bounds(base: Word, address: Word, size: Word, site: Word) -> None:
-    """Check the bounds of an atomic operation, which cannot race with other atomics."""
+    """Emit the check of an atomic operation's bounds; it cannot race with other atomics."""
     _located(base, address, size, site)
 
 
@@ -247,7 +248,10 @@ def _check_cells(
 
 
 def _sync(address: Word, site: Word, insert: Word) -> Word:
-    """Return the index of a counter's clocks plus one; 0 if absent and not to be inserted."""
+    """Emit a look-up of the clocks of the counter at ``address``, in a hash table.
+
+    The word is their index plus one. A missing entry is added if ``insert`` is 1, else it gives 0.
+    """
     launch = world()
     keys, capacity = Record(launch[World.SYNC_KEYS]), launch[World.SYNC_CAPACITY]
     place = Variable((address >> 2) % capacity)
@@ -268,9 +272,10 @@ def _sync(address: Word, site: Word, insert: Word) -> Word:
 
 
 def _release(address: Word, site: Word, joins: Word, ordered: Word) -> None:
-    """Store the lane's clocks at a write to a counter; for a read-modify-write, join them.
+    """Emit the storing of the lane's clocks under a counter, after an atomic write to it.
 
-    A relaxed write without a preceding fence clears the counter's clocks: it releases nothing.
+    ``joins`` is 1 for a read-modify-write, which joins them with the stored clocks. ``ordered`` is
+    0 for a relaxed write: without a preceding fence it clears the counter's clocks.
     """
     lane = current()
     clocks = _known_row(World.SYNC_CLOCKS, call("emulator_sync", address, site, 1) - 1)
@@ -286,7 +291,10 @@ def _release(address: Word, site: Word, joins: Word, ordered: Word) -> None:
 
 
 def _acquire(address: Word, site: Word, ordered: Word) -> None:
-    """Join the counter's clocks into the lane's; for a relaxed read, only at the next fence."""
+    """Emit the join of a counter's clocks into the lane's, after an atomic read of it.
+
+    ``ordered`` is 0 for a relaxed read: the join then happens at the lane's next fence.
+    """
     lane = current()
     with when(ordered.equals(0)):
         lane[Lane.LAST_RELAXED] = address
@@ -310,7 +318,7 @@ def _fence(acquires: Word, releases: Word) -> None:
 
 
 def _meet(block: Word, first: Word) -> None:
-    """At a block barrier, make the clocks acquired by any lane known to the whole block."""
+    """Emit the join, at a block barrier, of the clocks that any lane acquired, for all lanes."""
     launch = world()
     row = _known_row(World.KNOWLEDGE, block)
     with each(0, launch[World.THREADS]) as number:
@@ -324,13 +332,16 @@ def _meet(block: Word, first: Word) -> None:
 
 
 def _index(index: Word, size: Word, site: Word, dimension: Word) -> None:
-    """Check an index against its dimension; as an unsigned number a negative index is too large."""
+    """Emit the check that ``index`` is in a dimension of ``size``, both as unsigned numbers.
+
+    A negative index is too large. ``dimension`` is the dimension's number, for the message.
+    """
     with when(index >= size):
         fault(Fault.INDEX, site, index, size, dimension)
 
 
 def emit_checks() -> None:
-    """Emit the checking functions at the insertion point."""
+    """Emit the functions of all checks of a kernel at the insertion point."""
     define("emulator_join", 2, _join, returns=True)
     define("emulator_known", 1, _known_to_current, returns=True)
     define("emulator_before", 1, _before, returns=True)

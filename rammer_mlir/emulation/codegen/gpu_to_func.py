@@ -249,7 +249,10 @@ PAUSES = ("nvvm.nanosleep", "rocdl.s.sleep")
 
 
 def _rewrite(operation: ir.Operation, number: int, sites: Sites) -> None:
-    """Replace an operation that only exists on GPUs."""
+    """Replace an operation that only exists on GPUs by calls of the emulator.
+
+    ``number`` distinguishes the sites of operations with equal locations.
+    """
     name = operation.name
     if (
         not name.startswith(("gpu.", "nvvm.", "nvgpu.", "rocdl."))
@@ -307,7 +310,7 @@ def _index_of(function: str, place: int) -> ir.Value:
 
 
 def _dimension_word(operation: ir.Operation) -> ir.Value:
-    """Return a thread or block index or size; in dimensions y and z the launch is trivial."""
+    """Emit a thread or block index (0 along y and z) or their number (1 along y and z)."""
     if "dimension" in operation.attributes and "dim x" not in str(
         operation.attributes["dimension"]
     ):
@@ -331,7 +334,7 @@ def _is_float(value: ir.Value) -> bool:
 
 
 def _to_word(value: ir.Value) -> ir.Value:
-    """Return the bits of a scalar or short vector, zero-extended to a word."""
+    """Emit the bits of a scalar or vector of at most 64 bits, zero-extended to an i64."""
     bits = element_bytes(value.type) * 8
     if bits > 64:
         raise UnsupportedError(
@@ -380,7 +383,7 @@ def _shuffle(operation: ir.Operation, site: int) -> list[ir.Value]:
 
 
 def _subgroup_reduce(operation: ir.Operation, site: int) -> ir.Value:
-    """Reduce over a whole subgroup by a tree of shuffles, as the GPU lowerings do."""
+    """Emit a reduction over a whole subgroup by a tree of shuffles, as the GPU lowerings do."""
     unknown = [n for n in ("cluster_size", "cluster_stride") if n in operation.attributes]
     if unknown and ir.IntegerAttr(operation.attributes[unknown[0]]).value != 1:
         raise UnsupportedError(f"emulation of gpu.subgroup_reduce: found '{unknown[0]}'")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from rammer_mlir.bindings import arith, func, ir, llvm, scf
 
 Exchange = Callable[[ir.Value, ir.Value], ir.Value]
-"""``(i64 word, source lane as i64) -> word of that lane``."""
+"""Function that emits the exchange ``(i64 word, source lane as i64) -> word of that lane``."""
 
 
 def i64() -> ir.IntegerType:
@@ -30,7 +30,7 @@ def _pointer() -> ir.Type:
 
 
 class Truth:
-    """An i1 value."""
+    """An i1 value of the emitted code; operators on it emit operations."""
 
     def __init__(self, value: ir.Value) -> None:
         self.value = value
@@ -47,7 +47,7 @@ class Truth:
 
 
 class Word:
-    """An i64: a number, or an address in bytes."""
+    """An i64 of the emitted code, a number or an address in bytes; operators emit operations."""
 
     def __init__(self, value: ir.Value) -> None:
         self.value = value
@@ -77,7 +77,7 @@ class Word:
         return Word(arith.shli(self.value, word(places).value))
 
     def __rshift__(self, places: Word | int) -> Word:
-        """Shift logically, filling with zeros."""
+        """Emit a logical right shift by ``places`` bits, filled with zeros."""
         return Word(arith.shrui(self.value, word(places).value))
 
     def _compare(self, predicate: str, other: Word | int) -> Truth:
@@ -86,7 +86,7 @@ class Word:
         )
 
     def __lt__(self, other: Word | int) -> Truth:
-        """Compare as unsigned numbers, like all comparisons here."""
+        """Emit the comparison "less" of unsigned numbers, as all comparisons of words are."""
         return self._compare("ult", other)
 
     def __le__(self, other: Word | int) -> Truth:
@@ -99,11 +99,11 @@ class Word:
         return self._compare("ugt", other)
 
     def equals(self, other: Word | int) -> Truth:
-        """Compare for equality."""
+        """Emit a comparison for equality."""
         return self._compare("eq", other)
 
     def differs(self, other: Word | int) -> Truth:
-        """Compare for difference."""
+        """Emit a comparison for inequality."""
         return self._compare("ne", other)
 
 
@@ -115,17 +115,17 @@ def word(value: Word | int) -> Word:
 
 
 def load(address: Word) -> Word:
-    """Load the word at an address."""
+    """Emit a load of the word at an address."""
     return Word(llvm.load(i64(), llvm.inttoptr(_pointer(), address.value)))
 
 
 def store(address: Word, value: Word | int) -> None:
-    """Store a word at an address."""
+    """Emit a store of a word at an address."""
     llvm.store(word(value).value, llvm.inttoptr(_pointer(), address.value))
 
 
 def copy_bytes(to: Word, source: Word, count: Word | int) -> None:
-    """Emit a loop that copies bytes to another address."""
+    """Emit a loop that copies ``count`` bytes from address ``source`` to address ``to``."""
     byte = ir.IntegerType.get_signless(8)
     with each(0, count) as place:
         value = llvm.load(byte, llvm.inttoptr(_pointer(), (source + place).value))
@@ -133,13 +133,13 @@ def copy_bytes(to: Word, source: Word, count: Word | int) -> None:
 
 
 class Record:
-    """Consecutive i64 words in memory, accessed by index."""
+    """Consecutive i64 words in memory; indexing a record emits a load or store of a word."""
 
     def __init__(self, address: Word) -> None:
         self.address = address
 
     def at(self, place: Word | int) -> Word:
-        """Return the address of a word."""
+        """Emit the address of the word with index ``place``."""
         offset = place * 8
         return self.address + offset
 
@@ -243,6 +243,6 @@ def global_word(name: str) -> None:
 
 
 def address_of(name: str) -> Word:
-    """Return the address of a global variable or a function of the LLVM dialect."""
+    """Emit the address of a global variable or a function of the LLVM dialect."""
     symbol = llvm.mlir_addressof(_pointer(), ir.FlatSymbolRefAttr.get(name))
     return Word(llvm.ptrtoint(i64(), symbol))

@@ -34,7 +34,7 @@ _NARROW_SCOPES = ("workgroup", "block", "wavefront", "singlethread")
 
 
 def check_indices(module: ir.Module, sites: Sites) -> None:
-    """Check every index of loads and stores against its dimension."""
+    """Insert a check of every index of loads and stores of memrefs against its dimension."""
     for operation in walk(module.operation):
         number = _MEMREFS.get(operation.name)
         if number is not None:
@@ -86,7 +86,10 @@ def _element_bytes(kind: ir.Type) -> int:
 
 
 def instrument(module: ir.Module, sites: Sites, *, checked: bool) -> None:
-    """Insert calls beside memory accesses; without ``checked``, only yields at atomics."""
+    """Insert calls of the checks before memory accesses, and yields at atomic operations.
+
+    Without ``checked``, insert the yields only.
+    """
     for operation in kernel_operations(module):
         with ir.InsertionPoint(operation), operation.location:
             if is_atomic(operation):
@@ -100,7 +103,7 @@ _ACQUIRING, _RELEASING = (4, 6, 7), (5, 6, 7)
 
 
 def _orders(operation: ir.Operation) -> tuple[bool, bool]:
-    """Return whether an operation acquires and releases between blocks."""
+    """Return two truth values: whether an operation acquires, and releases, between blocks."""
     scope = str(operation.attributes["syncscope"]) if "syncscope" in operation.attributes else ""
     if any(narrow in scope for narrow in _NARROW_SCOPES):
         return False, False
@@ -161,7 +164,7 @@ def _plain(operation: ir.Operation, sites: Sites) -> None:
 
 
 def _check_alignment(operation: ir.Operation, sites: Sites) -> None:
-    """Check the alignment that a vector access asserts."""
+    """Insert a check of the alignment that a vector load or store asserts."""
     is_load = operation.name == "llvm.load"
     kind = operation.results[0].type if is_load else operation.operands[0].type
     if isinstance(kind, ir.VectorType) and "alignment" in operation.attributes:

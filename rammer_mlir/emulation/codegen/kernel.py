@@ -38,12 +38,19 @@ _PREFIX = "kernel."
 """Prefix of the symbols of a kernel's functions, so that none collides with the C library's."""
 
 _CALL_BYTES, _PAGE, _ALIGNMENT = 48 << 10, 4096, 64
-"""Stack for calls and spilled registers; unit of stack sizes; alignment of private buffers."""
+"""In bytes: stack for calls and spilled registers; unit of stacks; alignment of allocations."""
 
 
 @dataclass(frozen=True)
 class LoweredKernel:
-    """LLVM IR of a kernel, bytes of a shadow granule and of a lane's stack, and traced accesses."""
+    """A kernel as LLVM IR.
+
+    Attributes:
+        text: the LLVM IR.
+        granule: bytes per shadow cell.
+        stack_bytes: bytes of a lane's stack.
+        traced: traced accesses in the order of their numbers.
+    """
 
     text: str
     granule: int
@@ -135,7 +142,15 @@ def lower_kernel(
     checked: bool,
     traced: bool = False,
 ) -> LoweredKernel:
-    """Lower a kernel together with its runtime."""
+    """Lower a kernel together with the emulator's runtime to LLVM IR.
+
+    Args:
+        functions: the kernel and its callees.
+        sites: receives the places that faults name.
+        machine: the processor that runs the code.
+        checked: whether accesses are checked.
+        traced: whether launches record accesses.
+    """
     module = functions.module
     _prefix_functions(module)
     fibers = fiber_code(machine.triple)
@@ -174,7 +189,7 @@ def _steps(machine: Machine) -> list[Step]:
 
 
 def _stack_bytes(module: ir.Module) -> int:
-    """Return the most stack that a lane needs: its allocations, and room for calls."""
+    """Return the most bytes of stack that a lane needs: allocations, and room for calls."""
     total = _CALL_BYTES
     for operation in walk(module.operation):
         if operation.name == "llvm.alloca":

@@ -60,7 +60,7 @@ def mma(operation: ir.Operation, exchange: Exchange) -> ir.Value:
 
 
 def _rows_of_a(a: ir.Value, row: ir.Value, exchange: Exchange) -> list[list[ir.Value]]:
-    """Return the elements of the lane's row of A, and of the row eight below it, as f32."""
+    """Emit the elements, along k, of rows ``row`` and ``row + 8`` of A, as f32."""
     words = [_packed(a, 0), _packed(a, 2)]
     found: list[list[list[ir.Value]]] = [[], []]
     for word in words:  # the first half of k, then the second
@@ -74,7 +74,7 @@ def _rows_of_a(a: ir.Value, row: ir.Value, exchange: Exchange) -> list[list[ir.V
 
 
 def _column_of_b(b: ir.Value, pair: ir.Value, n: int, exchange: Exchange) -> list[ir.Value]:
-    """Return the elements of column ``n`` of the lane's two columns of B, as f32."""
+    """Emit the elements, along k, of column ``2 * pair + n`` of B, as f32; n is 0 or 1."""
     word = _packed(b, 0)
     column = arith.addi(arith.muli(pair, constant_word(2)), constant_word(n))
     low: list[ir.Value] = []
@@ -92,7 +92,7 @@ def _element_type(fragment: ir.Value) -> ir.Type:
 
 
 def _packed(fragment: ir.Value, first: int) -> ir.Value:
-    """Return two registers of a fragment as an i64 word."""
+    """Emit an i64 word of a fragment's 32-bit registers ``first`` and ``first + 1``."""
     each = ir.VectorType(fragment.type).shape[1]
     kind = ir.VectorType.get([2 * each], _element_type(fragment))
     places = [[first + register, n] for register in range(2) for n in range(each)]

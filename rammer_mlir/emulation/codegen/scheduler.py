@@ -39,7 +39,7 @@ from rammer_mlir.emulation.records import (
 )
 
 WORLD, LANE = "emulator_world", "emulator_current_lane"
-"""Global variables: addresses of the launch's record and of the running lane's."""
+"""Names of the globals that hold the addresses of the launch's and the running lane's record."""
 
 _OTHER_LOOKS = 8
 """Polls of changing addresses after which a lane also yields."""
@@ -48,17 +48,17 @@ LANE_WORDS, BLOCK_WORDS = len(Lane), len(Block)
 
 
 def world() -> Record:
-    """Return the launch's record."""
+    """Emit a load of the address of the launch's record."""
     return Record(load(address_of(WORLD)))
 
 
 def current() -> Record:
-    """Return the running lane's record."""
+    """Emit a load of the address of the running lane's record."""
     return Record(load(address_of(LANE)))
 
 
 def lane_at(first: Word, number: Word | int) -> Record:
-    """Return the record of the ``number``-th lane after the lane at ``first``."""
+    """Emit the address of the record ``number`` lanes after the lane whose record is ``first``."""
     return Record(first + word(number) * (8 * LANE_WORDS))
 
 
@@ -68,14 +68,14 @@ def _count_progress() -> None:
 
 
 def _leave() -> None:
-    """Switch to the scheduler; returns when it resumes this lane."""
+    """Emit a switch to the scheduler; the code after it runs when the lane is resumed."""
     perform("emulator_switch", current().at(Lane.STACK), world()[World.SCHEDULER_STACK])
 
 
 def _fault(
     kind: Word, site: Word, address: Word, base: Word, other: Word, other_site: Word
 ) -> None:
-    """Stop the launch with the first fault; does not return when called by a lane."""
+    """Emit the stop of a launch with its first fault; a lane does not run on after it."""
     launch, lane = world(), current()
     places = (World.FAULT, World.FAULT_SITE, World.FAULT_ADDRESS, World.FAULT_BASE,
               World.FAULT_OTHER, World.FAULT_OTHER_SITE)  # fmt: skip
@@ -122,7 +122,7 @@ def _barrier(site: Word) -> None:
 
 
 def _all_at(first: Word, count: Word, status: Status, site: Word) -> Word:
-    """Return 1 if all given lanes have the same status at the same site, else 0."""
+    """Emit a word: 1 if all ``count`` lanes from ``first`` have this status and site, else 0."""
     alike = Variable(1)
     with each(0, count) as number:
         other = lane_at(first, number)
@@ -154,7 +154,11 @@ def _shuffle(value: Word, offset: Word, width: Word, mode: Word, site: Word) -> 
 
 
 def _exchange(first: Word, count: Word) -> None:
-    """Store each lane's result in OFFSET (others still read VALUE), and whether it is valid."""
+    """Emit the shuffle of ``count`` lanes from ``first``.
+
+    Each lane's result goes to OFFSET, as other lanes still read its VALUE; VALID is 1 if its source
+    lane is in range.
+    """
     with each(0, count) as number:
         lane = lane_at(first, number)
         offset, width, mode = lane[Lane.OFFSET], lane[Lane.WIDTH], lane[Lane.MODE]
@@ -177,7 +181,7 @@ def _exchange(first: Word, count: Word) -> None:
 
 
 def _poll(address: Word, site: Word) -> None:
-    """Yield before reading a location that other lanes may write.
+    """Emit a yield before an atomic read of a location that other lanes may write.
 
     The first poll happens at once, before other lanes run, so that a kernel that wrongly relies on
     an earlier write sees as few writes as possible.
@@ -192,7 +196,7 @@ def _poll(address: Word, site: Word) -> None:
 
 
 def _offer(address: Word, site: Word) -> None:
-    """Yield after an atomic write, so that polling lanes see the value of this write alone."""
+    """Emit a yield after an atomic write: polling lanes run before the next write."""
     perform("emulator_wait", address, site)
     current()[Lane.POLL_ADDRESS] = 0
 
@@ -206,7 +210,7 @@ def _wait(address: Word, site: Word) -> None:
 
 
 def _lane(record: Word) -> None:
-    """Run the kernel once on a new stack."""
+    """Emit the function of a new stack: a call of the kernel for the lane of ``record``."""
     lane = Record(record)
     perform("emulator_kernel", record)
     with when(lane[Lane.COPIES_BEGUN].differs(lane[Lane.COPIES_ENDED])):
@@ -230,7 +234,10 @@ def _resume(record: Word) -> None:
 
 
 def _turn(block_number: Word) -> None:
-    """Run a block's lanes until each waits, polls or is done; polling lanes poll once."""
+    """Emit a loop over a block's lanes until each waits, polls or is done.
+
+    A polling lane polls once.
+    """
     launch = world()
     threads = launch[World.THREADS]
     first = lane_at(launch[World.LANES], block_number * threads).address
@@ -261,7 +268,7 @@ def _turn(block_number: Word) -> None:
 
 
 def _begin_lanes(fibers: FiberCode) -> None:
-    """Initialize the first frame of every stack."""
+    """Emit the initialization of the first frame of every lane's stack."""
     launch = world()
     with each(0, launch[World.NUM_BLOCKS] * launch[World.THREADS]) as number:
         lane = lane_at(launch[World.LANES], number)
@@ -273,7 +280,7 @@ def _begin_lanes(fibers: FiberCode) -> None:
 
 
 def _launch(fibers: FiberCode, record: Word) -> None:
-    """Run a kernel to its end, or to its first fault."""
+    """Emit the loop that runs a launch to its end, or to its first fault."""
     store(address_of(WORLD), record)
     launch = world()
     _begin_lanes(fibers)
@@ -303,7 +310,7 @@ def _launch_word(place: Word) -> Word:
 
 
 def _nothing(*_: Word) -> None:
-    """Do nothing."""
+    """Emit nothing: the body of a hook."""
 
 
 def emit_scheduler(fibers: FiberCode) -> None:

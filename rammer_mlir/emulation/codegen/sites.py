@@ -12,7 +12,7 @@ _PLACE = re.compile(r'"([^"]+)"(?::(\d+))?(?::(\d+))?')
 
 
 class Sites:
-    """Numbers the operations that can fault; equal sites share a number."""
+    """Assigns numbers to the operations that can fault; equal sites share a number."""
 
     def __init__(self) -> None:
         self._numbers: dict[Site, int] = {}

@@ -49,7 +49,10 @@ def trace_accesses(module: ir.Module) -> tuple[TracedAccess, ...]:
 
 
 def _access(operation: ir.Operation) -> tuple[ir.Value, int] | None:
-    """Return a pointer, or a copy's source address, and the number of bytes accessed there."""
+    """Return the pointer (or a copy's source address) and the bytes that an operation accesses.
+
+    None if the operation is not traced.
+    """
     if operation.name == "llvm.call":
         return _copy_source(operation)
     if operation.name not in ("llvm.load", "llvm.store") or is_atomic(operation):
@@ -88,5 +91,5 @@ def _trace(address: Word, access: Word) -> None:
 
 
 def emit_trace() -> None:
-    """Emit the recording function at the insertion point; it ignores accesses when full."""
+    """Emit the function that records an access; it ignores accesses when the buffer is full."""
     define("emulator_trace", 2, _trace)

@@ -47,7 +47,7 @@ def multiply_and_add(operation: ir.Operation, exchange: Exchange) -> ir.Value:
 def _line(
     fragment: ir.Value, line: ir.Value, element: ir.Type, exchange: Exchange
 ) -> list[ir.Value]:
-    """Return all elements of a row of A, or a column of B, as f32."""
+    """Emit all elements, along k, of row ``line`` of A or column ``line`` of B, as f32."""
     word = llvm.bitcast(i64(), fragment)
     found: list[ir.Value] = []
     for part in range(LANES // _LINES):

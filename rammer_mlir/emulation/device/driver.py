@@ -39,7 +39,7 @@ class EmulatedDriver:
         resources: Multiprocessors | None = None,
         registers: int = 0,
     ) -> None:
-        """Describe the device.
+        """Begin without allocations.
 
         Args:
             chip: LLVM's name of the emulated processor.
@@ -86,7 +86,7 @@ class EmulatedDriver:
         """Do nothing: every thread may use the emulator."""
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
-        """Return the native code for a program's GPU code."""
+        """Return the native kernel for a program's GPU code; ignore the kind and the entry."""
         if code not in self.kernels:
             raise TargetError(
                 f"{self.name}: expected code that it was told of, found other {kind} of '{entry}'; "
@@ -99,7 +99,7 @@ class EmulatedDriver:
         return kernel
 
     def needs(self, kernel: object, threads: int) -> BlockNeeds:
-        """Return the resources of a block."""
+        """Return the resources of a kernel's block of ``threads`` lanes."""
         shared = sum(buffer.num_bytes for buffer in self._kernel(kernel).shared)
         return BlockNeeds(threads, self._registers, shared)
 
@@ -213,11 +213,11 @@ class EmulatedDriver:
         self._captured[stream] = []
 
     def end_capture(self, stream: object) -> object:
-        """Return the collected work."""
+        """Stop collecting; return the collected work of the stream, for ``replay``."""
         return self._captured.pop(stream)
 
     def replay(self, graph: object, stream: object) -> None:
-        """Execute the collected work."""
+        """Execute the work that ``end_capture`` returned as ``graph``."""
         assert isinstance(graph, list)
         for work in graph:
             self._do(stream, work)

@@ -77,7 +77,7 @@ class PlacedBuffer:
         offset: its first byte.
         num_bytes: its size.
         element_bytes: size of an element, for indices.
-        unwritten: whether reading unwritten elements is a fault.
+        unwritten: whether contents are undefined at first, so that reading them is a fault.
     """
 
     name: str
@@ -95,7 +95,7 @@ class DeviceMemory:
     num_bytes: int = GRANULE_BYTES
 
     def place(self, name: str, num_bytes: int, element_bytes: int, *, unwritten: bool) -> int:
-        """Add a buffer and return its offset."""
+        """Add a buffer of ``num_bytes`` and return its offset in bytes."""
         offset = self.num_bytes
         placed = PlacedBuffer(name, offset, num_bytes, element_bytes, unwritten)
         self.buffers.append(placed)
@@ -185,7 +185,10 @@ class _Launch:
         self._fill_world(idle_rounds)
 
     def _place_shared(self, block: int) -> int:
-        """Place a block's shared memory; its buffers have the offsets of the kernel's code."""
+        """Place the shared memory of block ``block``; return its offset in the device memory.
+
+        The buffers in it have the offsets that the kernel's code uses.
+        """
         base = self._memory.num_bytes
         for number, buffer in enumerate(self._kernel.shared):
             size = buffer.num_bytes
@@ -245,7 +248,10 @@ class _Launch:
         return bits.view(np.uint64)
 
     def _lane_records(self, base: int) -> Words:
-        """Return the lanes' records, each with a stack whose end has a canary."""
+        """Return the lanes' records, each with a stack whose end has a canary.
+
+        ``base`` is the address of the device memory.
+        """
         grid = self._grid
         count = self._lanes_total
         size = self._kernel.stack_bytes  # pages are committed on first use only
@@ -267,7 +273,10 @@ class _Launch:
         return lanes
 
     def _check_memory(self, base: int) -> dict[World, Words]:
-        """Allocate the tables of the checks, and return them by their word of ``World``."""
+        """Allocate the tables of the checks, by the word of ``World`` that gets their address.
+
+        ``base`` is the address of the device memory.
+        """
         blocks = self._grid.blocks
         granules = _zeros(self._memory.num_bytes // GRANULE_BYTES + 1)
         buffers = _zeros((len(self._memory.buffers) + 1) * len(Buffer))

@@ -109,7 +109,10 @@ class _Report:
         return f"block {self._word(World.FAULT_BLOCK)}, lane {self._word(World.FAULT_LANE)}"
 
     def _place(self, address: int, base: int) -> str:
-        """Return a buffer's name and an index in it; indices outside count from its beginning."""
+        """Return as text the buffer that contains ``base``, and the index of ``address`` in it.
+
+        Indices outside of the buffer count from its beginning, too.
+        """
         start = self._word(World.REGION)
         for buffer in self._buffers:
             begin = start + buffer.offset

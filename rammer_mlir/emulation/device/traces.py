@@ -105,6 +105,6 @@ def _summary(
 
 
 def _distinct(instruction: NDArray[np.int64], values: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the number of distinct values of each instruction."""
+    """Return for each instruction number the number of its distinct ``values``."""
     pairs = np.unique(np.stack((instruction.astype(np.uint64), values), axis=1), axis=0)
     return np.unique(pairs[:, 0], return_counts=True)[1]

@@ -39,7 +39,7 @@ def num_bytes(tensor: GraphTensor) -> int:
 
 
 def constant_array(constant: GraphConstant) -> Numbers:
-    """Return a constant as an array."""
+    """Return a constant of a graph as an array of its shape."""
     return np.array(constant.values, dtype_of(constant)).reshape(constant.shape)
 
 

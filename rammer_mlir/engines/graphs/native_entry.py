@@ -29,7 +29,7 @@ def read_native_graph(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
 
 
 def operands_of(graph: Graph) -> dict[int, GraphTensor]:
-    """Return inputs and outputs by the numbers of their buffers."""
+    """Return the inputs, then the outputs, of a graph by the numbers of their buffers."""
     return dict(enumerate((*graph.inputs, *graph.outputs)))
 
 

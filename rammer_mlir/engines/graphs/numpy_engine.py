@@ -19,15 +19,15 @@ _KNOWN: Mapping[str, Evaluator] = {**EVALUATORS, **OPERATORS}
 
 
 class NumPyEngine:
-    """Evaluates each operator on arrays, in f32."""
+    """Evaluates each operator on arrays, in the element types of its operands."""
 
     name: ClassVar[str] = "numpy"
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Check that all operators are known.
+        """Return the entry of a function's graph, after a check that all operators are known.
 
         Raises:
-            TargetError: naming the first unknown operator.
+            TargetError: if an operator is unknown; the message names the first.
         """
         graph, weights = read_graph(host)
         for node in graph.nodes:
@@ -49,7 +49,7 @@ class NumPyEngine:
 
 
 def evaluate(graph: Graph, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all values of a graph, by name.
+    """Return the arrays of all values of a graph, by name.
 
     Args:
         graph: graph of known operators.

@@ -16,7 +16,7 @@ Array = NDArray[Any]
 
 
 def _windows(op: Operation, x: Array, kernel: Sequence[int], border: float) -> Array:
-    """Return the windows of an image as ``[N, C, *positions, *kernel]``."""
+    """Return the windows of an image, padded with ``border``: [N, C, *positions, *kernel]."""
     rank = len(kernel)
     pads: Sequence[int] = op.attribute("pads", [0] * 2 * rank)
     dilations: Sequence[int] = op.attribute("dilations", [1] * rank)
@@ -54,7 +54,7 @@ def _matmul_integer(op: Operation) -> Array:
 
 
 def _quantize(op: Operation) -> Array:
-    """Round half to even, and saturate to the range of the zero point's type."""
+    """Return the quantized input: rounded half to even, saturated to the zero point's type."""
     zero = op.input(2)
     limits = np.iinfo(zero.dtype)
     moved = np.rint(op.input(0) / op.input(1)) + zero.astype(np.float32)

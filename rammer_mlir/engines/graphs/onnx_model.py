@@ -66,7 +66,7 @@ def onnx_model(graph: Graph, weights: Mapping[str, Numbers]) -> bytes:
 
 
 _Parts = list[bytes | memoryview]
-"""A message in parts, so that weights are copied only once, when all parts are joined."""
+"""The bytes of a message in consecutive parts: weights are copied once, when parts are joined."""
 
 
 def _graph(graph: Graph, weights: Mapping[str, Numbers]) -> _Parts:

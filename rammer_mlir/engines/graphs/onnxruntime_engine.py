@@ -34,7 +34,7 @@ THREADS = thread_option("threads that compute a region, that of its vEU included
 
 
 class OnnxRuntimeEngine:
-    """Creates a session for each region."""
+    """Creates a session of ONNX Runtime for each region."""
 
     name: ClassVar[str] = "onnxruntime"
     options: ClassVar[tuple[ModuleOption, ...]] = (
@@ -43,7 +43,7 @@ class OnnxRuntimeEngine:
     )
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Create a session.
+        """Create a session for a function's graph, and return the entry that runs it.
 
         Raises:
             TargetError: if ONNX Runtime refuses the graph.
@@ -116,12 +116,12 @@ class Session:
         raise AssertionError("the stack lets exceptions pass")
 
     def run(self) -> Call:
-        """Return the call that runs the session."""
+        """Return the C call that runs the session on the bound memory."""
         function = self.library.address(Function.RUN_WITH_BINDING)
         return Call(function, (self.session, self.options, self.binding), ANY_BIT)
 
     def bind(self, tensor: GraphTensor, is_output: bool) -> Bound:
-        """Return the calls that bind an input or output to an address."""
+        """Return the buffer of an input or output, whose calls bind its address to the session."""
         address_of_function = self.library.address
         release = address_of_function(Function.RELEASE_VALUE)
         value = ctypes.c_uint64()
@@ -147,7 +147,10 @@ class Session:
 def _make(
     library: OrtLibrary, made: ExitStack, create: Function, release: Function, *given: Argument
 ) -> int:
-    """Create an object that is released when the stack closes."""
+    """Create an object with ``create`` and arguments ``given``, and return its address.
+
+    Closing the stack ``made`` calls ``release``.
+    """
     found = library.make(create, *given)
     made.callback(call_function, library.address(release), found)
     return found

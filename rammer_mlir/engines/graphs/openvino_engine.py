@@ -53,7 +53,7 @@ takes half of that.
 
 
 class OpenVinoEngine:
-    """Creates a compiled model and a single request for each region."""
+    """Creates a compiled model of OpenVINO and a single inference request for each region."""
 
     name: ClassVar[str] = "openvino"
     options: ClassVar[tuple[ModuleOption, ...]] = (
@@ -72,8 +72,10 @@ class OpenVinoEngine:
     def open(self, host: EntryHost) -> OpenEntry:
         """Compile the graph, or import the model that was compiled with the program.
 
+        Return the entry that runs it.
+
         Raises:
-            TargetError: if OpenVINO refuses it.
+            TargetError: if OpenVINO refuses the graph or the model.
         """
         is_binary = host.module.form == "binary"
         interface, weights = read_interface(host) if is_binary else read_native_graph(host)
@@ -108,7 +110,7 @@ class OpenVinoEngine:
 
 @contextmanager
 def _told(host: EntryHost) -> Generator[None]:
-    """Turn errors of the library into a TargetError with a one-line message."""
+    """Raise a TargetError with a one-line message for an OpenVinoError inside the context."""
     try:
         yield
     except OpenVinoError as error:
@@ -169,11 +171,11 @@ class Request:
         return cls(library, made, compiled, make(library, made, create, free, compiled))
 
     def run(self) -> Call:
-        """Return the call that runs the request."""
+        """Return the C call that runs the request on the bound memory."""
         return Call(self.library.address("infer_request_infer"), (self.request,), LOW_HALF)
 
     def bind(self, operand: GraphTensor, is_output: bool) -> Bound:
-        """Return the calls that bind an input or output to an address."""
+        """Return the buffer of an input or output, whose calls bind its address to the request."""
         port = self._port(operand.name, is_output)
         tensor = ctypes.c_uint64()
         dims = (ctypes.c_int64 * len(operand.shape))(*operand.shape)
@@ -197,7 +199,7 @@ class Request:
         return Bound(calls, is_output, size if size <= _MOST_COPIED else 0)
 
     def _port(self, name: str, is_output: bool) -> int:
-        """Return an input or output of the model."""
+        """Return the address of the port of the model's input or output of this name."""
         function = f"compiled_model_{'output' if is_output else 'input'}_by_name"
         free = "output_const_port_free"
         return make(self.library, self.made, function, free, self.model, name.encode())

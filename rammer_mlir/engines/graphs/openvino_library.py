@@ -45,9 +45,9 @@ class OpenVinoLibrary:
         """Call a function that creates an object; return the object's address.
 
         Args:
-            function: its name.
+            function: name of the function.
             arguments: arguments before the address for the result.
-            behind: arguments after it.
+            behind: arguments after the address for the result.
 
         Raises:
             OpenVinoError: if it fails.
@@ -74,7 +74,10 @@ def make(
     *given: Argument,
     behind: tuple[Argument, ...] = (),
 ) -> int:
-    """Create an object that is freed when the stack closes.
+    """Create an object by the function ``create``, and return its address.
+
+    Closing the stack ``made`` calls ``free``. ``given`` are the arguments before the address for
+    the result, ``behind`` those after it.
 
     Raises:
         OpenVinoError: if the library refuses it.

@@ -9,7 +9,7 @@ ALL_THREADS = "all"
 
 
 def thread_option(help_text: str) -> ModuleOption:
-    """Return the option, declared by both a code generator and its engine.
+    """Return the option ``threads``, declared by both a code generator and its engine.
 
     With ``all``, the code generator gives regions the grain ``device``.
     """
@@ -17,6 +17,6 @@ def thread_option(help_text: str) -> ModuleOption:
 
 
 def num_threads(host: EntryHost) -> int:
-    """Return the number of threads that compute a region."""
+    """Return the threads that compute a region: the option's number, or that of all vEUs."""
     given = host.options["threads"]
     return host.num_veus if given == ALL_THREADS else int(given)

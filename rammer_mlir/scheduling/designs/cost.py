@@ -95,14 +95,14 @@ class AssignmentCost:
         return shape
 
     def _meeting_seconds(self, shape: _Shape) -> float:
-        """Return the seconds in which lanes combine partial reductions, for an rTask's results."""
+        """Return the seconds for which lanes combine the partial reductions of an rTask."""
         if shape.reduced_lanes == 1:
             return 0.0
         lanes = shape.row_lanes * min(shape.reduced_lanes, self.machine.lanes)
         return shape.row_steps * -(-lanes // self.machine.lanes) * self.machine.meeting_seconds
 
     def _task_memory_seconds(self, blocks: int, chosen: Mapping[int, Choice]) -> float:
-        """Return the seconds of an rTask's memory traffic on a machine full of such rTasks."""
+        """Return the seconds of an rTask's memory traffic if ``blocks`` rTasks run at once."""
         each = self.machine.total_bytes_per_second / min(blocks, self.machine.units)
         num_bytes = sum(_box_bytes(traffic, chosen) for traffic in self.assignment.traffic)
         return num_bytes / min(self.machine.bytes_per_second, each)
@@ -122,7 +122,7 @@ class AssignmentCost:
 
     @cached_property
     def _least_traffic(self) -> list[tuple[int, tuple[int, ...]]]:
-        """For each tensor the bytes that move at least once, and the loops that do not index it."""
+        """For each tensor the least bytes moved, and the loops that do not index it."""
         return [self._least(traffic) for traffic in self.assignment.traffic]
 
     def _least(self, traffic: Traffic) -> tuple[int, tuple[int, ...]]:
@@ -131,8 +131,9 @@ class AssignmentCost:
         return prod(self._elements(traffic)) * traffic.element_bytes, others
 
     def _elements(self, traffic: Traffic) -> Iterator[int]:
-        """Yield the elements along each dimension; a loop counts in the first dimension it indexes.
+        """Yield a lower bound on a tensor's touched elements along each dimension.
 
+        A loop counts only in the first dimension that it indexes.
         Steps above 1 skip elements, so only as many elements as iterations are certain.
         """
         counted: set[int] = set()

@@ -45,7 +45,7 @@ def couple(problem: Problem) -> tuple[LoopClass, ...]:
 
 
 def uncoupled(problem: Problem) -> tuple[LoopClass, ...]:
-    """Return a class for each loop, distributable if its class in ``couple`` is."""
+    """Return a class for each loop alone; it may spread if its class in ``couple`` may."""
     return tuple(
         LoopClass((loop,), found.extent, found.may_spread)
         for found in couple(problem)

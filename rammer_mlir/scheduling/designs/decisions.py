@@ -67,7 +67,7 @@ def _decided(problem: Problem, decisions: Decisions) -> Decided | None:
 
 
 def _recompute(problem: Problem, number: int) -> Problem:
-    """Inline the computation of a value into each of its readers."""
+    """Return the problem with the computation of value ``number`` inlined into each reader."""
     assignments = list(problem.assignments)
     reads = [read for read in problem.reads if read.value != number]
     for read in (read for read in problem.reads if read.value == number):
@@ -79,7 +79,7 @@ def _recompute(problem: Problem, number: int) -> Problem:
 
 @dataclass(frozen=True)
 class _Inlined:
-    """The computation of a value inlined at a point of a reader."""
+    """The computation of the value of ``read``, inlined in the reader of this read."""
 
     problem: Problem
     read: Read
@@ -148,7 +148,7 @@ def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
 
 
 def _end(problem: Problem, number: int) -> Problem:
-    """Replace a value by memory traffic: one write, and a read by each reader."""
+    """Return the problem with value ``number`` as memory traffic: one write, a read per reader."""
     value = problem.values[number]
     reads = [read for read in problem.reads if read.value == number]
     assignments = list(problem.assignments)
@@ -168,7 +168,7 @@ def _whole_or(loop: int | None, size: int) -> Span:
 
 
 def _without_unused(problem: Problem, decisions: Decisions) -> Problem:
-    """Drop the loops and operations of assignments whose values are all recomputed.
+    """Return the problem without loops and operations of assignments with recomputed values only.
 
     The emptied assignments stay in place, so that the numbers of the others remain valid.
     """

@@ -23,7 +23,7 @@ _LANES_MEETING_SECONDS = 1e-7
 
 @dataclass(frozen=True)
 class Choice:
-    """Execution of a loop: ``tile`` iterations per rTask, across lanes or sequential."""
+    """Execution of a loop: ``tile`` iterations per rTask, across lanes or in sequence."""
 
     name: str
     tile: int
@@ -36,13 +36,13 @@ class Machine:
 
     Attributes:
         units: vEUs, which execute rTasks in parallel.
-        lanes: of a unit: threads of a block, or elements of a vector.
-        step_seconds: of one scalar operation by all lanes.
-        meeting_seconds: of combining the partial reductions of a unit's lanes, for one result.
-        start_seconds: of a unit of compilation: a launch, or a barrier after the previous unit.
-        task_seconds: of starting an rTask.
-        bytes_per_second: of a unit that has the memory to itself.
-        total_bytes_per_second: of all units together.
+        lanes: lanes of a unit: threads of a block, or elements of a vector.
+        step_seconds: time of one scalar operation by all lanes of a unit.
+        meeting_seconds: time to combine the partial reductions of a unit's lanes, per result.
+        start_seconds: time to start a group's unit of assignments: a launch, or a barrier.
+        task_seconds: time to start an rTask.
+        bytes_per_second: memory bandwidth of a unit that has the memory to itself.
+        total_bytes_per_second: memory bandwidth of all units together.
         is_vector: lanes are elements of a vector: only contiguous loops can use them, and no loop
             uses both units and lanes.
     """

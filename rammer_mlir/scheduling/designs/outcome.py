@@ -43,7 +43,7 @@ class Outcome:
         return {self.problem.loops[loop].name: choice for loop, choice in chosen.items()}
 
     def summary(self) -> str:
-        """Return a line of counts: loops, designs, variables, and prefixes that were taken."""
+        """Return a line of counts: loops, designs, variables, and prefixes that were expanded."""
         choosing = sum(len(value.decisions) > 1 for value in self.problem.values)
         variables = len(self.spaces[0].classes) + choosing
         found = self.found

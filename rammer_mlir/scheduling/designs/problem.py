@@ -44,7 +44,11 @@ class Loop:
 
 
 class Span(NamedTuple):
-    """Elements of a tile along a dimension: ``constant`` + factor * (iterations - 1) per loop."""
+    """Elements of a tile along a dimension of a tensor.
+
+    Their number is ``constant`` plus factor * (iterations of the loop in the tile - 1) for each
+    (loop, factor) of ``terms``.
+    """
 
     terms: tuple[tuple[int, int], ...]
     constant: int = 1

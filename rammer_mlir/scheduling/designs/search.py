@@ -15,7 +15,7 @@ from math import inf, prod
 from typing import NamedTuple, Protocol
 
 Prefix = tuple[int, ...]
-"""The index of the choice of each of the first variables."""
+"""For each of a design's first ``len(prefix)`` variables, the index of its choice."""
 
 MOST_DESIGNS = 1 << 20
 """Most designs for an exhaustive search, which proves its result the cheapest."""
@@ -51,8 +51,8 @@ class Found:
 
     Attributes:
         design: the cheapest design found.
-        taken: prefixes taken from the heap or the beam.
-        evaluated: prefixes whose bound was computed.
+        taken: number of prefixes taken from the heap or the beam.
+        evaluated: number of prefixes whose bound was computed.
         bound: lower bound on the cost of every design.
         beam: width of the beam; 0 if the search was exact.
     """
@@ -72,7 +72,7 @@ class Found:
 
 
 def num_designs(spaces: Iterable[Space]) -> int:
-    """Return the number of complete designs."""
+    """Return the number of complete designs of all spaces together."""
     return sum(prod(space.num_choices) for space in spaces)
 
 
@@ -90,7 +90,7 @@ def search(
         spaces: at least one space, the preferred space first.
         incumbent: a known design: designs of higher cost are pruned.
         most: largest number of designs to search exactly.
-        width: of the beam.
+        width: prefixes of each length that the beam keeps.
     """
     if num_designs(spaces) > most:
         return _Beam(spaces, incumbent).search(width)
@@ -136,7 +136,7 @@ class _Beam:
         self._least_dropped = inf
 
     def search(self, width: int) -> Found:
-        """Return the best design, with a lower bound that includes the dropped prefixes."""
+        """Return the best design that a beam of ``width`` finds; its bound covers all prefixes."""
         level: list[_Node] = [(space.bound(()), n, ()) for n, space in enumerate(self._spaces)]
         while level:
             level.sort()

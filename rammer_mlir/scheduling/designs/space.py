@@ -20,7 +20,10 @@ from rammer_mlir.scheduling.designs.search import Prefix
 
 @dataclass(frozen=True)
 class DesignSpace:
-    """Designs of a group: the variables are the classes, in the order in which they are chosen."""
+    """Designs of a group: its variables are the loop classes, in the order of their choice.
+
+    With ``tiles``, rTasks may also take several iterations of a loop.
+    """
 
     decided: Decided
     machine: Machine

@@ -26,7 +26,7 @@ __all__ = ["POLICIES", "Policy", "get_policy", "is_own_policy", "name_of", "regi
 
 
 def _for_auto() -> tuple[Policy, ...]:
-    """Return the registered external policies that `auto` also tries; broken ones are left out."""
+    """Return the loadable external policies whose attribute ``joins_auto`` is true."""
     policies = (extension.value for extension in POLICIES.extensions())
     return tuple(p for p in policies if p is not None and getattr(p, "joins_auto", False))
 

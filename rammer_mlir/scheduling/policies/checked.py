@@ -80,7 +80,10 @@ def _wrong_program(program: object, graph: TaskGraph, plan: Plan, device: Device
 
 
 def _wrong_item(item: object, lengths: Sequence[int], graph: TaskGraph, plan: Plan) -> str:
-    """Return the fault of an item of a program whose vEUs have ``lengths`` rTasks, or ""."""
+    """Return a message about a malformed item, or "" if it is well-formed.
+
+    ``lengths`` has the number of rTasks of each vEU of the item's program.
+    """
     if isinstance(item, Barrier):
         for veu, order in item.waits:
             if not _is_in(veu, len(lengths)) or not _is_in(order, lengths[veu]):

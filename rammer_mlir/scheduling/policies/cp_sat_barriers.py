@@ -31,7 +31,10 @@ class BarrierModel(PlacementModel):
         return end
 
     def _add_veus(self) -> None:
-        """Add each vEU's total time of rTasks and barriers: implied, but not propagated."""
+        """Bound each vEU's total time of rTasks and barriers.
+
+        The solver's other constraints imply this, but it does not propagate it.
+        """
         super()._add_veus()
         # A head bounds the begin of an rTask's work, and its barrier begins before the work.
         self._starts = [max(0, head - self._delay) for head in self._heads]
@@ -97,7 +100,11 @@ class BarrierModel(PlacementModel):
             model.add_bool_or([~barrier, *apart])
 
     def _add_latest_barrier(self, task: int, behind: list[int]) -> None:
-        """Bound the latest barrier's begin by that of some barrier before the rTask on its vEU."""
+        """Bound the begin of the latest barrier that precedes an rTask on its vEU.
+
+        A witness bounds it: the barrier of the rTask, or of an earlier rTask on the same vEU.
+        ``behind`` has for each rTask the mask of the rTasks that depend on it.
+        """
         model, latest = self._model, self._latest[task]
         none = model.new_bool_var("")
         model.add(latest == -1).only_enforce_if(none)

@@ -73,7 +73,19 @@ def _distances(
     join: Callable[[Sequence[_Part], float], float],
     pack: Callable[[Sequence[float]], float],
 ) -> list[float]:
-    """Return heads (from sources) or tails (from readers): the larger of two bounds per rTask."""
+    """Return heads (neighbours are sources) or tails (neighbours are readers).
+
+    Args:
+        tasks: all rTasks, each after its neighbours.
+        seconds: time of each rTask.
+        neighbours: sources or readers of each rTask.
+        join: bound from the neighbours on the rTask's own vEU, and the latest end of the others.
+        pack: bound from the times, the longest first, of the transitive neighbours whose head or
+            tail is not below a limit; only for up to ``_MOST_PACKED`` rTasks.
+
+    Returns:
+        For each rTask the larger of both bounds, in the unit of ``seconds``.
+    """
     found = [0.0] * len(seconds)
     beyond = [0] * len(seconds)
     by_length = sorted(range(len(seconds)), key=lambda task: -seconds[task])
@@ -93,7 +105,7 @@ def _distances(
 
 
 def _joined(parts: list[_Part], join: Callable[[Sequence[_Part], float], float]) -> float:
-    """Return the least time for all parts over all choices of those on the rTask's own vEU.
+    """Return the least head or tail of an rTask, over all subsets of parts on the rTask's own vEU.
 
     Parts are sorted by their ends: if a part runs elsewhere, moving a part of an earlier end to the
     own vEU gains nothing. So only prefixes need to be tried.

@@ -19,12 +19,12 @@ from rammer_mlir.scheduling.stage_search import StageSearch, Unit
 from rammer_mlir.scheduling.stage_times import ConcurrentTimes, OperatorTimes
 
 Merged = Callable[[Sequence[int]], Sequence[RKernel] | None]
-"""Returns the rKernels of the merged operator and of the copies after it; None if not mergeable."""
+"""From operators to rKernels of the merged operator and the copies after it; None if refused."""
 
 
 @dataclass(frozen=True)
 class MergeSearch:
-    """Find the stages of a graph that are faster merged.
+    """Find the stages of a graph whose operators are faster when merged into a single operator.
 
     Attributes:
         kernels: each operator's rKernel, in a topological order; equal rKernels are one object.

@@ -63,7 +63,7 @@ def sampled_plan(graph: TaskGraph, device: Device, table: TaskTable, samples: in
 
 @dataclass
 class _Veu:
-    """A vEU's rTasks, its next free time, and per vEU the number of rTasks known complete."""
+    """A vEU's rTasks, the seconds at which it is free, and per vEU the rTasks known complete."""
 
     known: list[int]
     tasks: list[int]
@@ -111,7 +111,11 @@ def _start(
     ends: Sequence[float],
     device: Device,
 ) -> float:
-    """Return the earliest start of an rTask on a vEU, with a barrier if a source is unknown."""
+    """Return the earliest start, in seconds, of an rTask on vEU ``number``.
+
+    A barrier precedes it if the vEU does not know that one of the ``sources`` is complete.
+    ``where`` has the vEU and order, ``ends`` the end in seconds, of each placed rTask.
+    """
     awaited = -1.0
     for source in sources:
         other, order = where[source]

@@ -131,7 +131,10 @@ class Optimal:
 
 
 def _samples(rtasks: int) -> int:
-    """Return the number of plans to sample, chosen to take a few tenths of a second."""
+    """Return the number of plans to sample, at ``rtasks`` rTasks each.
+
+    At least 1, at most ``_MOST_SAMPLES``, and at most ``_SAMPLED_RTASKS`` rTasks in all plans.
+    """
     return max(1, min(_MOST_SAMPLES, _SAMPLED_RTASKS // rtasks))
 
 

@@ -185,7 +185,10 @@ class PlacementModel:
         self._model.add(late).only_enforce_if(apart)
 
     def _hint(self, where: Sequence[int]) -> None:
-        """Hint a plan's placement, its vEUs numbered as ``_add_symmetries`` orders them."""
+        """Give the solver a plan's vEU of each rTask as a hint.
+
+        The vEUs are numbered as ``_add_symmetries`` orders them.
+        """
         veus = list(dict.fromkeys([*where, *range(self._device.num_veus)]))
         if self._counts:
             runs = [[sum(where[t] == veu for t in tasks) for tasks in self._groups] for veu in veus]

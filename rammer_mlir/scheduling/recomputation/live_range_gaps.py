@@ -30,7 +30,7 @@ class Gap:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The value and the reader; at most one gap per place is chosen."""
+        """The value and the step of the next read; at most one gap per place is chosen."""
         return self.value, self.end
 
     def spans(self, step: int) -> bool:
@@ -39,7 +39,7 @@ class Gap:
 
 
 def find_gaps(steps: Steps) -> Iterator[Gap]:
-    """Yield the gaps of a sequence; those of the same place by growing ``again``.
+    """Yield the gaps of a sequence; gaps of the same ``place`` by growing length of ``again``.
 
     Operands of recomputed steps are kept alive longer, or recomputed too if they were dead already.
     """
@@ -54,7 +54,8 @@ def find_gaps(steps: Steps) -> Iterator[Gap]:
 def _closures(steps: Steps, producer: int, end: int) -> list[tuple[int, ...]]:
     """Return sets of steps that recompute a value before a reader, small sets first.
 
-    They grow by producers of dead operands, or by all repeatable producers (a checkpoint segment).
+    A set grows by the producers of operands that are dead before the reader (the step ``end``), or
+    by all repeatable producers (a checkpoint segment).
     """
     found: dict[tuple[int, ...], None] = {}
     for with_live in (False, True):

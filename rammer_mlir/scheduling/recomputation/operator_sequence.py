@@ -28,7 +28,7 @@ class Step:
     Attributes:
         reads: numbers of the values that it reads.
         writes: numbers of the values that it writes, completely or in part.
-        cost: of computing it again, in any unit.
+        cost: cost of computing it again, in any unit.
         is_repeatable: whether it may be computed again, into separate memory.
     """
 
@@ -72,7 +72,7 @@ class Steps:
 
     @cached_property
     def live_bytes(self) -> list[int]:
-        """Bytes in use at each step."""
+        """Bytes of counted values in use at each step."""
         change = [0] * (len(self.steps) + 1)
         for value, steps in self.uses.items():
             change[steps[0]] += self.values[value].num_bytes
@@ -81,7 +81,7 @@ class Steps:
 
     @cached_property
     def peak(self) -> int:
-        """Most bytes in use at once."""
+        """Most bytes of counted values in use at once."""
         return max(self.live_bytes, default=0)
 
     @cached_property

@@ -30,7 +30,7 @@ class Recomputation:
     Attributes:
         gaps: the chosen gaps.
         repeated: the sequence with their recomputations.
-        cost: of the recomputed steps.
+        cost: total cost of the recomputed steps.
         least_cost: lower bound on the cost of all choices that fit; infinite if none fits.
         is_optimal: whether all choices were tried.
     """
@@ -134,7 +134,7 @@ def _sets(places: Sequence[Sequence[Gap]]) -> Iterator[tuple[Gap, ...]]:
 
 
 def _shortened(places: Sequence[Sequence[Gap]], length: int) -> list[list[Gap]]:
-    """Return for each place the shortest variant, and the longest with at most ``length`` steps."""
+    """Return for each place the gap of fewest recomputed steps, and of most up to ``length``."""
     return [
         [variants[0], *[gap for gap in variants[1:] if len(gap.again) <= length][-1:]]
         for variants in places
@@ -142,7 +142,10 @@ def _shortened(places: Sequence[Sequence[Gap]], length: int) -> list[list[Gap]]:
 
 
 def _greedy(steps: Steps, places: Sequence[Sequence[Gap]], limit: int) -> _Trial:
-    """Repeatedly free the gap at the highest peak that saves the most bytes for its cost."""
+    """Return a trial that fits into ``limit`` bytes, or the last trial if no other gap helps.
+
+    Each iteration frees the gap at the highest peak that saves the most bytes for its cost.
+    """
     best = _tried(steps, ())
     while best.peak > limit:
         top = _peak_steps(best.repeated)
@@ -196,7 +199,10 @@ def _price(steps: Steps, gap: Gap) -> float:
 
 
 def _dropped(steps: Steps, trial: _Trial, limit: int) -> _Trial:
-    """Undo gaps that are not needed, the most expensive first."""
+    """Return the trial without the gaps that the limit does not require.
+
+    The most expensive gaps are dropped first.
+    """
     if trial.peak > limit:
         return trial
     for gap in sorted(trial.gaps, key=lambda gap: -_price(steps, gap)):

@@ -44,14 +44,14 @@ def check_arena(
 
 
 class _Occupied:
-    """The last holder of each byte: ascending cuts, and the buffer that begins at each cut."""
+    """The buffer that last occupied each byte, as ascending first bytes with a buffer each."""
 
     def __init__(self) -> None:
         self._cuts: list[int] = [0]
         self._holders: list[int] = [-1]
 
     def replace(self, start: int, end: int, holder: int) -> set[int]:
-        """Assign bytes to a new holder and return the previous holders."""
+        """Assign bytes ``start .. end - 1`` to buffer ``holder``; return their previous buffers."""
         if start >= end:
             return set()
         self._cut(start)

@@ -31,7 +31,7 @@ class _Use:
 
 @dataclass(frozen=True)
 class _Written:
-    """Writers of a buffer: elements ``start[i] .. end[i] - 1``, ascending, of ``task[i]``.
+    """Writers of a buffer: rTask ``task[i]`` writes elements ``start[i] .. end[i] - 1``, ascending.
 
     ``before[i]`` is the number of written elements in all intervals before the i-th.
     """

@@ -42,7 +42,7 @@ class _Touch:
     reach: Int64Array
 
     def without(self, stretches: NDArray[np.bool_]) -> _Touch:
-        """Return a copy without the marked intervals."""
+        """Return a copy without the intervals for which ``stretches`` is true."""
         left = ~stretches
         start, end, task = self.start[left], self.end[left], self.task[left]
         return _Touch(self.operator, self.writes, start, end, task, np.maximum.accumulate(end))
