@@ -28,7 +28,13 @@ _FAR = 2.0**30
 
 @dataclass(frozen=True)
 class _Tap:
-    """An element along an axis: index, weight, and whether it exists; None means it does."""
+    """An element along an axis.
+
+    Attributes:
+        index: a valid index.
+        weight: factor of the element; None for 1.
+        exists: whether the element is in the image, else it counts as 0; None if it always exists.
+    """
 
     index: Scalar
     weight: Scalar | None
@@ -53,7 +59,7 @@ class _Axis:
         return (0.0, self.size - 1.0) if self.corners else (-0.5, self.size - 0.5)
 
     def place(self, normalized: Scalar) -> Scalar:
-        """Convert a coordinate from the range -1 to 1 to units of elements."""
+        """Convert a coordinate in the range -1 to 1 to an index, which may be fractional."""
         shifted = normalized + 1.0
         if self.corners:
             return shifted * 0.5 * float(self.size - 1)
@@ -66,7 +72,7 @@ class _Axis:
         return self.reflect(x) if self.padding == "reflection" else x
 
     def reflect(self, x: Scalar) -> Scalar:
-        """Reflect a coordinate at the edges, as often as needed."""
+        """Reflect a coordinate at the edges repeatedly, until it is inside of the image."""
         low, high = self.border
         if low == high:
             return literal(low, x.dtype)
@@ -78,7 +84,7 @@ class _Axis:
         return inside.select(x, folded)
 
     def tap(self, x: Scalar, weight: Scalar | None) -> _Tap:
-        """Return the element at an integral coordinate."""
+        """Return the element at an integral coordinate, with a given weight."""
         if self.padding == "reflection":
             x = self.reflect(x)
         # These comparisons are false for NaN, which thereby gets a valid index.
@@ -169,7 +175,14 @@ def grid_sample(node: Node) -> Tensor:
 def _weighted_sum(
     x: Tensor, first: Sequence[Scalar], taps: Sequence[Sequence[_Tap]], kind: DType
 ) -> Scalar:
-    """Sum elements over all combinations of taps, weighted by the products of their weights."""
+    """Sum elements over all combinations of taps, weighted by the products of their weights.
+
+    Args:
+        x: the image.
+        first: indices of the dimensions before the spatial axes.
+        taps: taps of each spatial axis.
+        kind: dtype of the arithmetic; the result has the dtype of ``x``.
+    """
     total: Scalar | None = None
     for choice in product(*taps):
         value = fetch(x, [*first, *(tap.index for tap in choice)])
@@ -249,7 +262,10 @@ class _RegionGrid:
     half_pixel: bool
 
     def taps(self, axis: int, region: Sequence[Scalar], size: int) -> list[_Tap]:
-        """Return the two elements next to a sample along an axis, with weight 0 outside."""
+        """Return the two elements next to a sample along an axis, of weight 0 outside of the image.
+
+        ``region`` has x and y of its start, then of its end; ``size`` is the image's extent.
+        """
         # A region is (x, y) of its start, then of its end.
         offset = 0.5 if self.half_pixel else 0.0
         start, end = (region[2 * k + 1 - axis] * self.scale - offset for k in (0, 1))

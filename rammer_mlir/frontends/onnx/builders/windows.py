@@ -25,7 +25,7 @@ class Window:
         return [(size - 1) * dilation + 1 for size, dilation in pairs]
 
     def output_space(self, space: Sequence[int]) -> list[int]:
-        """Return the number of windows in the padded space."""
+        """Return, per dimension, the number of windows over padded data of extents ``space``."""
         return [
             (low + size + high - extent) // stride + 1
             for size, low, high, extent, stride in zip(
@@ -35,7 +35,7 @@ class Window:
 
 
 def window_of(node: Node, space: Sequence[int], kernel: Sequence[int]) -> Window:
-    """Return the window of a convolution or pooling over a space, resolving automatic padding."""
+    """Return a node's window, with explicit padding, over data of spatial extents ``space``."""
     rank = len(space)
     strides = tuple(node.attribute("strides") or [1] * rank)
     dilations = tuple(node.attribute("dilations") or [1] * rank)

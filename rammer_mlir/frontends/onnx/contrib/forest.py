@@ -112,7 +112,7 @@ class Forest:
         return call.op("Greater", count, call.write.constant(np.array(0, np.int32)))
 
     def evaluate(self, call: Call, x: str, aggregate: str) -> str:
-        """Write the aggregate over the trees: [rows, targets].
+        """Write the ``aggregate`` (SUM, AVERAGE, MIN, MAX) over the trees: [rows, targets].
 
         Raises:
             UnsupportedError: for the minimum or maximum of several targets.

@@ -70,7 +70,10 @@ class _Past:
         return call.op("Unsqueeze", found, call.write.integers(1, 2))
 
     def present(self, call: Call, joint: str) -> str:
-        """Write the new keys or values directly after the used slots, as the next run expects."""
+        """Move the new keys or values directly after the used slots, as the next run expects.
+
+        ``joint`` has all slots of the cache, followed by the new keys or values.
+        """
         places = np.arange(self.slots + self.new)
         behind = call.op("Sub", call.write.constant(places + self.slots), self.valid)
         last = call.write.constant(np.array(len(places) - 1, np.int64))

@@ -34,7 +34,11 @@ def _root_mean_square(call: Call, x: str, scale: str, epsilon: float, axis: int 
 def _scaled(
     call: Call, wide: str, x: str, factors: tuple[str, str], epsilon: float, axis: int
 ) -> str:
-    """Divide by the root mean square, in f32 as ONNX specifies, with a result of x's dtype."""
+    """Divide by the root mean square over the dimensions from ``axis`` on; scale, and add a bias.
+
+    The division is of ``wide``, which is x in f32 as ONNX specifies; the result has x's dtype.
+    ``factors`` are scale and bias.
+    """
     squares = call.mean(call.op("Mul", wide, wide), axis)
     root = call.op("Sqrt", call.op("Add", squares, call.scalar(epsilon, wide)))
     normal = call.cast(call.op("Div", wide, root), call.kinds[x].elem_type)
