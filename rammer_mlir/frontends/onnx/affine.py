@@ -42,7 +42,7 @@ class _Producer:
 
 
 def fold_affine(model: Model) -> None:
-    """Fold in place; requires inferred shapes and folded constants."""
+    """Fold batch norms, scales and shifts in place; requires inferred shapes, folded constants."""
     folding = _Folding(model)
     model.set_nodes(folding.run())
     model.drop_unused_constants()
@@ -164,7 +164,7 @@ class _Folding:
         return bias * producer.scale + producer.shift
 
     def _emit_pointwise(self, producer: _Producer) -> list[onnx.NodeProto]:
-        """Write a remaining batch norm as a product and a sum."""
+        """Write a batch norm, or a chain, that follows no convolution as a product and a sum."""
         node = producer.node
         kind = self._channels(node.input[0])
         assert kind is not None, "checked when the producer was made"
@@ -193,7 +193,10 @@ def _captured(graph: onnx.GraphProto) -> Counter[str]:
 
 
 def _per_channel(constant: Array, rank: int, channels: int) -> Doubles | None:
-    """Return one value per channel if the constant broadcasts along channels, else None."""
+    """Return a value per channel of a constant operand; None if it varies along other dimensions.
+
+    ``rank`` and ``channels`` are those of the other operand, whose dimension 1 is the channels.
+    """
     if constant.ndim > rank:
         return None
     shape = (1,) * (rank - constant.ndim) + constant.shape

@@ -205,7 +205,7 @@ def _take_constant_nodes(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
 
 
 def _value(tensor: onnx.TensorProto, name: str, data: bytes | memoryview | None = None) -> Array:
-    """Return a tensor's value; ``data`` is its raw data if that is not in the tensor."""
+    """Return a tensor's value; ``data`` is its raw data if stored elsewhere, ``name`` the model."""
     try:
         if data is None and tensor.HasField("raw_data"):
             data = tensor.raw_data

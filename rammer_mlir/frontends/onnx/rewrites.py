@@ -24,7 +24,7 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, ShapeTable, 
 def rewrite_nodes(model: Model) -> bool:
     """Rewrite nodes in place; requires folded constants and inferred shapes.
 
-    Return whether there were any; the shapes of their replacements must then be inferred.
+    Returns whether a node was rewritten; shapes of the replacements must then be inferred.
     """
     if not any(_is_rewritten(node) for node in model.graph.node):
         return False

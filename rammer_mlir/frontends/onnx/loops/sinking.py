@@ -91,7 +91,7 @@ class _Graph:
         return element * dtype_of(self._table.elem_type(source.value)).itemsize
 
     def read_by_alone(self, reader: int) -> set[int]:
-        """Return the nodes whose results are used only by a Scan's elements.
+        """Return the numbers of nodes whose results are used only for a Scan's sources.
 
         Args:
             reader: number of the Scan.
@@ -213,7 +213,7 @@ class _Sinking:
         return self._elements[source]
 
     def invariant(self, operand: Operand) -> str:
-        """Return the name of an operand that is equal for all steps."""
+        """Return the name of an operand whose element is equal for all steps, without the axis."""
         if operand.axis is None:
             return operand.value
         if operand not in self._invariants:
