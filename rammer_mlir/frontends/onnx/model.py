@@ -126,7 +126,7 @@ class DataElsewhere(Protocol):
     """Reader of tensor data that is not in the parsed model."""
 
     def of_initializer(self, number: int, tensor: onnx.TensorProto) -> bytes | memoryview | None:
-        """Return the data of an initializer; None if the tensor contains it."""
+        """Return the data of the graph's initializer ``number``; None if the tensor contains it."""
         ...
 
     def take(self, tensor: onnx.TensorProto) -> None:

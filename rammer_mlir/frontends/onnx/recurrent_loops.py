@@ -117,7 +117,7 @@ class _Layer:
             )
 
     def _direction(self, number: int, sources: list[str], *, is_reversed: bool) -> list[str]:
-        """Write a direction; return its outputs and its last states."""
+        """Write the Scan of a direction over ``sources``; return its outputs and last states."""
         initial = [self._initial(5 + state, number) for state in range(self._states)]
         directions = [int(is_reversed)]
         *states, outputs = self.write.node_with_results(
@@ -188,7 +188,7 @@ class _Layer:
         return states
 
     def _functions(self, number: int) -> dict[str, object]:
-        """Return the activations of a direction, if given."""
+        """Return a direction's attribute ``activations``; no attribute if the layer omits it."""
         given = self.attributes.get("activations")
         if not isinstance(given, list):
             return {}

@@ -75,7 +75,7 @@ def _compress(site: _Site) -> Iterable[onnx.NodeProto] | None:
 
 
 def _cast_like(site: _Site) -> Iterable[onnx.NodeProto] | None:
-    """Rewrite as a Cast; the general simplification would lose the attributes."""
+    """Rewrite CastLike as a Cast; the general simplification would lose the attributes."""
     kind = site.table.elem_type(site.node.input[1])
     if not kind:
         return None
@@ -84,9 +84,9 @@ def _cast_like(site: _Site) -> Iterable[onnx.NodeProto] | None:
 
 
 def _scatter_nd(site: _Site) -> Iterable[onnx.NodeProto] | None:
-    """Rewrite many constant places as a selection, in which elements are independent.
+    """Rewrite ScatterND of more than LARGE constant indices as a selection by element.
 
-    ScatterND's builder handles few places directly.
+    The builder handles fewer indices. Elements of the selection are independent of each other.
     """
     node, write = site.node, site.write
     indices, shape = site.values.get(node.input[1]), site.table.find_shape(node.input[0])

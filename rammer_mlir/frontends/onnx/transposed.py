@@ -225,7 +225,10 @@ class _Transposed:
         return write.node("Expand", [column, shape])
 
     def _interleave(self, results: dict[tuple[int, ...], str]) -> str:
-        """Interleave phases by stacking along new dimensions after the spatial ones."""
+        """Interleave the results of all phases by stacking along new dimensions after spatial ones.
+
+        The keys of ``results`` are the phase's number in each spatial dimension.
+        """
         write = self._write
         if len(results) == 1:
             return next(iter(results.values()))

@@ -47,7 +47,13 @@ def _floor(x: Scalar) -> Scalar:
 
 @dataclass(frozen=True)
 class _Axis:
-    """A sampled axis, with ONNX's padding mode."""
+    """A sampled axis of an image.
+
+    Attributes:
+        size: its extent.
+        padding: GridSample's ``padding_mode``.
+        corners: GridSample's ``align_corners``: whether -1 and 1 are centers of elements.
+    """
 
     size: int
     padding: str

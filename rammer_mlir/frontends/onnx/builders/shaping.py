@@ -105,7 +105,7 @@ def _step(number: int, places: range) -> Expr:
 
 
 def _end(end: int, step: int, size: int) -> int | None:
-    """Convert an end for Python's slices, where one before the first element is None."""
+    """Return a Slice's end as that of a Python slice; None if it is before the first element."""
     return None if step < 0 and end < -size else end
 
 

@@ -51,7 +51,10 @@ class _Past:
         return call.op("Add", self.valid, call.write.integers(*range(self.new)))
 
     def visible(self, call: Call, window: int) -> str:
-        """Write the mask of slots that new tokens attend to: [batch, 1, 1, new, slots + new]."""
+        """Write the mask of slots that new tokens attend to: [batch, 1, 1, new, slots + new].
+
+        ``window`` is the number of positions that a token attends to; -1 for no limit.
+        """
         slots = np.arange(self.slots + self.new)
         is_past = call.write.constant(slots < self.slots)
         moved = call.op("Add", self.valid, call.write.constant(slots - self.slots))

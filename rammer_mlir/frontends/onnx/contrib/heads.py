@@ -26,7 +26,7 @@ def split_heads(call: Call, value: str, heads: int) -> str:
 
 
 def parts(call: Call, value: str, sizes: Sequence[int]) -> list[str]:
-    """Split a vector, or the last dimension of a tensor, into parts."""
+    """Split a vector, or the last dimension of a tensor, into parts of given sizes."""
     ends = np.cumsum(sizes).tolist()
     axis = len(call.shape_of(value)) - 1
     pairs = zip([0, *ends], ends, strict=False)

@@ -17,7 +17,7 @@ _SKIP_RESULTS = "output mean! inv_std_var! input_skip_bias_sum"
 def layer_normalized(
     call: Call, x: str, scale: str, bias: str, epsilon: float = 1e-12, axis: int = -1
 ) -> str:
-    """Write a layer normalization, in any opset."""
+    """Write a layer normalization of the dimensions from ``axis`` on, in any opset."""
     if call.write.opset >= _LAYER_NORMALIZATION:
         inputs = [x, scale, bias] if bias else [x, scale]
         return call.op("LayerNormalization", *inputs, axis=axis, epsilon=epsilon)
@@ -36,8 +36,8 @@ def _scaled(
 ) -> str:
     """Divide by the root mean square over the dimensions from ``axis`` on; scale, and add a bias.
 
-    The division is of ``wide``, which is x in f32 as ONNX specifies; the result has x's dtype.
-    ``factors`` are scale and bias.
+    The division is of ``wide``, computed from x in f32 as ONNX specifies; the result has x's
+    dtype. ``factors`` are scale and bias.
     """
     squares = call.mean(call.op("Mul", wide, wide), axis)
     root = call.op("Sqrt", call.op("Add", squares, call.scalar(epsilon, wide)))
