@@ -24,7 +24,10 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Affine:
-    """``y = scale * x + shift`` for each channel of ``x``; both float64, shape ``[channels]``."""
+    """``y = scale * x + shift`` for each channel of the value ``x`` named ``source``.
+
+    ``scale`` and ``shift`` have the shape ``[channels]``.
+    """
 
     source: str
     scale: Doubles
@@ -33,7 +36,14 @@ class _Affine:
 
 @dataclass
 class _Producer:
-    """A node into which following affine functions can be folded."""
+    """A Conv, ConvTranspose, Gemm or batch norm, into which affine functions after it are folded.
+
+    Attributes:
+        node: the node; its output is that of the last folded function.
+        scale: factor of each channel, from all folded functions.
+        shift: addend of each channel, from all folded functions.
+        changed: whether the node must be written anew.
+    """
 
     node: onnx.NodeProto
     scale: Doubles
@@ -164,7 +174,7 @@ class _Folding:
         return bias * producer.scale + producer.shift
 
     def _emit_pointwise(self, producer: _Producer) -> list[onnx.NodeProto]:
-        """Write a batch norm, or a chain, that follows no convolution as a product and a sum."""
+        """Write a batch norm and functions folded into it as a product and a sum."""
         node = producer.node
         kind = self._channels(node.input[0])
         assert kind is not None, "checked when the producer was made"
@@ -182,7 +192,7 @@ class _Folding:
 
 
 def _captured(graph: onnx.GraphProto) -> Counter[str]:
-    """Count the uses of values in subgraphs."""
+    """Count the uses of each value in the subgraphs of nodes, by name."""
     return Counter(
         name
         for node in graph.node

@@ -260,7 +260,14 @@ def _product(left: Scalar | None, right: Scalar | None) -> Scalar:
 
 @dataclass(frozen=True)
 class _RegionGrid:
-    """Positions of the samples of a region; loops 2 and 3 are bins, 4 and 5 samples."""
+    """Positions of the samples of a region; loops 2 and 3 are bins, 4 and 5 samples.
+
+    Attributes:
+        pooled: number of bins along each axis.
+        samples: number of samples of a bin along each axis.
+        scale: factor from a region's coordinates to the image's.
+        half_pixel: whether pixel centers have coordinates of 0.5 and so on.
+    """
 
     pooled: tuple[int, int]
     samples: int

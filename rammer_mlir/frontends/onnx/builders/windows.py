@@ -10,7 +10,10 @@ from rammer_mlir.frontends.onnx.builders.node import Node
 
 @dataclass(frozen=True)
 class Window:
-    """A sliding window, with one entry for each spatial dimension in each field."""
+    """A sliding window; each field has an entry for each spatial dimension.
+
+    ``low`` and ``high`` are the widths of the padding before and after the data.
+    """
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
