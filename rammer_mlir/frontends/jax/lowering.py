@@ -79,7 +79,7 @@ def _walk(op: Any) -> Iterator[Any]:
 
 
 def _drop_shardings(module: Any) -> None:
-    """Remove shardings.
+    """Remove operations and attributes that distribute values over devices.
 
     Raises:
         UnsupportedError: if they are for several devices.

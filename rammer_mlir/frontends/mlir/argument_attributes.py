@@ -44,9 +44,9 @@ def _problems(kind: ir.Type, marks: Mapping[str, ir.Attribute]) -> Iterator[tupl
 
 
 def _is_type_for(name: str, kind: ir.Type) -> bool:
-    """Whether elements can have a NumPy dtype.
+    """Whether elements of type ``kind`` can store values of the NumPy dtype ``name``.
 
-    It is the same dtype, integers of other signedness, a type stored in integers of its size, or a
+    That is the same dtype, another signedness, a type stored in integers of the same size, or a
     complex type whose real and imaginary parts are the last dimension.
     """
     own = dtype_of(element_of(kind))

@@ -47,8 +47,8 @@ class MlirEntry:
         name: name of the function.
         module: a module with this public function only; not modified.
         stage: the compiler stage of the module.
-        signature: a dimension ``?`` is a symbol.
-        constants: values of weights that the module only names.
+        signature: inputs and outputs; a dimension ``?`` is a symbol.
+        constants: by name, values of weights that the module declares without values.
         file: name of the module in messages.
     """
 

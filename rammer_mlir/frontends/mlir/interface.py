@@ -36,7 +36,7 @@ _MARKS = (CONSTANT, ARENA, OUTPUT)
 
 @dataclass(frozen=True)
 class _Value:
-    """An input or output of the function."""
+    """An input or output of an entry function."""
 
     kind: ir.Type
     attributes: Mapping[str, ir.Attribute]
@@ -48,7 +48,7 @@ class _Value:
         return self.default if found is None else ir.StringAttr(found).value
 
     def marks(self) -> dict[str, ir.Attribute]:
-        """Return the attributes with its name, and with its dtype where MLIR's type lacks it."""
+        """Return the attributes, with the value's name, and its dtype if MLIR's type lacks it."""
         found: dict[str, ir.Attribute] = {NAME: ir.StringAttr.get(self.name)}
         if str(element_of(self.kind)) not in SUPPORTED:
             found[DTYPE] = ir.StringAttr.get(self.dtype.name)
@@ -77,7 +77,7 @@ class _Value:
 
     @property
     def _is_of_pairs(self) -> bool:
-        """Whether the last dimension is that of the parts of complex numbers."""
+        """Whether the last dimension contains the real and imaginary parts of complex numbers."""
         is_whole = isinstance(element_of(self.kind), ir.ComplexType)
         return self.dtype.kind == "c" and not is_whole
 
@@ -189,7 +189,7 @@ def _outputs(function: ir.OpView) -> Iterator[_Value]:
 def check_weights(
     function: ir.OpView, constants: Mapping[str, NDArray[np.generic]], file: str
 ) -> None:
-    """Refuse weights whose values are neither in the IR nor given.
+    """Refuse weights whose values are neither in the IR nor in ``constants``.
 
     Raises:
         ModelError: with the names of all such weights.
@@ -223,7 +223,7 @@ def is_elided(value: ir.Attribute) -> bool:
 
 
 def drop_elided_values(function: ir.OpView) -> None:
-    """Remove elided values, so that given values are used instead."""
+    """Remove elided values of weights, so that the values of ``constants`` are used instead."""
     entries = argument_attributes(function)
     kept = [{k: v for k, v in each.items() if k != VALUE or not is_elided(v)} for each in entries]
     if kept != entries:

@@ -54,7 +54,7 @@ def _advice(message: str) -> str:
 
 
 def refuse(error: PassError, file: str) -> NoReturn:
-    """Raise a pass's error on a module again, with the locations in the file.
+    """Raise all findings of a pass as an error, each with its location in ``file``.
 
     Raises:
         UnsupportedError: always.
@@ -75,7 +75,7 @@ def _with_place(error: PassError, file: str) -> str:
 
 
 def place_text(location: ir.Location, name: str) -> str:
-    """Format a location as ``FILE:LINE:COLUMN``; ``name`` stands for the parsed text."""
+    """Format a location as ``FILE:LINE:COLUMN``; ``name`` replaces an unknown file."""
     if type(location) is ir.Location:  # in diagnostics the bindings return the base class
         location = ir.Location.from_attr(location.attr, location.context)
     if isinstance(location, ir.NameLoc):

@@ -40,7 +40,7 @@ class MlirSource:
         content: UTF-8 text, or bytecode.
         name: name in messages.
         entry: the function to compile; None for all public functions.
-        constants: values of weights that the module only names.
+        constants: by name, values of weights that the module declares without values.
     """
 
     content: bytes

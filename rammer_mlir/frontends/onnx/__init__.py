@@ -57,7 +57,7 @@ def import_model(
         source: a path, a serialized model, or a model; a loaded model is not modified.
         shapes: static shapes of inputs whose dimensions the model leaves open, by name.
         dims: sizes of open dimensions, by the model's names.
-        wording: syntax in which messages ask for them.
+        wording: syntax in which messages ask for missing sizes.
 
     Raises:
         ModelError: if the model cannot be read or is not valid.
@@ -80,8 +80,8 @@ def prepare_any(
 
     Args:
         source: a loaded model, not modified.
-        shapes: of inputs with open dimensions.
-        values: of inputs that become constants.
+        shapes: by name, of inputs with open dimensions.
+        values: by name, of inputs that become constants.
         is_repeated: whether the model runs in a loop, so that its inputs differ between runs.
 
     Raises:
@@ -99,7 +99,7 @@ def prepare_any(
 
 
 def import_open(source: Model, *, is_repeated: bool = False) -> HostedGraph | None:
-    """Import a model for any sizes of its open dimensions, if a single host program supports all.
+    """Import a model for any sizes of its open dimensions; None if no host program supports all.
 
     Args:
         source: a loaded model, not modified.

@@ -32,7 +32,7 @@ class Activation:
     beta: float | None
 
     def apply(self, write: NodeWriter, value: str, dtype: np.dtype[np.generic]) -> str:
-        """Emit the activation of a value and return its name."""
+        """Emit nodes that apply the activation to a ``dtype`` value; return the result's name."""
         if self.name in _PLAIN:
             return write.node(self.name, [value])
         if self.name == "HardSigmoid":
@@ -50,7 +50,13 @@ class Activation:
 def resolve(
     names: Sequence[str], alphas: Sequence[float], betas: Sequence[float], node: str
 ) -> list[Activation]:
-    """Resolve the parameters of each activation; given values are consumed in order.
+    """Return the named activations with their parameters.
+
+    Args:
+        names: names of the activations.
+        alphas: values for the activations that have an alpha, in order; the rest have defaults.
+        betas: likewise for beta.
+        node: the node in error messages.
 
     Raises:
         UnsupportedError: if an activation is unknown.

@@ -24,7 +24,10 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Affine:
-    """``y = scale * x + shift`` for each channel of ``x``; both float64, shape ``[channels]``."""
+    """``y = scale * x + shift`` for each channel of the value ``x`` named ``source``.
+
+    ``scale`` and ``shift`` have the shape ``[channels]``.
+    """
 
     source: str
     scale: Doubles
@@ -33,7 +36,14 @@ class _Affine:
 
 @dataclass
 class _Producer:
-    """A node into which following affine functions can be folded."""
+    """A Conv, ConvTranspose, Gemm or batch norm, into which affine functions after it are folded.
+
+    Attributes:
+        node: the node; its output is that of the last folded function.
+        scale: factor of each channel, from all folded functions.
+        shift: addend of each channel, from all folded functions.
+        changed: whether the node must be written anew.
+    """
 
     node: onnx.NodeProto
     scale: Doubles
@@ -42,7 +52,7 @@ class _Producer:
 
 
 def fold_affine(model: Model) -> None:
-    """Fold in place; requires inferred shapes and folded constants."""
+    """Fold batch norms, scales and shifts in place; requires inferred shapes, folded constants."""
     folding = _Folding(model)
     model.set_nodes(folding.run())
     model.drop_unused_constants()
@@ -164,7 +174,7 @@ class _Folding:
         return bias * producer.scale + producer.shift
 
     def _emit_pointwise(self, producer: _Producer) -> list[onnx.NodeProto]:
-        """Write a remaining batch norm as a product and a sum."""
+        """Write a batch norm and functions folded into it as a product and a sum."""
         node = producer.node
         kind = self._channels(node.input[0])
         assert kind is not None, "checked when the producer was made"
@@ -182,7 +192,7 @@ class _Folding:
 
 
 def _captured(graph: onnx.GraphProto) -> Counter[str]:
-    """Count the uses of values in subgraphs."""
+    """Count the uses of each value in the subgraphs of nodes, by name."""
     return Counter(
         name
         for node in graph.node
@@ -193,7 +203,10 @@ def _captured(graph: onnx.GraphProto) -> Counter[str]:
 
 
 def _per_channel(constant: Array, rank: int, channels: int) -> Doubles | None:
-    """Return one value per channel if the constant broadcasts along channels, else None."""
+    """Return a value per channel of a constant operand; None if it varies along other dimensions.
+
+    ``rank`` and ``channels`` are those of the other operand, whose dimension 1 is the channels.
+    """
     if constant.ndim > rank:
         return None
     shape = (1,) * (rank - constant.ndim) + constant.shape

@@ -23,7 +23,10 @@ def normalizes_by_batch(node: onnx.NodeProto) -> bool:
 def write_batch_normalization(
     node: onnx.NodeProto, shape: Sequence[int], dtype: np.dtype[np.generic], write: NodeWriter
 ) -> list[onnx.NodeProto]:
-    """Write the node's results: the normalized value, the running mean and variance."""
+    """Return nodes that compute the normalized value, and the new running mean and variance.
+
+    ``shape`` and ``dtype`` are those of the node's input.
+    """
     settings = {a.name: a.f for a in node.attribute}
     x, scale, shift, *running = node.input
     axes = write.integers(*(axis for axis in range(len(shape)) if axis != 1))

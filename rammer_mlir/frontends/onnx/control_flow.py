@@ -78,7 +78,7 @@ def _is_control_flow(node: onnx.NodeProto) -> bool:
 
 
 class _Expansion:
-    """The expansion of a node, as far as it is written."""
+    """The expansion of an If, Loop or Scan; ``write`` has the nodes written so far."""
 
     def __init__(
         self,
@@ -97,7 +97,10 @@ class _Expansion:
         self._constants: dict[int, dict[str, str]] = {}
 
     def copy(self, body: onnx.GraphProto, arguments: Sequence[str], tag: str) -> list[str]:
-        """Copy a subgraph's nodes; return the names of its results."""
+        """Copy a subgraph's nodes; return the names of its results.
+
+        ``arguments`` are values for the subgraph's inputs; ``tag`` is a part of all new names.
+        """
         # Keyed by subgraph: two branches may use the same name for different values.
         if id(body) not in self._constants:
             self._constants[id(body)] = {
@@ -117,7 +120,7 @@ class _Expansion:
                 self.write.named("Identity", [name], [result])
 
     def stack(self, values: Sequence[str], axis: int, result: int) -> str:
-        """Join one value per iteration along a new axis."""
+        """Return result number ``result``: the stack of a value per iteration along a new axis."""
         if not values:
             kind = dtype_of(self.table.elem_type(self.node.output[result]))
             return self.write.constant(np.zeros(self._shape_of_none(result, axis), kind))

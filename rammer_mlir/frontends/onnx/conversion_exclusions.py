@@ -1,4 +1,4 @@
-"""Nodes hidden from ONNX's opset converter, in a domain that it does not know."""
+"""Nodes excluded from ONNX's opset conversion by a domain that the converter does not know."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ ASIDE = "rammer.aside"
 
 
 def import_aside(proto: onnx.ModelProto) -> None:
-    """Let a model import the domain of hidden nodes."""
+    """Let a model import the domain of excluded nodes."""
     if all(opset.domain != ASIDE for opset in proto.opset_import):
         proto.opset_import.append(helper.make_opsetid(ASIDE, 1))
 
 
 def set_eyes_aside(model: Model) -> None:
-    """Hide EyeLike nodes, which are equal in all opsets, if types of inputs may be unknown.
+    """Exclude EyeLike nodes, equal in all opsets, from conversion if types may be unknown.
 
     The converter infers types, and crashes if an EyeLike reads an untyped value: a result of an
     operator of another domain.
@@ -35,7 +35,7 @@ def set_eyes_aside(model: Model) -> None:
 
 
 def take_back(proto: onnx.ModelProto) -> None:
-    """Move the nodes that were hidden from the opset converter back to ONNX's domain."""
+    """Move the nodes that were excluded from opset conversion back to ONNX's domain."""
     for node in nodes_within(proto.graph.node):
         if node.domain == ASIDE:
             node.domain = ""

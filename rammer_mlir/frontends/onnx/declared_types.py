@@ -1,6 +1,6 @@
 """Comparison of declared types with computed types.
 
-Declared shapes are hidden from shape inference, which would trust them; a value that no node
+Declared shapes are removed before shape inference, which would trust them; a value that no node
 computes would then be uninitialized memory.
 """
 

@@ -69,7 +69,7 @@ def _content_digest(file: IO[bytes], folders: Folders) -> str:
 
 
 def _with_data(found: _Hash, proto: onnx.ModelProto, folders: Folders) -> str:
-    """Add the external data of a model to its digest."""
+    """Return the digest of the model hashed in ``found`` and its external data."""
     tensors = tensors_of_model(proto) if folders else ()
     for region in sorted({region_of(tensor) for tensor in tensors if is_external(tensor)}):
         found.update(_region_digest(folders, region))

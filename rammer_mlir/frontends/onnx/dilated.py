@@ -172,7 +172,13 @@ class _Dilated:
     def _joined(
         self, option: Sequence[Sequence[Segment]], chosen: tuple[Segment, ...], result: str
     ) -> None:
-        """Write the parts of the remaining dimensions recursively, and concatenate them."""
+        """Write convolutions of all combinations of segments, and concatenate their results.
+
+        Args:
+            option: the segments of each remaining dimension.
+            chosen: the segment of each earlier dimension.
+            result: name of the concatenation.
+        """
         if not option:
             self._part(chosen, result)
             return
@@ -186,7 +192,7 @@ class _Dilated:
         self._write.named("Concat", parts, [result], axis=axis)
 
     def _part(self, chosen: Sequence[Segment], result: str) -> None:
-        """Write the convolution of one segment per dimension."""
+        """Write the convolution of a segment per dimension; its value is named ``result``."""
         image, lows, highs = self._node.input[0], list[int](), list[int]()
         for number, (axis, segment) in enumerate(zip(self._axes, chosen, strict=True)):
             begin = axis.position(segment.begin, segment.first)

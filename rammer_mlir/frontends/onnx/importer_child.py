@@ -31,7 +31,7 @@ class ImportWorker:
     """A child process that imports models, started at first use and after it died."""
 
     def __init__(self, command: list[str] | None = None) -> None:
-        """Take the command that starts the child; None for the importer's."""
+        """Take the command that starts the child; None for torch-mlir's importer."""
         self._command = command or [sys.executable, "-P", "-m", f"{__package__}.importer_worker"]
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0

@@ -37,7 +37,7 @@ INLINED = frozenset(
 PREVIEW_DOMAIN = "ai.onnx.preview"
 
 INLINED_PREVIEWS = frozenset({"FlexAttention"})
-"""Such operators of ONNX's preview domain, which is not part of the standard yet."""
+"""Operators of ONNX's preview domain, outside of the standard, that are replaced likewise."""
 
 _MOST_ROUNDS = 4
 """Greatest nesting depth of definitions."""
@@ -49,7 +49,7 @@ def has_inlined(model: Model) -> bool:
 
 
 def inline_functions(model: Model) -> Model:
-    """Return the model with these operators replaced; requires inferred shapes.
+    """Return the model with INLINED operators and previews replaced; requires inferred shapes.
 
     Raises:
         UnsupportedError: if an operator has no definition for its inputs and attributes.

@@ -35,7 +35,7 @@ MOST_FOLDED = 1 << 26
 
 
 def require_few_nodes(what: str, count: int) -> None:
-    """Refuse an expansion with too many nodes.
+    """Refuse an expansion of node ``what`` to more than MOST_NODES nodes.
 
     Raises:
         UnsupportedError: with the name of the expanded node.

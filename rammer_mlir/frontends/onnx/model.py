@@ -126,7 +126,7 @@ class DataElsewhere(Protocol):
     """Reader of tensor data that is not in the parsed model."""
 
     def of_initializer(self, number: int, tensor: onnx.TensorProto) -> bytes | memoryview | None:
-        """Return the data of an initializer; None if the tensor contains it."""
+        """Return the data of the graph's initializer ``number``; None if the tensor contains it."""
         ...
 
     def take(self, tensor: onnx.TensorProto) -> None:
@@ -205,7 +205,7 @@ def _take_constant_nodes(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
 
 
 def _value(tensor: onnx.TensorProto, name: str, data: bytes | memoryview | None = None) -> Array:
-    """Return a tensor's value; ``data`` is its raw data if that is not in the tensor."""
+    """Return a tensor's value; ``data`` is its raw data if stored elsewhere, ``name`` the model."""
     try:
         if data is None and tensor.HasField("raw_data"):
             data = tensor.raw_data

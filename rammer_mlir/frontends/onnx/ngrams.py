@@ -47,7 +47,7 @@ def write_counts(
 
 
 def _pools(given: Mapping[str, Any]) -> Iterator[tuple[Array, NDArray[np.int64]]]:
-    """Yield the n-grams of each requested length as rows, with the numbers of their outputs."""
+    """Yield the n-grams of each requested length as rows, with their columns in the result."""
     pool, starts = np.array(given["pool_int64s"], np.int64), list(given["ngram_counts"])
     first, outputs = 0, np.array(given["ngram_indexes"], np.int64)
     for length, (start, end) in enumerate(zip(starts, [*starts[1:], len(pool)], strict=True), 1):
@@ -75,7 +75,10 @@ def _counted(
 
 
 def _matches(x: str, grams: Array, step: int, starts: int, write: NodeWriter) -> str:
-    """Write which n-gram, with items ``step`` apart, occurs at which start."""
+    """Write whether each n-gram, with items ``step`` apart, occurs at each start.
+
+    The result is [..., starts, n-grams]; ``starts`` is their number, ``grams`` has a row for each.
+    """
     found = ""
     for number, items in enumerate(grams.T):
         part = write.part(x, number * step, number * step + starts, axis=-1)

@@ -157,7 +157,7 @@ def _no_zero_divisor(node: _Facts) -> Iterator[str]:
 
 
 def _normalized(node: _Facts) -> Iterator[str]:
-    """Scale and bias broadcast to the normalized dimensions, without extending them."""
+    """Yield problems unless scale and bias broadcast to the data without extending it."""
     shape = node.shape(0)
     for number, name in ((1, "scale"), (2, "bias")):
         given = node.shape(number)
@@ -178,7 +178,7 @@ def _elements_kept(node: _Facts) -> Iterator[str]:
 
 
 def _zeros_kept(node: _Facts) -> Iterator[str]:
-    """Resizing to or from zero elements requires zero elements on both sides."""
+    """Yield a problem for each dimension that Resize changes from or to size 0."""
     shape, sizes = node.shape(0), node.value(3)
     if shape is None or sizes is None:
         return
@@ -198,7 +198,7 @@ def _conv_transpose(node: _Facts) -> Iterator[str]:
 
 
 def _channels(node: _Facts, weight_inputs: int, weight_outputs: int) -> Iterator[str]:
-    """Check channels; the arguments are the weights' dimensions of input and output channels."""
+    """Yield problems of channels, whose numbers are given dimensions of the weights."""
     data, weights, bias = node.shape(0), node.shape(1), node.shape(2)
     group = node.attribute("group", 1)
     if group < 1:

@@ -39,7 +39,7 @@ def _of_matrix(node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
 
 
 def allow_no_elements(proto: onnx.ModelProto) -> None:
-    """Let the reshapes of converted results restore shapes with sizes of 0."""
+    """Set ``allowzero`` in the reshapes that the converter writes after Softmax, for sizes of 0."""
     makers = {name: node for node in proto.graph.node for name in node.output}
     for node in proto.graph.node:
         if node.op_type == "Reshape" and _gives_back_shape(node, makers):

@@ -136,7 +136,7 @@ def make_constant(model: Model, name: str, value: Array) -> None:
 
 
 def _as_given(signature: OpenSignature, shapes: Shapes) -> OpenSignature:
-    """Return the signature with given sizes in place of the model's sizes: 0 matches any size."""
+    """Return the signature with fixed sizes, of which 0 matches any, replaced by given sizes."""
     return replace(
         signature,
         inputs=tuple(

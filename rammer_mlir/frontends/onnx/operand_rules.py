@@ -32,7 +32,7 @@ class Operands(Protocol):
 
 
 def window_ranks(node: Operands) -> Iterator[str]:
-    """Weights have the data's rank, and ``kernel_shape`` equals the weights' sizes."""
+    """Yield problems unless weights have the data's rank, and attributes of the window fit both."""
     weights_at = {"QLinearConv": 3}.get(node.operator, 1)
     data, weights, kernel = node.shape(0), node.shape(weights_at), node.integers("kernel_shape")
     if data is not None and len(data) < 3:
@@ -50,7 +50,7 @@ def window_ranks(node: Operands) -> Iterator[str]:
 
 
 def slope(node: Operands) -> Iterator[str]:
-    """PRelu's slope broadcasts to the input without extending it."""
+    """Yield a problem unless PRelu's slope broadcasts to the input without extending it."""
     yield from _broadcast(node, 1, "a slope", node.shape(0))
 
 
@@ -64,7 +64,7 @@ def _broadcast(node: Operands, number: int, what: str, to: Shape | None) -> Iter
 
 
 def gemm(node: Operands) -> Iterator[str]:
-    """Both factors are matrices; the addend broadcasts to the product."""
+    """Yield problems unless Gemm's factors are matrices whose product the addend broadcasts to."""
     for number in (0, 1):
         shape = node.shape(number)
         if shape is not None and len(shape) != 2:
@@ -77,14 +77,14 @@ def gemm(node: Operands) -> Iterator[str]:
 
 
 def transposition(node: Operands) -> Iterator[str]:
-    """The permutation contains each dimension once."""
+    """Yield a problem unless Transpose's permutation contains each dimension once."""
     shape, order = node.shape(0), node.integers("perm")
     if shape is not None and order is not None and sorted(order) != list(range(len(shape))):
         yield f"perm: expected each number from 0 to {len(shape) - 1} once, found {order}"
 
 
 def element_indices(node: Operands) -> Iterator[str]:
-    """Indices of elements have the data's rank; updates have the indices' shape."""
+    """Yield problems unless indices have the data's rank, and updates the indices' shape."""
     data, indices, updates = node.shape(0), node.shape(1), node.shape(2)
     if data is not None and indices is not None and len(data) != len(indices):
         yield f"expected indices of {len(data)} dimensions, like the data's, found {indices}"
@@ -93,7 +93,7 @@ def element_indices(node: Operands) -> Iterator[str]:
 
 
 def slice_updates(node: Operands) -> Iterator[str]:
-    """ScatterND's updates are slices of the data, one for each index tuple."""
+    """Yield a problem unless ScatterND's updates are a slice of the data for each index tuple."""
     data, indices, updates = node.shape(0), node.shape(1), node.shape(2)
     if data is None or indices is None or not indices:
         return
@@ -105,7 +105,7 @@ def slice_updates(node: Operands) -> Iterator[str]:
 
 
 def channel_vectors(node: Operands) -> Iterator[str]:
-    """Scale and bias of InstanceNormalization are vectors with one number per channel."""
+    """Yield problems unless InstanceNormalization's scale and bias have a number per channel."""
     data = node.shape(0)
     if data is not None and len(data) < 3:
         yield f"expected data of at least 3 dimensions, found {data}"
@@ -116,13 +116,13 @@ def channel_vectors(node: Operands) -> Iterator[str]:
 
 
 def local_size(node: Operands) -> Iterator[str]:
-    """LRN's window has at least one channel."""
+    """Yield a problem unless LRN's window has at least one channel."""
     if node.number("size", 1) < 1:
         yield f"size: expected a positive number, found {node.number('size', 1)}"
 
 
 def norm_order(node: Operands) -> Iterator[str]:
-    """LpNormalization supports p of 1 and 2."""
+    """Yield a problem unless LpNormalization's p is 1 or 2."""
     if node.number("p", 2) not in (1, 2):
         yield f"p: expected 1 or 2, found {node.number('p', 2)}"
 
@@ -131,7 +131,7 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
 def recurrent(node: Operands) -> Iterator[str]:
-    """Shapes of all operands of a recurrent layer follow from the input's shape and hidden size."""
+    """Yield a recurrent layer's operands that do not fit the input's shape and the hidden size."""
     data, hidden_weights = node.shape(0), node.shape(2)
     for number, shape in enumerate((data, node.shape(1), hidden_weights)):
         if shape is not None and len(shape) != 3:

@@ -117,7 +117,7 @@ def _how(name: str, domain: str) -> str:
 
 
 def _elsewhere(name: str) -> str:
-    """Return the method of compilation of operators without a builder and an inlined definition."""
+    """Return how an operator without a builder and an inlined definition is compiled, as text."""
     schema = onnx.defs.get_schema(name, onnx.defs.onnx_opset_version(), "")
     if schema.deprecated:
         return "converted, in models of older opsets"

@@ -147,7 +147,7 @@ class _Layer:
                 self._write.named("Identity", [given or self._write.constant(zeros)], [name])
 
     def _find_running(self) -> list[str]:
-        """Return per step the mask of running sequences, by name; empty if all sequences run."""
+        """Return, by step, the name of the mask [batch, 1] of running sequences; "" if all run."""
         name = self._inputs["sequence_lens"]
         if not name:
             return [""] * self._steps
@@ -190,7 +190,10 @@ class _Layer:
         return self._write.constant(weight.T)
 
     def _direction(self, number: int, rows: str) -> _Direction:
-        """Emit the input projections of all steps and prepare the recurrent parameters."""
+        """Emit the input projections of all steps and prepare the recurrent parameters.
+
+        ``number`` is that of the direction; ``rows`` is the input as a matrix.
+        """
         gates = _GATES[self._kind] * self._hidden
         input_bias, recurrent_bias = self._biases(number, gates)
         write = self._write
@@ -214,7 +217,10 @@ class _Layer:
         )
 
     def _biases(self, number: int, gates: int) -> tuple[Weight | None, Weight | None]:
-        """Return the bias of the input projections, and the bias added in each step."""
+        """Return the bias of the input projections, and the bias added in each step.
+
+        Either may be None. ``number`` is the direction; ``gates`` the number of rows of all gates.
+        """
         if not self._inputs["B"]:
             return None, None
         bias = self._weight("B", number)
@@ -267,7 +273,7 @@ class _Layer:
         return self._write.constant(np.zeros((self._batch, self._hidden), self._dtype))
 
     def _run(self, number: int, direction: _Direction) -> tuple[list[str], str, str]:
-        """Emit the cells of a direction; return the outputs by step and the last states."""
+        """Emit the cells of direction ``number``; return the outputs by step, the last h and c."""
         kind = self._attributes.get("direction", b"forward").decode()
         backward = kind == "reverse" or number == 1
         h = self._initial("initial_h", number)

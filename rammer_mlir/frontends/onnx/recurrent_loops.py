@@ -27,10 +27,10 @@ _OF_DIRECTIONS = ("activation_alpha", "activation_beta", "activations", "directi
 
 
 def repeat_long_layers(model: Model) -> bool:
-    """Rewrite long layers in place, if all layers together are too long to unroll.
+    """Rewrite LSTM, GRU and RNN of many steps in place, if unrolling all exceeds the node limit.
 
     Returns:
-        Whether there were any.
+        Whether a layer was rewritten.
     """
     table = ShapeTable(model.graph)
     sizes = [least_nodes(node, table) for node in model.graph.node]
@@ -117,7 +117,7 @@ class _Layer:
             )
 
     def _direction(self, number: int, sources: list[str], *, is_reversed: bool) -> list[str]:
-        """Write a direction; return its outputs and its last states."""
+        """Write the Scan of a direction over ``sources``; return its outputs and last states."""
         initial = [self._initial(5 + state, number) for state in range(self._states)]
         directions = [int(is_reversed)]
         *states, outputs = self.write.node_with_results(
@@ -147,7 +147,11 @@ class _Layer:
         return name if len(value) == 1 else self.write.constant(value[number : number + 1])
 
     def _body(self, number: int, *, has_lengths: bool) -> onnx.GraphProto:
-        """Return a step's graph: from states, an element and maybe a mask to states and output."""
+        """Return the Scan body of a step of direction ``number``.
+
+        Inputs are the states, the sequence's element and, if it has lengths, the mask of running
+        sequences; results are the new states and the output.
+        """
         _, batch, features, hidden = self.shape
         prefix = self.write.fresh()
         write = NodeWriter(self.model, prefix)
@@ -172,7 +176,7 @@ class _Layer:
         return helper.make_tensor_value_info(name, self.kind, shape)
 
     def _step(self, number: int, write: NodeWriter, element: str, before: list[str]) -> list[str]:
-        """Write the operator on a single element; return the states after it."""
+        """Write a direction's operator on a single element; return the states after it."""
         weights = [self._part(name, number) if (name := self._input(n)) else "" for n in (1, 2, 3)]
         x = write.node("Unsqueeze", [element, write.integers(0)])
         inputs = [x, *weights, "", *before]
@@ -184,7 +188,7 @@ class _Layer:
         return states
 
     def _functions(self, number: int) -> dict[str, object]:
-        """Return the activations of a direction, if given."""
+        """Return a direction's attribute ``activations``; no attribute if the layer omits it."""
         given = self.attributes.get("activations")
         if not isinstance(given, list):
             return {}

@@ -24,7 +24,7 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, ShapeTable, 
 def rewrite_nodes(model: Model) -> bool:
     """Rewrite nodes in place; requires folded constants and inferred shapes.
 
-    Return whether there were any; the shapes of their replacements must then be inferred.
+    Returns whether a node was rewritten; shapes of the replacements must then be inferred.
     """
     if not any(_is_rewritten(node) for node in model.graph.node):
         return False
@@ -75,7 +75,7 @@ def _compress(site: _Site) -> Iterable[onnx.NodeProto] | None:
 
 
 def _cast_like(site: _Site) -> Iterable[onnx.NodeProto] | None:
-    """Rewrite as a Cast; the general simplification would lose the attributes."""
+    """Rewrite CastLike as a Cast; the general simplification would lose the attributes."""
     kind = site.table.elem_type(site.node.input[1])
     if not kind:
         return None
@@ -84,9 +84,9 @@ def _cast_like(site: _Site) -> Iterable[onnx.NodeProto] | None:
 
 
 def _scatter_nd(site: _Site) -> Iterable[onnx.NodeProto] | None:
-    """Rewrite many constant places as a selection, in which elements are independent.
+    """Rewrite ScatterND of more than LARGE constant indices as a selection by element.
 
-    ScatterND's builder handles few places directly.
+    The builder handles fewer indices. Elements of the selection are independent of each other.
     """
     node, write = site.node, site.write
     indices, shape = site.values.get(node.input[1]), site.table.find_shape(node.input[0])

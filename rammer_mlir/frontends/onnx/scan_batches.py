@@ -18,7 +18,7 @@ _WITHOUT_BATCH = 9
 
 
 def set_batches_aside(model: Model) -> None:
-    """Rewrite the Scans of a model of opset 8 in place, and hide them from the converter.
+    """Rewrite the Scans of a model of opset 8 in place, and exclude them from opset conversion.
 
     ONNX's converter would only remove the batch dimension from the inputs, which is wrong.
 
@@ -81,7 +81,7 @@ def _over_batch(node: onnx.NodeProto) -> onnx.NodeProto:
 def _typed(
     names: Iterable[str], values: Iterable[onnx.ValueInfoProto]
 ) -> list[onnx.ValueInfoProto]:
-    """Return declarations of values with the element types of other values."""
+    """Return declarations of ``names`` without shapes, with the element types of ``values``."""
     return [
         helper.make_tensor_value_info(name, value.type.tensor_type.elem_type, None)
         for name, value in zip(names, values, strict=True)

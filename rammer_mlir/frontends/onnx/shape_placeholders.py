@@ -67,14 +67,14 @@ def has_stand_in(node: onnx.NodeProto) -> bool:
 def _call(
     function: onnx.FunctionProto, node: onnx.NodeProto, number: int, model: onnx.ModelProto
 ) -> onnx.NodeProto:
-    """Add a function to the model and return a call of it."""
+    """Add a placeholder for node ``number`` to the model's functions, and return a call of it."""
     function.name = f"{node.op_type}_{number}"
     model.functions.append(function)
     return helper.make_node(function.name, node.input, node.output, node.name, domain=_DOMAIN)
 
 
 def _function(node: onnx.NodeProto, body: list[onnx.NodeProto], version: int) -> onnx.FunctionProto:
-    """Return a function with the node's inputs and outputs, in another opset if needed."""
+    """Return a function of ``body``, in opset ``version``, with the node's inputs and outputs."""
     imports = [helper.make_opsetid("", version)]
     return helper.make_function(_DOMAIN, node.op_type, node.input, node.output, body, imports)
 

@@ -129,7 +129,7 @@ def require_static_values(graph: onnx.GraphProto) -> None:
     """Refuse values of data-dependent shape.
 
     Raises:
-        ShapeError: with the inputs that determine the first such shape, or the first such nodes.
+        ShapeError: with the operands that determine the first such shape, or the first three nodes.
     """
     nodes = open_nodes(graph)
     if not nodes:

@@ -43,7 +43,7 @@ class TensorData:
     memory: Mapping[str, memoryview] = field(default_factory=dict[str, memoryview])
 
     def of_initializer(self, number: int, tensor: onnx.TensorProto) -> bytes | memoryview | None:
-        """Return the data of an initializer; None if the tensor contains it.
+        """Return the data of initializer ``number`` of the graph; None if the tensor contains it.
 
         Raises:
             ModelError: if it cannot be read.

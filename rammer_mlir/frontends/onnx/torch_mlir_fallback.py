@@ -46,6 +46,8 @@ class Importer:
     def emit(self, node: onnx.NodeProto, values: Mapping[str, ir.Value]) -> dict[str, ir.Value]:
         """Emit a node at the current insertion point and return its results by name.
 
+        ``values`` are the emitted values of the graph, by name.
+
         Raises:
             UnsupportedError: if it cannot be imported.
         """

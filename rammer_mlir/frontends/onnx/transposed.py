@@ -188,7 +188,14 @@ class _Transposed:
     def _convolve(
         self, padded: str, kernel: str, low: Sequence[int], phases: Sequence[_Phase | None]
     ) -> str:
-        """Return a phase's outputs ``[N, M, *counts]`` including the bias."""
+        """Return a phase's outputs ``[N, M, *counts]`` including the bias.
+
+        Args:
+            padded: the padded input.
+            kernel: the flipped kernel.
+            low: widths of the padding before the input.
+            phases: the phase of each spatial dimension; None if it has no taps.
+        """
         used = [phase for phase in phases if phase is not None]
         if len(used) < len(phases):
             return self._without_taps(self._counts)
@@ -218,7 +225,10 @@ class _Transposed:
         return write.node("Expand", [column, shape])
 
     def _interleave(self, results: dict[tuple[int, ...], str]) -> str:
-        """Interleave phases by stacking along new dimensions after the spatial ones."""
+        """Interleave the results of all phases by stacking along new dimensions after spatial ones.
+
+        The keys of ``results`` are the phase's number in each spatial dimension.
+        """
         write = self._write
         if len(results) == 1:
             return next(iter(results.values()))

@@ -20,7 +20,7 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, label
 
 
 def largest_count(loop: onnx.NodeProto, values: Mapping[str, Array]) -> int | None:
-    """Return the loop's trip count operand; None if it is omitted or not constant.
+    """Return the value of the loop's trip count operand; None if it is omitted or not constant.
 
     ``values`` are the constants of the enclosing graph.
 

@@ -19,7 +19,7 @@ _FAULTS = (
 
 @contextmanager
 def naming(node: onnx.NodeProto) -> Generator[None]:
-    """Name the node in errors during its replacement.
+    """Convert exceptions in the block, which replaces a node, to errors that name the node.
 
     Raises:
         ModelError: instead of an internal exception.
@@ -116,7 +116,7 @@ def check_subgraphs(proto: onnx.ModelProto) -> None:
 
 
 def _interface(node: onnx.NodeProto) -> tuple[int, int]:
-    """Return the number of inputs of a node's graphs, and their least number of outputs."""
+    """Return the number of inputs of the subgraphs of a node, and their least number of outputs."""
     if node.op_type == "If":
         return 0, len(node.output)
     # The iteration number and the condition are inputs; the condition is an output.

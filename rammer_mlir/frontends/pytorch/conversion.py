@@ -191,7 +191,7 @@ def _name_outputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
 
 
 def _name_symbols(proto: onnx.ModelProto, names: Mapping[str, str]) -> None:
-    """Replace torch's symbol names, also within expressions."""
+    """Replace torch's symbols in dimensions, also in expressions; ``names`` maps old to new."""
     if not names:
         return
     pattern = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")

@@ -57,7 +57,8 @@ class Interface:
 def interface_of(program: Any, dynamic_shapes: object) -> tuple[Interface, dict[str, str]]:
     """Return a program's interface, and the names of its symbols by torch's names.
 
-    A dimension has the name of its ``torch.export.Dim``, or else of its first occurrence, ``x[0]``.
+    A dimension has the name of its ``torch.export.Dim`` in ``dynamic_shapes``, or else of its first
+    occurrence, ``x[0]``.
     """
     torch = pytorch()
     signature = program.graph_signature
@@ -123,7 +124,10 @@ def _symbol_names(
 
 
 def _named_dimensions(program: Any, dynamic_shapes: object) -> list[dict[int, str]]:
-    """Return the user's names of dimensions for the leaves of a program's arguments, if any."""
+    """Return the names that ``dynamic_shapes`` gives to the dimensions of each argument's leaves.
+
+    The keys are dimension numbers; the list is empty without names.
+    """
     if not dynamic_shapes or program.example_inputs is None:
         return []
     args, kwargs = program.example_inputs
@@ -163,7 +167,10 @@ def _axis_names(shape: object) -> Iterator[tuple[int, str]]:
 
 
 def _outputs(program: Any, taken: set[str]) -> tuple[Leaf, ...]:
-    """Return names of outputs: the path in the result, as in ``hidden`` or ``output.0``."""
+    """Return the leaves of the result; a tensor's name is its path, as ``hidden`` or ``output.0``.
+
+    ``taken`` are the names of inputs, which no output may have.
+    """
     torch = pytorch()
     kinds = torch.export.graph_signature.OutputKind
     specs = [s for s in program.graph_signature.output_specs if s.kind is kinds.USER_OUTPUT]

@@ -45,7 +45,10 @@ def _normalized(
 def _trained(
     node: Node, x: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, variance: Tensor
 ) -> list[Tensor | None]:
-    """Normalize by the batch's statistics, and update the running statistics."""
+    """Normalize ``x`` by its own statistics, and update the running ``mean`` and ``variance``.
+
+    Returns the normalized tensor, the new mean and the new variance; None for unused results.
+    """
     found_mean, found_variance = _statistics(x)
     momentum = node.attribute("momentum", 0.9)
 

@@ -27,7 +27,7 @@ def _product(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _cumulative(node: Node, combine: Body, neutral: float) -> Tensor:
-    """Compute a parallel prefix by doubling distances.
+    """Compute a parallel prefix of ``combine``, of given neutral element, by doubling distances.
 
     It takes a logarithmic number of elementwise steps instead of a sequential loop (Hillis and
     Steele, "Data parallel algorithms", 1986).
@@ -48,7 +48,10 @@ def _cumulative(node: Node, combine: Body, neutral: float) -> Tensor:
 
 
 def shifted(x: Tensor, axis: int, distance: int, backward: bool, value: float) -> Tensor:
-    """Shift elements up along an axis, or down if ``backward``, and fill the gap with ``value``."""
+    """Shift elements by ``distance`` positions along an axis, and fill the gap with ``value``.
+
+    Elements move to higher positions, or to lower positions if ``backward``.
+    """
     if distance >= x.shape[axis]:
         return full(x.shape, value, x.dtype)
     starts, sizes, border = [0] * x.rank, list(x.shape), [0] * x.rank

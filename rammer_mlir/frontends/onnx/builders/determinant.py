@@ -59,7 +59,10 @@ def _eliminate(rows: list[list[Scalar]]) -> Scalar:
 
 
 def _swap_larger(rows: list[list[Scalar]], upper: int, lower: int) -> None:
-    """Swap two rows if the lower one has the larger pivot; negate a row to keep the sign."""
+    """Emit a swap of two rows, executed if the pivot of row ``lower`` is the larger of both.
+
+    The pivot column is ``upper``. A swap negates a row, which keeps the determinant's sign.
+    """
     first, second = rows[upper], rows[lower]
     left, right = first[upper], second[upper]
     larger = (right * right).compare("gt", left * left)

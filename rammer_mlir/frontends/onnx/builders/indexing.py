@@ -31,7 +31,7 @@ from rammer_mlir.passes.ir.scalar import (
 
 
 def here(number: int) -> Scalar:
-    """Return the index of a loop within a body."""
+    """Return the index of loop ``number`` in the body of a structured operation, as int64."""
     return index_value(linalg.IndexOp(number).result)
 
 

@@ -67,7 +67,7 @@ def _softmax(x: Tensor, axes: Sequence[int], logarithm: bool) -> Tensor:
 
 
 def reduce_shifted(x: Tensor, top: Reduced, axes: Sequence[int], kind: DType) -> Reduced:
-    """Sum ``exp(x - top)`` along axes."""
+    """Sum ``exp(x - top)`` along axes, computed in dtype ``kind``."""
     shifted = pointwise(
         lambda x, m: (x.cast(kind) - m.cast(kind)).apply(math.ExpOp), x, top, dtype=kind
     )
@@ -77,7 +77,7 @@ def reduce_shifted(x: Tensor, top: Reduced, axes: Sequence[int], kind: DType) ->
 def mean_and_inverse_deviation(
     x: Tensor, axes: Sequence[int], epsilon: float, kind: DType
 ) -> tuple[Reduced, Reduced]:
-    """Return the mean and ``1 / sqrt(variance + epsilon)`` along axes, computed in two passes."""
+    """Return mean and ``1 / sqrt(variance + epsilon)`` along axes, in dtype ``kind``, two-pass."""
     count = prod(x.shape[axis] for axis in axes)
     mean = sum_along(x, axes, kind).map(lambda s: s / count)
 
@@ -167,7 +167,13 @@ def _grouped(node: Node, groups: int) -> Tensor:
 
 
 def _per_channel(parameter: Tensor, each: tuple[int, int], space: int) -> Tensor:
-    """Reshape a parameter with a value per channel, or per group, to the rank of the data."""
+    """Reshape a parameter with a value per channel, or per group, to broadcast to the data.
+
+    Args:
+        parameter: a vector.
+        each: number of groups, and of channels per group: dimensions 1 and 2 of the data.
+        space: number of spatial dimensions, which follow.
+    """
     groups, size = each
     inner = size if parameter.size == groups * size else 1
     return reshape(parameter, (1, groups, inner, *[1] * space))

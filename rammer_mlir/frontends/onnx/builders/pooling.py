@@ -67,12 +67,12 @@ class _Pool:
         return [0, 1, *(self.position(i) for i in range(self.rank))]
 
     def position(self, axis: int) -> Expr:
-        """Return the index along a spatial dimension of the padded data."""
+        """Return the index expression of spatial dimension ``axis`` of the padded data."""
         step, inner = self.window.strides[axis], loop(2 + self.rank + axis)
         return loop(2 + axis) * step + inner * self.window.dilations[axis]
 
     def padded(self, value: float) -> Tensor:
-        """Return the padded data, extended for windows that only begin inside."""
+        """Return the data padded with ``value``, extended to the end of the last window."""
         window = self.window
         needed = [
             (count - 1) * stride + extent
@@ -87,7 +87,7 @@ class _Pool:
         return pad(self.x, (0, 0, *window.low), (0, 0, *high), value)
 
     def reduce(self, x: Tensor, kind: Reduction, dtype: DType) -> Tensor:
-        """Reduce padded data within each window, in another dtype."""
+        """Reduce padded data ``x`` within each window; arithmetic and result have ``dtype``."""
         out = full([*self.x.shape[:2], *self.space], kind.initial(dtype), dtype)
 
         def body(value: Scalar, total: Scalar) -> Scalar:
@@ -114,8 +114,10 @@ def _max_pool(node: Node) -> list[Tensor | None]:
 
 
 def _positions(pool: _Pool, padded: Tensor, largest: Tensor, by_column: bool) -> Tensor:
-    """Return the flattened position of each window's maximum, the first one in case of ties.
+    """Return the flattened position of each window's maximum, the first position in case of ties.
 
+    ``largest`` has the maxima. The first spatial dimension is contiguous if ``by_column``, else the
+    last one.
     The padding may contain the maximum too, if the data has its type's smallest number.
     """
     space = pool.x.shape[2:]
@@ -172,7 +174,7 @@ def _average_pool(node: Node) -> Tensor:
 
 
 def _counts(pool: _Pool, axis: int, border: bool) -> list[int]:
-    """Return per window the number of elements along a dimension, with or without padding.
+    """Return each window's number of elements along a dimension, with padding if ``border``.
 
     A window without elements counts as 1, so that its mean is 0 instead of a division by zero.
     """
@@ -192,7 +194,7 @@ def _counts(pool: _Pool, axis: int, border: bool) -> list[int]:
 
 
 def _power_norm(order: int) -> Reduction:
-    """Return the reduction to the norm of an order."""
+    """Return the reduction that computes the p-norm of order ``order``."""
     if order in (1, 2):
         return REDUCTIONS[f"L{order}"]
     return Reduction(
@@ -240,7 +242,7 @@ def _local_response_normalization(node: Node) -> Tensor:
 
 
 def _negative_power(x: Scalar, exponent: float) -> Scalar:
-    """Return ``x ** -exponent`` of a positive number; the usual 3/4 by square roots."""
+    """Return ``x ** -exponent`` of a positive number; the exponent 3/4 needs only square roots."""
     if exponent == 0.75:
         root = x.apply(math.RsqrtOp)
         return root * root.apply(math.SqrtOp)

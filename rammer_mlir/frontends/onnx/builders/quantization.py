@@ -41,7 +41,7 @@ def round_into(x: Scalar, zero: Scalar | None, dtype: DType) -> Scalar:
 
 
 def _along(node: Node, parameter: Tensor, shape: Sequence[int], default_axis: int = 1) -> Operand:
-    """Return a scale or zero point as an operand: per tensor, per axis index, or per block."""
+    """Return a scale or zero point of data of ``shape``: per tensor, axis index or block."""
     if parameter.size == 1:
         return reshape(parameter, ())
     axis = node.axis("axis", default_axis, len(shape))
@@ -128,7 +128,7 @@ def _quantized_matmul(node: Node) -> Tensor:
 
 
 def _product_scale(scale: Tensor, total: Tensor, axis: int) -> Operand:
-    """Return a scale as an operand: per tensor, per row or column, or shaped like the operand."""
+    """Return the scale of a product ``total``: per tensor, per index of ``axis``, or as given."""
     if scale.size == 1:
         return reshape(scale, ())
     return (scale, [axis]) if scale.rank == 1 and total.shape[axis] == scale.size else scale

@@ -113,7 +113,7 @@ def axes_of(node: Node, rank: int) -> list[int] | None:
 
 
 def finish(node: Node, reduced: Reduced, rank: int) -> Tensor:
-    """Return a reduction with or without the reduced dimensions, per the node's ``keepdims``."""
+    """Return a reduction of a rank-``rank`` tensor; ``keepdims`` keeps the reduced dimensions."""
     return reduced.keepdims(rank) if node.attribute("keepdims", 1) else reduced.tensor
 
 

@@ -271,7 +271,7 @@ def _repeat(x: Tensor, axis: int, count: int) -> Tensor:
 
 
 def _interpolate(x: Tensor, axis: _Axis, taps: _Taps, kind: DType) -> Tensor:
-    """Sum weighted elements along an axis."""
+    """Sum weighted elements along an axis; arithmetic and result have dtype ``kind``."""
     shape = [axis.after if i == axis.number else size for i, size in enumerate(x.shape)]
     count = taps.indices.shape[1]
     columns = [constant(np.ascontiguousarray(column)) for column in taps.indices.T]
@@ -304,7 +304,7 @@ def _rounded(x: Tensor, dtype: DType) -> Tensor:
 
 
 def _extrapolate(x: Tensor, outside: Sequence[tuple[int, NDArray[np.bool_]]], node: Node) -> Tensor:
-    """Replace elements outside of the input by a constant."""
+    """Replace elements by ``extrapolation_value`` where an axis's mask in ``outside`` is true."""
     masks = [(number, mask) for number, mask in outside if mask.any()]
     if not masks:
         return x

@@ -28,7 +28,13 @@ _FAR = 2.0**30
 
 @dataclass(frozen=True)
 class _Tap:
-    """An element along an axis: index, weight, and whether it exists; None means it does."""
+    """An element along an axis.
+
+    Attributes:
+        index: a valid index.
+        weight: factor of the element; None for 1.
+        exists: whether the element is in the image, else it counts as 0; None if it always exists.
+    """
 
     index: Scalar
     weight: Scalar | None
@@ -41,7 +47,13 @@ def _floor(x: Scalar) -> Scalar:
 
 @dataclass(frozen=True)
 class _Axis:
-    """A sampled axis, with ONNX's padding mode."""
+    """A sampled axis of an image.
+
+    Attributes:
+        size: its extent.
+        padding: GridSample's ``padding_mode``.
+        corners: GridSample's ``align_corners``: whether -1 and 1 are centers of elements.
+    """
 
     size: int
     padding: str
@@ -53,7 +65,7 @@ class _Axis:
         return (0.0, self.size - 1.0) if self.corners else (-0.5, self.size - 0.5)
 
     def place(self, normalized: Scalar) -> Scalar:
-        """Convert a coordinate from the range -1 to 1 to units of elements."""
+        """Convert a coordinate in the range -1 to 1 to an index, which may be fractional."""
         shifted = normalized + 1.0
         if self.corners:
             return shifted * 0.5 * float(self.size - 1)
@@ -66,7 +78,7 @@ class _Axis:
         return self.reflect(x) if self.padding == "reflection" else x
 
     def reflect(self, x: Scalar) -> Scalar:
-        """Reflect a coordinate at the edges, as often as needed."""
+        """Reflect a coordinate at the edges repeatedly, until it is inside of the image."""
         low, high = self.border
         if low == high:
             return literal(low, x.dtype)
@@ -78,7 +90,7 @@ class _Axis:
         return inside.select(x, folded)
 
     def tap(self, x: Scalar, weight: Scalar | None) -> _Tap:
-        """Return the element at an integral coordinate."""
+        """Return the element at an integral coordinate, with a given weight."""
         if self.padding == "reflection":
             x = self.reflect(x)
         # These comparisons are false for NaN, which thereby gets a valid index.
@@ -169,7 +181,14 @@ def grid_sample(node: Node) -> Tensor:
 def _weighted_sum(
     x: Tensor, first: Sequence[Scalar], taps: Sequence[Sequence[_Tap]], kind: DType
 ) -> Scalar:
-    """Sum elements over all combinations of taps, weighted by the products of their weights."""
+    """Sum elements over all combinations of taps, weighted by the products of their weights.
+
+    Args:
+        x: the image.
+        first: indices of the dimensions before the spatial axes.
+        taps: taps of each spatial axis.
+        kind: dtype of the arithmetic; the result has the dtype of ``x``.
+    """
     total: Scalar | None = None
     for choice in product(*taps):
         value = fetch(x, [*first, *(tap.index for tap in choice)])
@@ -241,7 +260,14 @@ def _product(left: Scalar | None, right: Scalar | None) -> Scalar:
 
 @dataclass(frozen=True)
 class _RegionGrid:
-    """Positions of the samples of a region; loops 2 and 3 are bins, 4 and 5 samples."""
+    """Positions of the samples of a region; loops 2 and 3 are bins, 4 and 5 samples.
+
+    Attributes:
+        pooled: number of bins along each axis.
+        samples: number of samples of a bin along each axis.
+        scale: factor from a region's coordinates to the image's.
+        half_pixel: whether pixel centers have coordinates of 0.5 and so on.
+    """
 
     pooled: tuple[int, int]
     samples: int
@@ -249,7 +275,10 @@ class _RegionGrid:
     half_pixel: bool
 
     def taps(self, axis: int, region: Sequence[Scalar], size: int) -> list[_Tap]:
-        """Return the two elements next to a sample along an axis, with weight 0 outside."""
+        """Return the two elements next to a sample along an axis, of weight 0 outside of the image.
+
+        ``region`` has x and y of its start, then of its end; ``size`` is the image's extent.
+        """
         # A region is (x, y) of its start, then of its end.
         offset = 0.5 if self.half_pixel else 0.0
         start, end = (region[2 * k + 1 - axis] * self.scale - offset for k in (0, 1))

@@ -105,7 +105,7 @@ def _step(number: int, places: range) -> Expr:
 
 
 def _end(end: int, step: int, size: int) -> int | None:
-    """Convert an end for Python's slices, where one before the first element is None."""
+    """Return a Slice's end as that of a Python slice; None if it is before the first element."""
     return None if step < 0 and end < -size else end
 
 
@@ -155,7 +155,7 @@ def _widths(node: Node, rank: int) -> tuple[list[int], list[int]]:
 
 
 def _crop(x: Tensor, low: Sequence[int], high: Sequence[int]) -> Tensor:
-    """Crop by the negative widths."""
+    """Remove elements at the ends of each dimension where Pad's width is negative."""
     starts = [max(-n, 0) for n in low]
     sizes = [
         size - start - max(-n, 0) for size, start, n in zip(x.shape, starts, high, strict=True)
@@ -164,7 +164,14 @@ def _crop(x: Tensor, low: Sequence[int], high: Sequence[int]) -> Tensor:
 
 
 def _source_positions(size: int, low: int, high: int, mode: str) -> Array:
-    """Return the source position of each element along a dimension; -1 for the border."""
+    """Return the source position of each element of Pad's result along a dimension.
+
+    Args:
+        size: extent of the input.
+        low: width of the padding before the input; a negative width crops.
+        high: width of the padding after the input; a negative width crops.
+        mode: Pad's mode; -1 stands for padding of mode ``constant``.
+    """
     if mode == "constant":
         places = np.arange(-low, size + high, dtype=np.int64)
         return np.where((places >= 0) & (places < size), places, -1)

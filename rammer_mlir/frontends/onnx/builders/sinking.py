@@ -98,9 +98,9 @@ def _before(
     old: Sequence[int],
     new: Sequence[int],
 ) -> Access | None:
-    """Return an operand addressed before the reshape from shape ``old`` to ``new``.
+    """Return an operand addressed before the reshape from shape ``old`` to ``new``, or None.
 
-    In each group of dimensions it must be either complete or broadcast.
+    In each group of reshaped dimensions, the operand must have all of them or broadcast along all.
     """
     tensor, exprs = operand
     sizes = {expr: size for expr, size in zip(exprs, tensor.shape, strict=True) if expr != ZERO}

@@ -49,7 +49,14 @@ def col2im(node: Node) -> Tensor:
 
 
 def _window_of_element(window: Window, axis: int, count: int, rank: int) -> tuple[Scalar, Scalar]:
-    """Return the window that has the current element at the current tap, and whether it exists."""
+    """Return the window that has the current element at the current tap, and whether it exists.
+
+    Args:
+        window: the sliding window.
+        axis: number of the spatial dimension.
+        count: number of windows along the dimension; a result is clamped to these.
+        rank: number of spatial dimensions.
+    """
     tap = here(2 + rank + axis) * window.dilations[axis]
     offset = here(2 + axis) + window.low[axis] - tap
     stride = window.strides[axis]
@@ -114,13 +121,13 @@ def _floor_div(number: int, divisor: int) -> ir.AffineExpr:
 
 
 def _start(window: Window, axis: int) -> Scalar:
-    """Return the unshifted position of the current tap of the current window."""
+    """Return the image position of the current tap of the current window, without its offset."""
     tap = here(2 + axis) * window.dilations[axis]
     return here(4 + axis) * window.strides[axis] + tap - window.low[axis]
 
 
 def _bilinear(x: Tensor, places: list[Scalar]) -> Scalar:
-    """Interpolate bilinearly between four elements; elements outside of the image are zero."""
+    """Interpolate bilinearly at coordinates ``places``; elements outside of the image are zero."""
     first = [here(0), here(1)]
     corners: list[list[tuple[Scalar, Scalar, Scalar]]] = []
     for axis, place in enumerate(places):

@@ -50,7 +50,10 @@ def _reshape_through(source: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def reassociation(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """Return the smallest groups of neighbouring dimensions with equal numbers of elements."""
+    """Return the smallest groups of neighbouring dimensions with equal numbers of elements.
+
+    Each group has the dimensions of shape ``old``, and those of ``new``.
+    """
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(old) and j < len(new):
@@ -120,7 +123,7 @@ def concat(sources: Sequence[Tensor], axis: int) -> Tensor:
 
 
 def pad(source: Tensor, low: Sequence[int], high: Sequence[int], value: float) -> Tensor:
-    """Pad a tensor with a constant; widths are not negative."""
+    """Pad with ``value`` by widths before (``low``) and after each dimension, at least 0."""
     if not any(low) and not any(high):
         return source
     shape = [a + size + b for a, size, b in zip(low, source.shape, high, strict=True)]

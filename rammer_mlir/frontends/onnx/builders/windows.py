@@ -10,7 +10,10 @@ from rammer_mlir.frontends.onnx.builders.node import Node
 
 @dataclass(frozen=True)
 class Window:
-    """A sliding window, with one entry for each spatial dimension in each field."""
+    """A sliding window; each field has an entry for each spatial dimension.
+
+    ``low`` and ``high`` are the widths of the padding before and after the data.
+    """
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -25,7 +28,7 @@ class Window:
         return [(size - 1) * dilation + 1 for size, dilation in pairs]
 
     def output_space(self, space: Sequence[int]) -> list[int]:
-        """Return the number of windows in the padded space."""
+        """Return, per dimension, the number of windows over padded data of extents ``space``."""
         return [
             (low + size + high - extent) // stride + 1
             for size, low, high, extent, stride in zip(
@@ -35,7 +38,7 @@ class Window:
 
 
 def window_of(node: Node, space: Sequence[int], kernel: Sequence[int]) -> Window:
-    """Return the window of a convolution or pooling over a space, resolving automatic padding."""
+    """Return a node's window, with explicit padding, over data of spatial extents ``space``."""
     rank = len(space)
     strides = tuple(node.attribute("strides") or [1] * rank)
     dilations = tuple(node.attribute("dilations") or [1] * rank)

@@ -37,7 +37,10 @@ def _quantized_attention(call: Call) -> None:
 def _attend_projected(
     call: Call, projected: str, *, mask: int, past: int, bias: int | None = None
 ) -> None:
-    """Attend with concatenated queries, keys and values; other operands are input numbers."""
+    """Attend with queries, keys and values that ``projected`` has along its last dimension.
+
+    ``mask``, ``past`` and ``bias`` are numbers of inputs; a bias is added to the scores.
+    """
     heads, width = call.required("num_heads"), call.shape(1)[-1]
     sizes = call.attribute("qkv_hidden_sizes", [width // 3] * 3)
     call.expect(

@@ -109,7 +109,7 @@ class Call:
         return found
 
     def attribute(self, name: str, default: _T) -> _T:
-        """Return an attribute's value."""
+        """Return an attribute's value, or the default if the node omits it."""
         found = next((a for a in self.node.attribute if a.name == name), None)
         if found is None:
             return default
@@ -135,7 +135,7 @@ class Call:
         return value
 
     def refusal(self, reason: str) -> UnsupportedError:
-        """Return the error for an unsupported form."""
+        """Return the error that refuses the node for a reason."""
         return UnsupportedError(f"not supported: {contrib_label(self.node)}: {reason}")
 
     def expect(self, condition: bool, expected: str, found: object) -> None:
@@ -163,7 +163,7 @@ class Call:
             self.write.named("Identity", [value], [self.node.output[number]])
 
     def scalar(self, value: float, like: str = "") -> str:
-        """Write a constant of a value's dtype, by default that of the first input."""
+        """Write a scalar of the dtype of value ``like``, by default of the first input."""
         kind = self.kinds[like or self.find(0)].elem_type
         return self.write.constant(np.array(value, dtype_of(kind)))
 

@@ -113,7 +113,10 @@ def _label_encoder(call: Call) -> None:
 
 
 def _table(call: Call, what: str) -> Array | None:
-    """Return keys, values or the default, in their given form."""
+    """Return the attribute ``keys``, ``values`` or ``default``, in the element type of its suffix.
+
+    None if the node has no such attribute; a default of strings is ignored.
+    """
     forms = {"_tensor": None, "_int64": np.int64, "_float": np.float32, "_string": None}
     for attribute in call.node.attribute:
         form = attribute.name.removeprefix(what).removesuffix("s")

@@ -67,7 +67,7 @@ class Forest:
         return count
 
     def descend(self, call: Call, x: str) -> str:
-        """Write the descent of every row through every tree; return the leaves' numbers."""
+        """Write the descent of each row through each tree; return the leaves [rows, trees]."""
         (rows, columns), trees = call.shape_of(x), len(self.roots)
         last = int(self.features.max(initial=0))
         call.expect(last < columns, f"features below {columns}, as the input has columns", last)
@@ -112,7 +112,7 @@ class Forest:
         return call.op("Greater", count, call.write.constant(np.array(0, np.int32)))
 
     def evaluate(self, call: Call, x: str, aggregate: str) -> str:
-        """Write the aggregate over the trees: [rows, targets].
+        """Write the ``aggregate`` (SUM, AVERAGE, MIN, MAX) over the trees: [rows, targets].
 
         Raises:
             UnsupportedError: for the minimum or maximum of several targets.

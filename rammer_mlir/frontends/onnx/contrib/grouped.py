@@ -51,7 +51,10 @@ class _Past:
         return call.op("Add", self.valid, call.write.integers(*range(self.new)))
 
     def visible(self, call: Call, window: int) -> str:
-        """Write the mask of slots that new tokens attend to: [batch, 1, 1, new, slots + new]."""
+        """Write the mask of slots that new tokens attend to: [batch, 1, 1, new, slots + new].
+
+        ``window`` is the number of positions that a token attends to; -1 for no limit.
+        """
         slots = np.arange(self.slots + self.new)
         is_past = call.write.constant(slots < self.slots)
         moved = call.op("Add", self.valid, call.write.constant(slots - self.slots))
@@ -70,7 +73,10 @@ class _Past:
         return call.op("Unsqueeze", found, call.write.integers(1, 2))
 
     def present(self, call: Call, joint: str) -> str:
-        """Write the new keys or values directly after the used slots, as the next run expects."""
+        """Move the new keys or values directly after the used slots, as the next run expects.
+
+        ``joint`` has all slots of the cache, followed by the new keys or values.
+        """
         places = np.arange(self.slots + self.new)
         behind = call.op("Sub", call.write.constant(places + self.slots), self.valid)
         last = call.write.constant(np.array(len(places) - 1, np.int64))

@@ -26,7 +26,7 @@ def split_heads(call: Call, value: str, heads: int) -> str:
 
 
 def parts(call: Call, value: str, sizes: Sequence[int]) -> list[str]:
-    """Split a vector, or the last dimension of a tensor, into parts."""
+    """Split a vector, or the last dimension of a tensor, into parts of given sizes."""
     ends = np.cumsum(sizes).tolist()
     axis = len(call.shape_of(value)) - 1
     pairs = zip([0, *ends], ends, strict=False)
@@ -101,7 +101,11 @@ def key_mask(call: Call, number: int, key: str, filler: float) -> str:
 
 
 def _within(call: Call, bounds: str, batch: int, length: int) -> str:
-    """Compare each key's position with the end, and the start if there is one, of its row."""
+    """Write whether each key's position is before its row's end, and not before its start.
+
+    ``bounds`` has ``batch`` ends, maybe followed by as many starts; ``length`` is the number of
+    keys. The result is [batch, 1, 1, length].
+    """
     places = call.write.constant(np.arange(length, dtype=call.dtype(_number_of(call, bounds))))
     ends = call.reshape(call.write.part(bounds, 0, batch), batch, 1, 1, 1)
     found = call.op("Less", places, ends)
@@ -116,7 +120,7 @@ def _number_of(call: Call, name: str) -> int:
 
 
 def causal_mask(call: Call, rows: int, columns: int, shift: int) -> NDArray[np.bool_]:
-    """Return the causal mask: which keys come no later than each query.
+    """Return the mask [rows, columns] of the keys ``j <= i + shift`` that query ``i`` attends to.
 
     Raises:
         ModelError: if there are more scores than elements allowed in a tensor.

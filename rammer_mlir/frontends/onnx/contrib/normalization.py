@@ -17,7 +17,7 @@ _SKIP_RESULTS = "output mean! inv_std_var! input_skip_bias_sum"
 def layer_normalized(
     call: Call, x: str, scale: str, bias: str, epsilon: float = 1e-12, axis: int = -1
 ) -> str:
-    """Write a layer normalization, in any opset."""
+    """Write a layer normalization of the dimensions from ``axis`` on, in any opset."""
     if call.write.opset >= _LAYER_NORMALIZATION:
         inputs = [x, scale, bias] if bias else [x, scale]
         return call.op("LayerNormalization", *inputs, axis=axis, epsilon=epsilon)
@@ -34,7 +34,11 @@ def _root_mean_square(call: Call, x: str, scale: str, epsilon: float, axis: int 
 def _scaled(
     call: Call, wide: str, x: str, factors: tuple[str, str], epsilon: float, axis: int
 ) -> str:
-    """Divide by the root mean square, in f32 as ONNX specifies, with a result of x's dtype."""
+    """Divide by the root mean square over the dimensions from ``axis`` on; scale, and add a bias.
+
+    The division is of ``wide``, computed from x in f32 as ONNX specifies; the result has x's
+    dtype. ``factors`` are scale and bias.
+    """
     squares = call.mean(call.op("Mul", wide, wide), axis)
     root = call.op("Sqrt", call.op("Add", squares, call.scalar(epsilon, wide)))
     normal = call.cast(call.op("Div", wide, root), call.kinds[x].elem_type)

@@ -35,7 +35,7 @@ def _fused_matmul(call: Call) -> None:
 
 
 def kept_attributes(call: Call, names: str) -> dict[str, object]:
-    """Return the named attributes that are given."""
+    """Return the node's attributes whose names are in ``names``, a list separated by spaces."""
     kept = [a for a in call.node.attribute if a.name in names.split()]
     return {a.name: helper.get_attribute_value(a) for a in kept}
 

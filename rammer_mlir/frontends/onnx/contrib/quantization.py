@@ -15,7 +15,7 @@ _WIDE_QUANTIZATION = 21
 
 
 def _real(call: Call, number: int, axis: int | None = None) -> str:
-    """Dequantize the input at ``number``, which is followed by its scale and zero point."""
+    """Dequantize input ``number``, followed by scale and zero point along ``axis``, if given."""
     inputs = [call.find(number + offset) for offset in range(3)]
     return call.op("DequantizeLinear", *_without_last(inputs), axis=axis)
 
@@ -25,7 +25,7 @@ def _without_last(names: list[str]) -> list[str]:
 
 
 def _quantized(call: Call, value: str, number: int, result: int = 0) -> None:
-    """Quantize a result with the scale and zero point from ``number`` on."""
+    """Quantize a value as result ``result``; its scale is input ``number``, then its zero point."""
     names = [value, call.find(number), call.find(number + 1)]
     call.finish(call.op("QuantizeLinear", *_without_last(names)), result)
 

@@ -30,7 +30,7 @@ class _Weight:
     zero: str
 
     def product(self, write: NodeWriter, rows: str) -> str:
-        """Write the product with floating-point rows, which are quantized by their range."""
+        """Write the f32 product of float rows, quantized by their range, and the matrix."""
         quantized, scale, zero = write.node_with_results("DynamicQuantizeLinear", [rows], 3)
         product = write.node("MatMulInteger", [quantized, self.values, zero, self.zero])
         factor = write.node("Mul", [scale, self.scale])
@@ -67,7 +67,10 @@ def _require_default_activations(call: Call, directions: int) -> None:
 
 
 def _direction(call: Call, number: int, shape: tuple[int, int], *, is_reversed: bool) -> list[str]:
-    """Write a direction; return the outputs of all steps and the last states."""
+    """Write direction ``number``; return the outputs of all steps, and the last states h and c.
+
+    ``shape`` is the shape of a state: batch and hidden size.
+    """
     projected = _weight(call, number, _W, _W_SCALE).product(call.write, call.find(_X))
     if call.find(_B):
         bias = call.write.element(call.find(_B), number)

@@ -41,7 +41,7 @@ def claim_contrib(proto: onnx.ModelProto) -> None:
 
 
 def rewrite_contrib(model: Model) -> bool:
-    """Replace nodes with inputs of static shapes in place; return whether there were any.
+    """Replace contrib nodes whose inputs have static shapes, in place; return whether any is.
 
     Raises:
         ModelError: if a node's inputs and attributes contradict each other.

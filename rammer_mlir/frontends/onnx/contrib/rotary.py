@@ -11,7 +11,7 @@ from rammer_mlir.frontends.onnx.contrib.rule import Rule
 
 
 def positions_from(call: Call, first: int, batch: int, length: int) -> str:
-    """Write equal positions for all sequences of a batch."""
+    """Write positions [batch, length] that count up from ``first`` in each sequence."""
     row = np.arange(first, first + length, dtype=np.int64)
     return call.write.constant(np.broadcast_to(row, (batch, length)))
 
@@ -56,7 +56,7 @@ def _turned(call: Call, value: str, cosines: str, sines: str, is_interleaved: bo
 
 
 def _rotary_embedding(call: Call) -> None:
-    """Positions are given for each element of each sequence, or only for the first element."""
+    """Rotate by positions of each token, or of the first token, from which others count up."""
     value, cosines, sines = call.find(0), call.find(2), call.find(3)
     is_flat = len(call.shape(0)) == 3
     if is_flat:

@@ -8,7 +8,7 @@ POST_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 
 def post_transform(call: Call, scores: str, kind: str) -> str:
-    """Write a post-transform of scores [rows, classes].
+    """Write the post-transform ``kind`` of scores [rows, classes].
 
     Raises:
         UnsupportedError: for the rarely used transforms SOFTMAX_ZERO and PROBIT.

@@ -37,7 +37,7 @@ def _number(call: Call, value: float) -> str:
 
 
 def _sides(call: Call, distances: str) -> str:
-    """Write 1 for rows inside of the class, -1 for others."""
+    """Write 1 for rows with a positive distance, which are inside of the class; else -1."""
     is_inside = call.op("Greater", distances, _number(call, 0.0))
     return call.op("Where", is_inside, _number(call, 1.0), _number(call, -1.0))
 

@@ -65,7 +65,7 @@ def _tree_ensemble(call: Call) -> None:
 
 
 def _members(values: Array | None, modes: Integers) -> Array | None:
-    """Return the set of each node as a row; sets are concatenated, each terminated by NaN."""
+    """Return each node's set as a row; ``values`` joins the sets, each terminated by NaN."""
     if values is None:
         return None
     ends = np.flatnonzero(np.isnan(values))
@@ -79,7 +79,15 @@ def _members(values: Array | None, modes: Integers) -> Array | None:
 def _forest_of_tables(
     call: Call, given: Mapping[str, Any], prefix: str, targets: int, dtype: np.dtype[np.generic]
 ) -> Forest:
-    """Return the trees of the older operators, whose nodes are identified by tree and number."""
+    """Return the trees of the older operators, whose nodes are identified by tree and number.
+
+    Args:
+        call: the operator.
+        given: its attributes.
+        prefix: prefix of the attributes of leaves: ``target`` or ``class``.
+        targets: number of targets or classes.
+        dtype: dtype of split values and weights.
+    """
     trees, ids = _integers(given["nodes_treeids"]), _integers(given["nodes_nodeids"])
     number = {pair: i for i, pair in enumerate(zip(trees.tolist(), ids.tolist(), strict=True))}
     modes = np.array([_mode(call, mode) for mode in given["nodes_modes"]], np.int64)

@@ -241,7 +241,7 @@ def _compute(
 
 
 def _fits(name: str, value: Numbers, types: ChainMap[str, TensorKind]) -> bool:
-    """Whether a result has its inferred dtype and shape."""
+    """Whether a result has its inferred dtype and shape, as far as these are known."""
     kind = types.get(name)
     if kind is None:
         return True

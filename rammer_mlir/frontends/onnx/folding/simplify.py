@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def simplify(model: Model) -> Model:
-    """Return the model without dead nodes and nodes without effect.
+    """Return the model without dead nodes, nodes without effect and constant conditionals.
 
     Requires inferred shapes.
     """

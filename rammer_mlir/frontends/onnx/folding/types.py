@@ -73,9 +73,10 @@ def graph_types(graph: onnx.GraphProto) -> dict[str, TensorKind]:
 def infer_node(
     node: onnx.NodeProto, version: int, types: Types, values: Mapping[str, Array]
 ) -> dict[str, TensorKind]:
-    """Return the types of a node's results, inferred from facts found since shape inference.
+    """Return the types of a node's results, inferred from its operands' types and constant values.
 
-    Empty if there is nothing new. Inference of the whole graph decides in the end.
+    Empty if all results are known, an operand's type is not, or ONNX refuses the node. The last
+    inference of the whole graph decides.
     """
     names = [name for name in node.output if name]
     if all(name in types and types[name].is_static for name in names):

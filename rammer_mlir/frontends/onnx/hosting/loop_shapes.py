@@ -73,7 +73,10 @@ def _results(
 def _inputs(
     body: onnx.GraphProto, kinds: Sequence[int], shapes: Sequence[Shape]
 ) -> list[onnx.ValueInfoProto]:
-    """Return the declarations of a body's inputs in the first iteration."""
+    """Return the declarations of a Loop body's inputs in the first iteration.
+
+    ``kinds`` are the ONNX element types of the states, ``shapes`` their shapes.
+    """
     number, condition, *states = body.input
     one = [[1] * len(value.type.tensor_type.shape.dim) for value in (number, condition)]
     return [
@@ -87,7 +90,7 @@ def _inputs(
 
 
 def _declare(graph: onnx.GraphProto, found: Sequence[onnx.ValueInfoProto]) -> bool:
-    """Set the types of values; return whether any is new."""
+    """Set the types of values of unknown shape; return whether any now has a static shape."""
     known = value_infos(graph)
     is_new = False
     for value in found:

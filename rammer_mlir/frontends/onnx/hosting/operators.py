@@ -45,7 +45,7 @@ def is_host_operator(node: onnx.NodeProto) -> bool:
 
 
 def is_long_sort(node: onnx.NodeProto, types: Mapping[str, onnx.ValueInfoProto]) -> bool:
-    """Whether a TopK selects so many of so many elements that a compiled search would be slow.
+    """Whether a node is a TopK of more than MOST_SEARCHED of more than RANK_BY_COUNTING elements.
 
     Args:
         node: any node.

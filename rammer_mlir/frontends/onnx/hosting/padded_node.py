@@ -59,7 +59,7 @@ class PaddedNode:
         return self.attributes.get(name, default)
 
     def axes(self, rank: int, number: int = 1, default: Sequence[int] | None = None) -> list[int]:
-        """Return the axes of an attribute or an operand, or the default axes.
+        """Return the attribute ``axes``, or else operand ``number``, or else the default axes.
 
         Raises:
             DependentRowsError: if they are unknown.

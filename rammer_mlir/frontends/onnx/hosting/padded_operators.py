@@ -30,7 +30,7 @@ def _broadcast(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _divided(node: PaddedNode) -> Sequence[Dims]:
-    """Quotients: an integer must not be divided by padding, which may be zero."""
+    """Return the shape of a quotient; refuse padded integer divisors, whose padding may be zero."""
     divisor = node.operand(1)
     kind = onnx.helper.tensor_dtype_to_np_dtype(divisor.elem_type)
     if divisor.is_padded and kind.kind in "iu":
@@ -44,7 +44,12 @@ def _same(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _along(default: int, only_last: bool = False) -> Rule:
-    """Return the rule of an operator that keeps shapes and mixes elements along some axes."""
+    """Return the rule of an operator that keeps shapes and mixes elements along its axis.
+
+    Args:
+        default: default value of the attribute ``axis``.
+        only_last: whether the operator mixes elements along all later axes too.
+    """
 
     def rule(node: PaddedNode) -> Sequence[Dims]:
         shape = node.operand(0).shape
@@ -70,7 +75,7 @@ def _running(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _batch(node: PaddedNode) -> Sequence[Dims]:
-    """Operators on independent images of a batch; sizes given as operands must be static."""
+    """Return the shapes of an operator on independent images; only their number may be open."""
     shape = node.operand(0).shape
     node.require_static_axes(shape, range(1, len(shape)))
     node.require_static(*range(1, len(node.operands)))
@@ -132,7 +137,7 @@ def _gather_elements(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _beside(node: PaddedNode, data: Dims, indices: Dims, axis: int) -> Dims:
-    """Return the indices' shape; along all other axes, rows of data and indices must correspond."""
+    """Return the indices' shape; along axes except ``axis``, open sizes must equal the data's."""
     pairs = list(zip(data, indices, strict=True))
     for place, (one, other) in enumerate(pairs):
         if place != axis and (isinstance(one, Padded) or isinstance(other, Padded)):

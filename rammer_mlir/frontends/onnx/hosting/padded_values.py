@@ -15,11 +15,11 @@ STAND_IN = 13
 """Size of every open axis in ONNX's shape inference."""
 
 _MOST_CONTENT = 64
-"""Most elements of a list of integers that is tracked."""
+"""Most elements of a list of integers whose content is tracked through the nodes."""
 
 
 class DependentRowsError(Exception):
-    """A node mixes rows of an open dimension, or has no rule that excludes this."""
+    """A node mixes rows of an open dimension, or has no rule to prove that it does not."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class PartValue:
         elem_type: ONNX's number of its element type.
         content: its elements, if it is an integer or a list of integers computed from shapes.
         constant: its elements, if it is constant.
-        sources: names of the inputs whose elements were moved here, and an empty name for
-            constants; None if elements are computed.
+        sources: names of the part's inputs that the elements are copied from, and an empty name
+            for constants; None if elements are computed.
         direct: the input with the same elements in the same order, possibly each repeated; empty if
             there is none.
     """
@@ -166,7 +166,7 @@ class Demands:
         return Padded(first, one.factor)
 
     def broadcast(self, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
-        """Return the broadcast shape of some shapes.
+        """Return the broadcast shape of given shapes, and require equal sizes of their open axes.
 
         Raises:
             DependentRowsError: if an open size would have to equal a static one.

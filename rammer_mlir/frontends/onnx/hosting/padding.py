@@ -149,7 +149,7 @@ class _Analysis:
     def _constants(
         self, node: onnx.NodeProto, operands: Sequence[PartValue | None]
     ) -> list[PartValue]:
-        """Return the results of a node with small constant operands; empty for other nodes."""
+        """Return facts about the results of a node with small constant operands; else no facts."""
         arrays = [None if value is None else value.constant for value in operands]
         if node.op_type not in EVALUATORS or any(
             value is not None and (array is None or array.size > LARGE)
@@ -167,7 +167,7 @@ class _Analysis:
             return []
 
     def _unpadded(self, node: onnx.NodeProto) -> list[PartValue]:
-        """Return the results of a node that depends on no open dimension."""
+        """Return facts about the results of a node that depends on no open dimension."""
         found: list[PartValue] = []
         kinds = self._inferred(node)
         for name in node.output:
@@ -181,7 +181,7 @@ class _Analysis:
     def _padded(
         self, node: onnx.NodeProto, operands: Sequence[PartValue | None]
     ) -> list[PartValue]:
-        """Return the results of a node on open dimensions.
+        """Return facts about the results of a node on open dimensions.
 
         Raises:
             DependentRowsError: if it mixes rows.
@@ -239,7 +239,7 @@ class _Analysis:
         return infer_node(node, self._opset, types, arrays)
 
     def _with_origin(self, node: onnx.NodeProto, results: list[PartValue]) -> list[PartValue]:
-        """Record the inputs whose elements the results consist of, if elements are only moved."""
+        """Add the part's inputs whose elements a node moves to the facts about its results."""
         if node.op_type == "ConstantOfShape":
             return [replace(value, sources=frozenset({""})) for value in results]
         if node.op_type not in _MOVING:
@@ -260,7 +260,7 @@ class _Analysis:
         return [replace(value, sources=sources, direct=direct) for value in results]
 
     def _padding(self) -> Padding:
-        """Return the padding of inputs and the cuts of outputs.
+        """Return the padding of inputs, and the open axes along which padding is cut off outputs.
 
         Raises:
             DependentRowsError: if requirements conflict, or an output is a size.
@@ -289,7 +289,7 @@ class _Analysis:
         return self._values[name].shape
 
     def _cuts(self, shape: Dims) -> list[tuple[int, int, int]]:
-        """Return the open axes of a value, each with its group and its factor."""
+        """Return the number, the group and the factor (``Padded.factor``) of each open axis."""
         return [
             (axis, self._demands.leader(dim.symbol), dim.factor)
             for axis, dim in enumerate(shape)

@@ -135,7 +135,13 @@ class _Partition:
         shape_values: Iterable[str],
         others: Iterable[onnx.NodeProto],
     ) -> Compute:
-        """Make a part of nodes; ``others`` are the nodes that may use its results."""
+        """Make a part of nodes, and return the step that calls it.
+
+        Args:
+            nodes: nodes of the part.
+            shape_values: names of inputs that must be constants in a static program.
+            others: nodes outside of the part that may use its results.
+        """
         used = names_used_by(others) | {value.name for value in self.model.graph.output}
         outputs = [name for node in nodes for name in node.output if name and name in used]
         given = self._free(nodes)
@@ -185,7 +191,7 @@ class _Partition:
         *,
         is_repeated: bool,
     ) -> Call:
-        """Make a part of a branch, or of the body of a loop.
+        """Make a part of a branch, or of the body of a loop, and return its call.
 
         Args:
             body: not modified.
@@ -281,7 +287,7 @@ class _Partition:
 
 
 def _without_dead(steps: Sequence[Step], used: set[str]) -> Iterator[Step]:
-    """Yield the steps without evaluations whose results are unused."""
+    """Yield the steps, except evaluations whose results neither a step nor ``used`` contains."""
     kept: list[Step] = []
     for step in reversed(steps):
         if not isinstance(step, Evaluate) or not used.isdisjoint(results_of(step)):
@@ -297,7 +303,13 @@ def _copied(node: onnx.NodeProto) -> onnx.GraphProto:
 
 
 def _axes(given: dict[str, object], kind: str, names: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Return the name, the axis and the direction of each source or stack of a Scan."""
+    """Return the name, the axis and the direction of each source or stack of a Scan.
+
+    Args:
+        given: attributes of the Scan.
+        kind: ``input`` for sources, ``output`` for stacks.
+        names: names of the sources or stacks.
+    """
     zeros = [0] * len(names)
     axes = given.get(f"scan_{kind}_axes", zeros)
     directions = given.get(f"scan_{kind}_directions", zeros)

@@ -49,7 +49,7 @@ class PartMaker:
     def of_nodes(
         self, nodes: Sequence[onnx.NodeProto], inputs: Iterable[str], outputs: Iterable[str]
     ) -> Model:
-        """Return a model of some nodes."""
+        """Return a model of given nodes, whose inputs and outputs are named."""
         graph = onnx.GraphProto(name="part")
         graph.node.extend(nodes)
         graph.input.extend(self._input(name) for name in inputs)

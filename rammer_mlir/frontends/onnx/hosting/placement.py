@@ -1,7 +1,7 @@
 """Placement of a model's nodes: on the host, or in a compiled part.
 
 Host steps and parts alternate: the host steps of slot 0, part 0, the host steps of slot 1, part 1,
-and so on. A node is placed at the earliest place at which its operands are available. A part takes
+and so on. A node is placed at the earliest slot in which its operands are available. A part takes
 values of the host as inputs; inputs that must be constants in a static program are its shape
 values.
 """

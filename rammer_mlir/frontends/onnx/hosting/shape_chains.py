@@ -60,7 +60,7 @@ class ShapeChains:
         return None if len(behind) < len(chains) else {number}.union(*behind)
 
     def _is_shaped(self, name: str, given: set[str]) -> bool:
-        """Whether a part with this value as an input depends on no additional sizes."""
+        """Whether a tensor is in ``given``, or has at most a single open dimension."""
         if name not in self._types or not self._types[name].type.HasField("tensor_type"):
             return False
         tensor = self._types[name].type.tensor_type

@@ -58,7 +58,7 @@ def _of_subgraph(
 
 
 def _name(name: str, names: Names, constants: Mapping[str, Array]) -> object:
-    """Return the number of a value, or the content of a constant."""
+    """Return the number of a value, or the content of a constant; None for other names."""
     if name not in names:
         value = constants.get(name)
         names[name] = None if value is None else _content(value)

@@ -52,7 +52,7 @@ class Body:
 
     @cached_property
     def producers(self) -> dict[str, onnx.NodeProto]:
-        """The node that computes each value."""
+        """The node that computes each value, by the value's name."""
         return {name: node for node in self.graph.node for name in node.output if name}
 
     @cached_property
@@ -78,7 +78,7 @@ class Body:
         return kind.shape if kind is not None and kind.is_static else None
 
     def behind(self, name: str) -> str:
-        """Return the source of a value, skipping Identity nodes."""
+        """Return the name of the value that Identity nodes copy to ``name``; else ``name``."""
         while name in self.producers and self.producers[name].op_type == "Identity":
             name = self.producers[name].input[0]
         return name

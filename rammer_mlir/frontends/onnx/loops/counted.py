@@ -106,7 +106,10 @@ def _kind_of(read: ElementRead, types: Types) -> TensorKind:
 def _take_elements(
     graph: onnx.GraphProto, reads: Iterable[ElementRead], types: Types, prefix: str
 ) -> dict[Source, onnx.ValueInfoProto]:
-    """Replace reads by elements of sources in place; return the sources."""
+    """Replace a body's reads by elements of a Scan's sources, in place.
+
+    Returns the sources, with the declarations of their elements; names begin with ``prefix``.
+    """
     sources: dict[Source, onnx.ValueInfoProto] = {}
     replaced: dict[str, onnx.NodeProto] = {}
     for read in reads:
@@ -128,7 +131,18 @@ def _take_elements(
 def _replace_counter(
     graph: onnx.GraphProto, loop: onnx.GraphProto, used: set[str], steps: int, write: NodeWriter
 ) -> Mapping[Source, onnx.ValueInfoProto]:
-    """Replace a body's iteration number by an element, and its condition by a constant."""
+    """Replace a body's condition by a constant, and return a source of iteration numbers.
+
+    Args:
+        graph: the new body, modified in place.
+        loop: the Loop's body.
+        used: names that the new body uses.
+        steps: trip count.
+        write: collects the constants.
+
+    Returns:
+        The source, with the declaration of its element; empty if the number is not used.
+    """
     number, condition = loop.input[:2]
     if condition.name in used:
         shape = [1] * len(condition.type.tensor_type.shape.dim)
@@ -141,7 +155,7 @@ def _replace_counter(
 
 
 def _shortened(source: Source, types: Types, steps: int, write: NodeWriter) -> Source:
-    """Return a source cut to the number of iterations."""
+    """Return a source of the first ``steps`` elements of a source."""
     kind = types.get(source.value)
     if kind is None or kind.shape is None or kind.shape[source.axis] == steps:
         return source

@@ -69,7 +69,7 @@ def _slice_of_one(body: Body, node: onnx.NodeProto, number: str) -> ElementRead 
 
 
 def _scalar(body: Body, name: str) -> str:
-    """Return the scalar that a list of one element is made of."""
+    """Return the name of the scalar that a node reshapes to the list ``name``; else ``name``."""
     name = body.behind(name)
     node = body.producers.get(name)
     is_list = node is not None and node.op_type in ("Unsqueeze", "Reshape")
@@ -87,7 +87,7 @@ def _is_next(body: Body, name: str, number: str) -> bool:
 
 
 def _whole(body: Body, name: str) -> str:
-    """Return the source of a value, skipping slices of the whole axis, as in PyTorch's ``x[:]``."""
+    """Return the name of a value's source, before slices of a whole axis (PyTorch's ``x[:]``)."""
     while (node := body.producers.get(name)) is not None and (
         node.op_type == "Identity" or _takes_all(body, node)
     ):

@@ -15,7 +15,7 @@ _OF_SOURCES = ("num_scan_inputs", "scan_input_axes", "scan_input_directions")
 
 
 def sources_of(node: onnx.NodeProto) -> list[tuple[Source, str]]:
-    """Return the sources of a Scan, and the names of their elements in its body."""
+    """Return each source of a Scan, with the name of its element in the body."""
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name != "body"}
     count = int(given["num_scan_inputs"])
     axes = given.get("scan_input_axes", [0] * count)

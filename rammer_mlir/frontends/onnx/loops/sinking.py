@@ -78,7 +78,7 @@ class _Graph:
         return self._table.elem_type(name)
 
     def normalized(self, source: Source) -> Source | None:
-        """Return a source with a normalized axis; None if its shape is unknown."""
+        """Return a source with a normalized axis; None for strings, unknown types and shapes."""
         shape, kind = self.shape(source.value), self.elem_type(source.value)
         if shape is None or kind in (0, onnx.TensorProto.STRING):
             return None
@@ -91,7 +91,7 @@ class _Graph:
         return element * dtype_of(self._table.elem_type(source.value)).itemsize
 
     def read_by_alone(self, reader: int) -> set[int]:
-        """Return the nodes whose results are used only by a Scan's elements.
+        """Return the numbers of nodes whose results are used only for a Scan's sources.
 
         Args:
             reader: number of the Scan.
@@ -128,7 +128,7 @@ class _Plan:
     """Computation of a source's element.
 
     Attributes:
-        cost: bytes that a step reads for it.
+        cost: bytes that a step reads for the element.
         rule: rule of the expression that a step computes; None to read the element.
     """
 
@@ -165,7 +165,7 @@ class _Planner:
 
 
 def source_of(operand: Operand, parent: Source) -> Source:
-    """Return an operand of an element's expression as a source."""
+    """Return an operand of the expression for an element of ``parent`` as a source."""
     assert operand.axis is not None, "what has elements has an axis of them"
     return Source(operand.value, operand.axis, parent.is_reversed)
 
@@ -213,7 +213,7 @@ class _Sinking:
         return self._elements[source]
 
     def invariant(self, operand: Operand) -> str:
-        """Return the name of an operand that is equal for all steps."""
+        """Return the name of an operand whose element is equal for all steps, without the axis."""
         if operand.axis is None:
             return operand.value
         if operand not in self._invariants:
