@@ -121,7 +121,7 @@ def user_cache() -> CompileCache | None:
 
 
 class Digest(str):
-    """Identity of a model from a front end other than ONNX's."""
+    """Hexadecimal digest of a model from a front end other than ONNX's: its part of cache keys."""
 
     __slots__ = ()
 
@@ -158,7 +158,12 @@ class CachedCompiler:
             log_cache(f"not asked, {_why_no_cache(options, cached=cached)}")
 
     def of_part(self, given: Given, number: int) -> CachedCompiler:
-        """Return a compiler for a part of the model's host program, for given shapes."""
+        """Return a compiler for part ``number`` of the host program of the model.
+
+        Args:
+            given: shapes and values that the host program was made for.
+            number: number of the part.
+        """
         if self.known.programs is None:  # parts of a model may have equal code
             self.known = replace(self.known, programs=KnownCode[tuple[bytes, ...]]())
         part = copy.copy(self)

@@ -282,7 +282,10 @@ class Compilation:
         return loaded
 
     def _add_fallback(self, loaded: CompiledModel, device: int) -> None:
-        """Also compile the model without external code, if requested and if it differs."""
+        """Compile a fallback without external code for ``loaded``, if the user requests it.
+
+        A program without external code needs none.
+        """
         wanted = self._options.given["fallback"] == "host"
         if not wanted or not isinstance(loaded, Executable) or not loaded.image.may_lack:
             return

@@ -37,7 +37,9 @@ from rammer_mlir.scheduling.simulated_plan import executed_plan
 from rammer_mlir.support.log import LOGGER
 
 _LEAST_SHARES = (0.002, 0.02)
-"""Least savings of a region, as shares of the host's time.
+"""Least measured savings of the kept regions, as shares of the host's time.
+
+For each share, a program that keeps only such regions is measured.
 
 Conversions of a region's inputs and results cost time elsewhere in the program.
 """

@@ -67,6 +67,10 @@ class CheckedOptions(CompileOptions):
     def emulated(self, *, checked: bool = False, traced: bool = False) -> CheckedOptions:
         """Return the options for emulating the target on this machine's processor.
 
+        Args:
+            checked: whether the emulator checks accesses.
+            traced: whether launches record accesses.
+
         Raises:
             OptionError: if the target is not a GPU.
         """

@@ -192,7 +192,10 @@ def compile_to_ptx(chip: str) -> Step:
 
 
 def _known_kernel(work: Work, chip: str) -> GpuCode | None:
-    """Return the known kernel with equal LLVM IR; store the identity for ``known_kernels``."""
+    """Return the known kernel with equal LLVM IR for the same chip, or None.
+
+    ``work.identity`` becomes the digest under which ``known_kernels`` finds the kernel.
+    """
     if work.known_kernels is None or work.foreign:
         return None
     work.identity = hashlib.sha256(f"{chip}\n{work.text}".encode()).digest()

@@ -47,13 +47,13 @@ class GpuBackend(Backend):
 
     @property
     def default_veus(self) -> int:
-        """One vEU for each multiprocessor of the usual board."""
+        """One vEU for each multiprocessor of the most common board with this chip."""
         return self.gpu.num_veus
 
     @property
     @abstractmethod
     def multiprocessors(self) -> Multiprocessors:
-        """Multiprocessors of the usual board, and their resources."""
+        """Multiprocessors of the most common board with this chip, and their resources."""
 
     def check(self, options: CompileOptions) -> None:
         """Refuse a negative number of polls, and a watchdog that could never trigger."""

@@ -184,7 +184,7 @@ def _with_names(program: Program, names: Mapping[str, str]) -> Program:
 
 
 def _with_value_names(proof: Proof, names: Mapping[str, str]) -> Proof:
-    """Rename values, whose names are quoted in the proof."""
+    """Return the proof with values renamed; ``names`` maps old to new names, without quotes."""
     quoted = {f'"{old}"': f'"{new}"' for old, new in names.items()}
 
     def renamed(value: ValuePlace) -> ValuePlace:
