@@ -67,7 +67,7 @@ class RunnableModel(ABC):
     @property
     @abstractmethod
     def stats(self) -> dict[str, Any]:
-        """Compiler statistics: seconds by stage, and more."""
+        """Compiler statistics by name; ``seconds`` has the duration of each stage."""
 
     @property
     @abstractmethod

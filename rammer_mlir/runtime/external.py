@@ -69,6 +69,6 @@ def _weight(image: CpuImage, slot: Slot) -> int | None:
 
 
 def warn_of_fallback(problem: Exception, modules: int) -> None:
-    """Warn at the caller of this package that the host's rKernels replace external code."""
+    """Warn the user that the host's rKernels replace ``modules`` external modules, and why."""
     what = "a module" if modules == 1 else f"{modules} modules"
     warn_user(f"the host's rKernels run in place of {what}: {problem}", FallbackWarning)

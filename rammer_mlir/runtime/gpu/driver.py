@@ -166,7 +166,7 @@ class Driver(Protocol):
 
 
 def out_of_memory(device: str, num_bytes: int, free: int | None = None) -> TargetError:
-    """Return the error of an allocation that failed."""
+    """Return the error of a failed allocation; ``free`` bytes are left, or None if unknown."""
     found = "less" if free is None else f"{free:,} free"
     return TargetError(
         f"{device}: expected {num_bytes:,} bytes of device memory, found {found}; end what else "
