@@ -118,7 +118,13 @@ class Bound:
 
 @dataclass(frozen=True)
 class _Place:
-    """A place where a symbol is bound to a size."""
+    """The binding of a symbol to a size.
+
+    Attributes:
+        size: the size.
+        where: the tensor, or the argument that gives sizes by name, for messages.
+        position: dimension of the tensor; None for a size given by name.
+    """
 
     size: int
     where: str

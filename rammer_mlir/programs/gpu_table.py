@@ -162,7 +162,7 @@ def _words(placed: Placed, arguments: _Arguments, base: int) -> Sequence[int]:
 
 
 class _Arguments:
-    """Argument lists of operators, with equal lists stored once."""
+    """Collects the argument lists of operators; equal lists are stored once."""
 
     def __init__(self, program: Program, numbers: dict[Buffer, int]) -> None:
         self.program = program

@@ -41,7 +41,7 @@ class Compute:
 
     Attributes:
         call: the call of the part.
-        results: names.
+        results: names of the values.
         padding: padding of data-dependent sizes; None if each size is compiled separately.
         obstacle: the reason against padding, for messages; empty if sizes are padded or static.
     """
@@ -76,10 +76,10 @@ class Choose:
     """Run one of two branches.
 
     Attributes:
-        name: of the node.
+        name: name of the node.
         condition: name of a value with a single element.
         branches: calls for a true and for a false condition.
-        results: names; empty for unused results.
+        results: names of the values; empty for unused results.
     """
 
     name: str

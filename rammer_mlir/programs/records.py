@@ -121,7 +121,8 @@ class Program:
     Attributes:
         kernels: the rKernels by number.
         operators: the rOperators in a valid sequential order.
-        launches: usually one; one for each rOperator in programs without a persistent kernel.
+        launches: one for each rOperator of a GPU program without a persistent kernel; else a
+            single launch.
     """
 
     kernels: tuple[KernelSymbol, ...]
