@@ -23,13 +23,13 @@ LARGEST, MOST = 1 << 48, 1 << 23
 
 
 def refuse(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
-    """Refuse an artifact, reporting the first wrong entry."""
+    """Refuse an artifact if an entry is wrong; ``message`` formats the index of the first."""
     for at in np.flatnonzero(wrong)[:1].tolist():
         raise ScheduleError(message(at))
 
 
 def limit(found: float, what: str, most: int = MOST) -> None:
-    """Refuse an artifact whose proof would take too much time or memory."""
+    """Refuse an artifact whose number ``found`` of ``what`` exceeds ``most``: its proof is too long."""
     if found > most:
         raise ScheduleError(f"{what}: expected at most {most}, found {found:.0f}")
 
@@ -130,7 +130,10 @@ class Artifact:
         return np.stack((starts(self._buffers)[found[:, 0]] + found[:, 1], found[:, 2]), axis=1)
 
     def _read_values(self, values: Sequence[Any]) -> None:
-        """Read values; check that they are within buffers of their kind, and fill the caller's."""
+        """Read values; check that each is within a buffer of its kind.
+
+        An input, output or updated input must fill its buffer.
+        """
         self.values, kind = [str(v[0])[:80] for v in values], np.array([str(v[1]) for v in values])
         misplaced = np.array([BASE[name] != base for _, name, (base, _, _), _ in values])
         self.places = self._places(place for _, _, place, _ in values)
@@ -174,7 +177,10 @@ class Artifact:
         ))  # fmt: skip
 
     def _read_accesses(self, kernels: Sequence[Any], words: Array) -> None:
-        """Read accesses: argument, effect (0 reads, 1 writes, 2 updates), number of boxes."""
+        """Read each rKernel's accesses: argument, effect, index in ``boxes``.
+
+        The effect is 0 for reads, 1 for writes, 2 for updates; ``words`` is ``boxes.bin``.
+        """
         self.num_rtasks = integers((tasks for tasks, _, _, _ in kernels), "rTasks", MOST)
         limit(np.abs(words.astype(float)).max(initial=0), "numbers of boxes.bin", LARGEST)
         self.boxes = list[Boxes]()
