@@ -29,7 +29,7 @@ def refuse(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
 
 
 def limit(found: float, what: str, most: int = MOST) -> None:
-    """Refuse an artifact whose number ``found`` of ``what`` exceeds ``most``: its proof is too long."""
+    """Refuse an artifact with more than ``most`` of ``what``: its proof would take too long."""
     if found > most:
         raise ScheduleError(f"{what}: expected at most {most}, found {found:.0f}")
 

@@ -124,7 +124,7 @@ class HostedModel(ComposedModel):
         return found if out is None else found | _written(found, out)
 
     def _check(self, feeds: Mapping[str, Any]) -> None:
-        """Check names, dtypes and shapes against the signature, unless the last run had equal ones."""
+        """Check names, dtypes and shapes against the signature; skip those of the last run."""
         try:
             key = [(name, value.shape, value.dtype) for name, value in feeds.items()]
         except AttributeError:  # a sequence, or not an array
