@@ -80,7 +80,7 @@ class CompileCache:
         return executable
 
     def keep(self, key: str, executable: CompiledModel, parts: Parts | None = None) -> None:
-        """Store a program if it took long enough to compile.
+        """Store a program if it took at least ``WORTH_SECONDS`` to compile.
 
         If storing fails, for lack of a linker or of space, the next compilation starts anew.
         """
@@ -173,7 +173,7 @@ class CachedCompiler:
         return part
 
     def find(self, given: Given) -> CompiledModel | None:
-        """Return the cached program for given shapes; None without one."""
+        """Return the cached program for these shapes and values; None without one."""
         if self._cache is None:
             return None
         parts = artifact_parts(self._digest, self._options, given)

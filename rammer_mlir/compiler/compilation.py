@@ -163,11 +163,11 @@ class Compilation:
         return compilation
 
     def use_known_kernels(self, known: KnownCode[GpuCode]) -> None:
-        """Reuse an NVIDIA GPU's kernel with equal LLVM IR instead of compiling it again."""
+        """Reuse an NVIDIA GPU's kernel of ``known`` with equal LLVM IR instead of compiling it."""
         self._work.known_kernels = known
 
     def use_known(self, known: KnownObjects) -> None:
-        """Reuse objects with equal code, if any, instead of generating them again."""
+        """Reuse objects of ``known`` with equal code, if any, instead of generating them again."""
         self._work.known = known
 
     @property

@@ -207,7 +207,7 @@ class _Trials:
         return partition.without([n for n in partition.names if n not in choice.kept])
 
     def seconds(self, choice: Choice) -> float:
-        """Return the predicted time of a run within a sequence of runs."""
+        """Return the predicted seconds of a run of the choice's program in a sequence of runs."""
         graph = self._graph(choice)
         plan = executed_plan(get_policy(self._work.options.policy), graph, self._device)
         found = simulate_repeated(graph, plan, self._device).seconds

@@ -103,7 +103,7 @@ def _begin_kernels(work: Work, image: CpuImage, machine: Machine) -> dict[str, s
 
 
 def _with_decision(work: Work, words: str) -> str:
-    """Append the decisions about regions, quantization and memory to a summary."""
+    """Return the summary ``words`` with the decisions about regions, quantization and memory."""
     decisions = (work.decision, work.quantized, work.memory)
     decided = (each.summary for each in decisions if each is not None)
     return "\n".join((words, *decided))
@@ -251,6 +251,13 @@ def _keep_device_code(
     work: Work, kind: GpuCodeKind, code: bytes, found: KernelResources, has: Multiprocessors
 ) -> None:
     """Store code that fits the device.
+
+    Args:
+        work: the model.
+        kind: kind of the code.
+        code: the code.
+        found: resources of the kernel, as the assembler reports them.
+        has: the multiprocessors of the device.
 
     Raises:
         TargetError: if the blocks of all vEUs cannot be resident at once.

@@ -37,7 +37,7 @@ class GpuBackend(Backend):
 
     @classmethod
     def of(cls, rest: str) -> Self:
-        """Return the backend of a chip, or of the default chip."""
+        """Return the backend of the chip ``rest``, or of the default chip if it is empty."""
         return cls(find_gpu(f"{cls.name}:{rest}" if rest else cls.name))
 
     @property

@@ -310,7 +310,7 @@ def _find_all(database: sqlite3.Connection, level: str, keys: Sequence[str]) -> 
 
 
 def _entry(database: sqlite3.Connection, level: str, key: str) -> tuple[int, Entry] | None:
-    """Return the row number and entry of a key; None if there is none, or it is damaged."""
+    """Return the row number and entry of a key, or None; remove a damaged entry."""
     query = (
         "SELECT number, identity, content, bulk, crc, seconds FROM entries "
         "WHERE level = ? AND key = ?"

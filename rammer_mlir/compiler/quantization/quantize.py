@@ -122,7 +122,7 @@ class Quantization:
         return found
 
     def _decided(self, candidate: Candidate, decibels: float) -> RegionDecision:
-        """Accept or reject the quantized variant of a region."""
+        """Accept the quantized variant of a region if ``decibels`` meet the bound, else refuse."""
         title = candidate.call.title
         if decibels >= self.bound:
             candidate.accept()
@@ -132,7 +132,7 @@ class Quantization:
 
 
 def quantization_of(options: Options, codegens: tuple[str, ...]) -> Quantization:
-    """Return the quantization settings of the user's options for some code generators."""
+    """Return the quantization settings of the user's options for these code generators."""
     precision = Precision(options["quantize"], options["quantize_dynamic"])
     return Quantization(codegens, precision, options["quantize_method"], options["quantize_bound"])
 
