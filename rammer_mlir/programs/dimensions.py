@@ -140,7 +140,7 @@ def bind(
 ) -> Bound:
     """Bind symbols from the static shapes of some inputs and from sizes given by name.
 
-    ``given_as`` names the sizes in messages.
+    ``dims`` has the sizes by symbol; ``given_as`` names them in messages.
     """
     problems: list[str] = []
     places: dict[str, list[_Place]] = {}

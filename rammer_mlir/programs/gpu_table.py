@@ -111,7 +111,7 @@ def encode_for_gpu(
 
 
 def place_records(launch: Launch, *, counts_runs: bool = True) -> tuple[tuple[Placed, ...], ...]:
-    """Return the position of each record, and the runs that publish their vEU's step counter."""
+    """Return each vEU's records with positions; ``encode_for_gpu`` explains ``counts_runs``."""
     return tuple(
         _place_veu(launch, veu, start, counts_runs=counts_runs)
         for veu, start in enumerate(_starts(launch))

@@ -126,7 +126,7 @@ class Padding:
         return {name: tuple(shape) for name, shape in found.items()}
 
     def pad(self, feeds: Mapping[str, Array], size: int) -> dict[str, Array]:
-        """Return the inputs, padded to ``size``."""
+        """Return the inputs, with the axes of all groups padded to ``size``."""
         found = dict(feeds)
         for each in self.inputs:
             if each.axes:
