@@ -86,8 +86,8 @@ class TreeWriter:
     """Collects the content of a composed model's artifact.
 
     Attributes:
-        weights: of all programs, and arrays of host programs.
-        members: of all programs, without their weights.
+        weights: weights of all programs, and arrays of host programs.
+        members: members of all programs by name, without the weights.
     """
 
     def __init__(self) -> None:
