@@ -39,7 +39,10 @@ def padded_keys(model: OpenModel, padding: Padding, most: int | None) -> list[Ke
 
 
 def _size(model: OpenModel, padding: Padding, needed: int) -> int:
-    """Return the padded size; if no program can be compiled, the least fitting one in memory."""
+    """Return the size to pad ``needed`` rows to.
+
+    A model from a file takes the least stored size that fits, if any.
+    """
     if model.makes_new:
         return padding.step(needed)
     held = [padding.size_of(shapes) for shapes in model.shapes]
