@@ -35,7 +35,7 @@ def limit(found: float, what: str, most: int = MOST) -> None:
 
 
 def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0) -> Array:
-    """Return integers from ``low`` to ``end - 1``, refusing others."""
+    """Return values as integers from ``low`` to ``end - 1``; refuse ``what`` outside of these."""
     found = list(values)
     if set(map(type, found)) - {int} or (found and not low <= min(found) <= max(found) < end):
         raise ArtifactError(f"{what}: expected whole numbers from {low} to {end - 1}")
@@ -43,12 +43,12 @@ def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0)
 
 
 def starts(counts: Array | list[int]) -> Array:
-    """Return the offset of each of some consecutive lists, and the end of the last."""
+    """Return the offset of each consecutive list of these lengths, and the end of the last."""
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
 
 
 def entries(counts: Array) -> tuple[Array, Array]:
-    """Return, for each entry of lists of these lengths, the list's number and its index there."""
+    """Return, for each entry of lists of these lengths, the list's number and the index in it."""
     limit(float(counts.sum(dtype=float)), "entries of a list")
     owner = np.repeat(np.arange(len(counts)), counts)
     return owner, np.arange(len(owner)) - starts(counts)[owner]
