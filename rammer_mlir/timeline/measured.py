@@ -53,7 +53,7 @@ class _Named:
     exclusive: Collection[int]
 
     def span(self, veu: int, record: Record, start: float, end: float) -> Span:
-        """Return the span of a record, in seconds."""
+        """Return the span of a record of a vEU; ``start`` and ``end`` are in seconds."""
         if isinstance(record, BarrierRecord):
             return Span(veu, start, end, "barrier", "barrier", waits=record.waits)
         operator = self.program.operators[record.operator]
