@@ -46,7 +46,7 @@ def measured_timeline(
 
 @dataclass(frozen=True)
 class _Named:
-    """A program whose rKernels have names and grains."""
+    """A program, with the data for its spans: foreign modules and exclusive rKernels."""
 
     program: Program
     modules: Mapping[int, str]
