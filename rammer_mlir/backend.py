@@ -107,7 +107,14 @@ def _model_of(
     outputs_info: Sequence[tuple[np.dtype[np.generic], tuple[int, ...]]],
     version: int,
 ) -> onnx.ModelProto:
-    """Return a model that consists of the node, with inputs like these arrays."""
+    """Return a model that consists of the node.
+
+    Args:
+        node: the node.
+        arrays: have the dtypes and shapes of the inputs that are present.
+        outputs_info: dtype and shape of each output, for the first outputs or none.
+        version: opset of ONNX's default domain.
+    """
     names = [name for name in dict.fromkeys(node.input) if name]
     if len(arrays) != len(names):
         raise InputError(f"'{node.op_type}': expected {len(names)} inputs, found {len(arrays)}")

@@ -23,19 +23,19 @@ LARGEST, MOST = 1 << 48, 1 << 23
 
 
 def refuse(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
-    """Refuse an artifact, reporting the first wrong entry."""
+    """Refuse an artifact if an entry is wrong; ``message`` formats the index of the first."""
     for at in np.flatnonzero(wrong)[:1].tolist():
         raise ScheduleError(message(at))
 
 
 def limit(found: float, what: str, most: int = MOST) -> None:
-    """Refuse an artifact whose proof would take too much time or memory."""
+    """Refuse an artifact with more than ``most`` of ``what``: its proof would take too long."""
     if found > most:
         raise ScheduleError(f"{what}: expected at most {most}, found {found:.0f}")
 
 
 def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0) -> Array:
-    """Return integers from ``low`` to ``end - 1``, refusing others."""
+    """Return values as integers from ``low`` to ``end - 1``; refuse ``what`` outside of these."""
     found = list(values)
     if set(map(type, found)) - {int} or (found and not low <= min(found) <= max(found) < end):
         raise ArtifactError(f"{what}: expected whole numbers from {low} to {end - 1}")
@@ -43,12 +43,12 @@ def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0)
 
 
 def starts(counts: Array | list[int]) -> Array:
-    """Return the offset of each of some consecutive lists, and the end of the last."""
+    """Return the offset of each consecutive list of these lengths, and the end of the last."""
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
 
 
 def entries(counts: Array) -> tuple[Array, Array]:
-    """Return, for each entry of lists of these lengths, the list's number and its index there."""
+    """Return, for each entry of lists of these lengths, the list's number and the index in it."""
     limit(float(counts.sum(dtype=float)), "entries of a list")
     owner = np.repeat(np.arange(len(counts)), counts)
     return owner, np.arange(len(owner)) - starts(counts)[owner]
@@ -130,7 +130,10 @@ class Artifact:
         return np.stack((starts(self._buffers)[found[:, 0]] + found[:, 1], found[:, 2]), axis=1)
 
     def _read_values(self, values: Sequence[Any]) -> None:
-        """Read values; check that they are within buffers of their kind, and fill the caller's."""
+        """Read values; check that each is within a buffer of its kind.
+
+        An input, output or updated input must fill its buffer.
+        """
         self.values, kind = [str(v[0])[:80] for v in values], np.array([str(v[1]) for v in values])
         misplaced = np.array([BASE[name] != base for _, name, (base, _, _), _ in values])
         self.places = self._places(place for _, _, place, _ in values)
@@ -174,7 +177,10 @@ class Artifact:
         ))  # fmt: skip
 
     def _read_accesses(self, kernels: Sequence[Any], words: Array) -> None:
-        """Read accesses: argument, effect (0 reads, 1 writes, 2 updates), number of boxes."""
+        """Read each rKernel's accesses: argument, effect, index in ``boxes``.
+
+        The effect is 0 for reads, 1 for writes, 2 for updates; ``words`` is ``boxes.bin``.
+        """
         self.num_rtasks = integers((tasks for tasks, _, _, _ in kernels), "rTasks", MOST)
         limit(np.abs(words.astype(float)).max(initial=0), "numbers of boxes.bin", LARGEST)
         self.boxes = list[Boxes]()

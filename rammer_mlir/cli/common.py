@@ -206,9 +206,9 @@ def _standard_output() -> Generator[TextIO]:
 
 
 def _unnamed_place() -> str:
-    """Return the action that failed with an OSError that names no file.
+    """Return in words the action that failed with an OSError without a file name.
 
-    Standard output has no name: it is the place if flushing it fails too.
+    Standard output has no name: writing to it is the action if flushing it fails too.
     """
     try:
         with _standard_output():

@@ -314,7 +314,7 @@ def _range(text: str) -> range:
 
 
 _LONGEST_RANGE = 40
-"""Limit in characters; sizes have fewer than 64 bits."""
+"""Most characters of a size or range; longer texts are refused: sizes have fewer than 64 bits."""
 
 
 def _check_number(number: int) -> None:

@@ -82,7 +82,7 @@ def _advice(signature: OpenSignature) -> str:
 
 
 def static_signature(model: ComposedModel, dims: Sizes, shapes: Shapes) -> Signature:
-    """Return the static signature of the specialization that the user's sizes select.
+    """Return the static inputs of the specialization that the user's sizes select, no outputs.
 
     Raises:
         OptionError: if dimensions are unknown, contradict each other, or stay open.

@@ -63,7 +63,7 @@ def record(
     feeds: Arrays,
     compared: Sequence[str],
 ) -> list[Timeline]:
-    """Return a recorded warm run of the model, then of each policy to compare."""
+    """Return a recorded run of the model, then of the model with each policy of ``compared``."""
     assert isinstance(executable, Executable), "other targets were refused"
     words = f"measured with {executable.num_veus} vEUs"
     path = Path(options.model)

@@ -80,7 +80,7 @@ class CompileCache:
         return executable
 
     def keep(self, key: str, executable: CompiledModel, parts: Parts | None = None) -> None:
-        """Store a program if it took long enough to compile.
+        """Store a program if it took at least ``WORTH_SECONDS`` to compile.
 
         If storing fails, for lack of a linker or of space, the next compilation starts anew.
         """
@@ -121,7 +121,7 @@ def user_cache() -> CompileCache | None:
 
 
 class Digest(str):
-    """Identity of a model from a front end other than ONNX's."""
+    """Hexadecimal digest of a model from a front end other than ONNX's: its part of cache keys."""
 
     __slots__ = ()
 
@@ -158,7 +158,12 @@ class CachedCompiler:
             log_cache(f"not asked, {_why_no_cache(options, cached=cached)}")
 
     def of_part(self, given: Given, number: int) -> CachedCompiler:
-        """Return a compiler for a part of the model's host program, for given shapes."""
+        """Return a compiler for part ``number`` of the host program of the model.
+
+        Args:
+            given: shapes and values that the host program was made for.
+            number: number of the part.
+        """
         if self.known.programs is None:  # parts of a model may have equal code
             self.known = replace(self.known, programs=KnownCode[tuple[bytes, ...]]())
         part = copy.copy(self)
@@ -168,7 +173,7 @@ class CachedCompiler:
         return part
 
     def find(self, given: Given) -> CompiledModel | None:
-        """Return the cached program for given shapes; None without one."""
+        """Return the cached program for these shapes and values; None without one."""
         if self._cache is None:
             return None
         parts = artifact_parts(self._digest, self._options, given)

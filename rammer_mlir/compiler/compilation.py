@@ -163,11 +163,11 @@ class Compilation:
         return compilation
 
     def use_known_kernels(self, known: KnownCode[GpuCode]) -> None:
-        """Reuse an NVIDIA GPU's kernel with equal LLVM IR instead of compiling it again."""
+        """Reuse an NVIDIA GPU's kernel of ``known`` with equal LLVM IR instead of compiling it."""
         self._work.known_kernels = known
 
     def use_known(self, known: KnownObjects) -> None:
-        """Reuse objects with equal code, if any, instead of generating them again."""
+        """Reuse objects of ``known`` with equal code, if any, instead of generating them again."""
         self._work.known = known
 
     @property
@@ -282,7 +282,10 @@ class Compilation:
         return loaded
 
     def _add_fallback(self, loaded: CompiledModel, device: int) -> None:
-        """Also compile the model without external code, if requested and if it differs."""
+        """Compile a fallback without external code for ``loaded``, if the user requests it.
+
+        A program without external code needs none.
+        """
         wanted = self._options.given["fallback"] == "host"
         if not wanted or not isinstance(loaded, Executable) or not loaded.image.may_lack:
             return

@@ -80,14 +80,14 @@ class _Setting:
 
     @property
     def pipelined(self) -> Passes:
-        """The pass that cuts chains into chunks, if any."""
+        """The pass that divides chains into chunks; empty for a single chunk."""
         if self.chunks < 2:
             return ()
         return (f"rtask-pipeline{{chunks={self.chunks} memory={self.target}}}",)
 
     @property
     def recomputed(self) -> Passes:
-        """The pass that recomputes values, if memory is limited."""
+        """The pass that recomputes values; empty without a memory limit."""
         return (f"rtask-recompute{{memory={self.limit}}}",) if self.limit else ()
 
 
@@ -121,7 +121,7 @@ def _setting(work: Work) -> _Setting:
 
 
 class _Search:
-    """Trials of a model."""
+    """Search for the program of a model with the least predicted time within the budget."""
 
     def __init__(self, module: ir.Module, passes: BudgetPasses, budget: int) -> None:
         self._module, self._passes, self._budget = module, passes, budget
@@ -163,7 +163,7 @@ class _Search:
                 yield _Setting(self._budget, chunks, int(share * self._budget))
 
     def _refuse(self, free: MemoryDecision) -> None:
-        """Raise the error with the least possible budget."""
+        """Raise the error with the least possible budget; ``free`` is the plan without a budget."""
         least = free.arena_bytes
         for chunks in (1, *_CHUNKS):
             needed: MemoryDecision | int = 1
@@ -180,7 +180,16 @@ class _Search:
         )
 
     def _trial(self, setting: _Setting, free: MemoryDecision | None) -> MemoryDecision | int:
-        """Plan a program; return the decision, or the bytes that the program would need."""
+        """Plan a program with a setting.
+
+        Args:
+            setting: the measures to apply.
+            free: the decision without a budget; None to make it.
+
+        Returns:
+            The decision, or the bytes that the program needs if they exceed the limit of the
+            setting.
+        """
         module = copy_module(self._module)
         _run(module, setting.pipelined)
         # Settings that give equal IR under an equal limit are planned once.

@@ -268,7 +268,10 @@ class Compiling(ProgramFacts):
         return made
 
     def _hosted(self, graph: HostedGraph, given: Given) -> HostedModel:
-        """Compile the parts of a host program that every run needs, and prepare the others."""
+        """Compile the static parts of a host program that every run needs.
+
+        The other parts become open models, compiled at first use, or host programs.
+        """
         LOGGER.info("host program of %d steps", len(graph.program.steps))
         parts = [self._part(part, given, number) for number, part in enumerate(graph.parts)]
         made = Made(self.target, self.policy, self.num_veus)

@@ -37,7 +37,9 @@ from rammer_mlir.scheduling.simulated_plan import executed_plan
 from rammer_mlir.support.log import LOGGER
 
 _LEAST_SHARES = (0.002, 0.02)
-"""Least savings of a region, as shares of the host's time.
+"""Least measured savings of the kept regions, as shares of the host's time.
+
+For each share, a program that keeps only such regions is measured.
 
 Conversions of a region's inputs and results cost time elsewhere in the program.
 """
@@ -205,7 +207,7 @@ class _Trials:
         return partition.without([n for n in partition.names if n not in choice.kept])
 
     def seconds(self, choice: Choice) -> float:
-        """Return the predicted time of a run within a sequence of runs."""
+        """Return the predicted seconds of a run of the choice's program in a sequence of runs."""
         graph = self._graph(choice)
         plan = executed_plan(get_policy(self._work.options.policy), graph, self._device)
         found = simulate_repeated(graph, plan, self._device).seconds

@@ -53,7 +53,14 @@ class OffloadDecision:
 
 
 def _times(chosen: float | None, host: float | None, everything: float | None, how: str) -> str:
-    """Format the times of the chosen program, without regions and with all regions."""
+    """Format the seconds of the chosen program, of that without regions and of that with all.
+
+    Args:
+        chosen: seconds of the chosen program; None if not timed.
+        host: seconds without regions; None if not timed.
+        everything: seconds with all regions; None if not timed.
+        how: participle after the chosen time, such as "measured".
+    """
     texts = [
         "not" if each is None else f"{each * 1e3:.3f} ms" for each in (chosen, host, everything)
     ]

@@ -60,11 +60,11 @@ class Finals:
         return tuple(self._programs)
 
     def __contains__(self, choice: Choice) -> bool:
-        """Whether a program already competes."""
+        """Whether the program of a choice has been entered."""
         return choice in self._programs
 
     def enter(self, choice: Choice, module: ir.Module) -> None:
-        """Compile a program from the stage of regions on.
+        """Compile the program of a choice from its module, which is at the stage of regions.
 
         Raises:
             RammerError: if it cannot be compiled.

@@ -33,7 +33,7 @@ def number_operations(module: ir.Module) -> list[ir.Location]:
 
 
 def restore_locations(module: ir.Module, before: Sequence[ir.Location]) -> None:
-    """Restore the original locations of operations derived from numbered ones."""
+    """Restore the locations ``before`` of operations derived from numbered operations."""
     for op in walk(module.operation):
         name = location_name(op.location)
         if name.startswith(_UNIT):
@@ -89,7 +89,7 @@ def _callee(op: ir.Operation) -> str:
 
 
 def _names(function: ir.Operation, bodies: Mapping[str, ir.Operation]) -> set[str]:
-    """Return the names of the operations in a function and in its callees."""
+    """Return the names of the operations in a function and its callees; ``bodies`` by symbol."""
     found: set[str] = set()
     for op in walk(function):
         found.add(location_name(op.location))

@@ -67,6 +67,10 @@ class CheckedOptions(CompileOptions):
     def emulated(self, *, checked: bool = False, traced: bool = False) -> CheckedOptions:
         """Return the options for emulating the target on this machine's processor.
 
+        Args:
+            checked: whether the emulator checks accesses.
+            traced: whether launches record accesses.
+
         Raises:
             OptionError: if the target is not a GPU.
         """
@@ -244,7 +248,10 @@ def _check_taken(target: str, options: Options, backend: Backend) -> None:
 
 
 def _check_supersteps(target: str, backend: Backend, costs: str | None, *, measured: bool) -> None:
-    """Refuse options that conflict with a bulk-synchronous device."""
+    """Refuse measured costs, and targets without supersteps, for a bulk-synchronous device.
+
+    ``costs`` is the device as the user names it.
+    """
     if measured:
         raise OptionError(
             f"costs '{MEASURED}:{costs}': expected a device like this processor, found one that "

@@ -32,7 +32,7 @@ from rammer_mlir.scheduling.policies.ios import Ios
 from rammer_mlir.scheduling.policies.sequential import Sequential
 
 _CPU_WORK = 12_000_000
-"""Scalar operations of a coarse rTask, about 60 microseconds of a core."""
+"""Most scalar operations of an rTask of the coarsest rKernel, about 60 microseconds of a core."""
 
 _FEW_VEUS = 4
 """Number of CPU vEUs that a single step of a recurrent layer keeps busy."""
@@ -173,7 +173,14 @@ def rocdl_stages(
 def emulated_stages(
     options: CompileOptions, gpu: GpuTarget, *, checked: bool, traced: bool
 ) -> tuple[Stage, ...]:
-    """Return the stages up to native code of this machine for a GPU's kernel."""
+    """Return the stages up to native code of this machine for a GPU's kernel.
+
+    Args:
+        options: options of the compilation.
+        gpu: the emulated GPU.
+        checked: whether the code checks accesses.
+        traced: whether launches record accesses.
+    """
     return (
         *_gpu_stages(options, f"emulator:{gpu.name}"),
         Stage("target", step=steps.lower_to_blocks(gpu, "ptx")),

@@ -100,7 +100,7 @@ class Work:
 
     @contextmanager
     def timed(self, part: str) -> Generator[None]:
-        """Work in the module's context, and add the elapsed time to that of a part."""
+        """Enter the module's context for a block; add its duration to ``seconds[part]``."""
         begin = time.perf_counter()
         with self.module.context, ir.Location.unknown():
             yield

@@ -103,7 +103,7 @@ def _begin_kernels(work: Work, image: CpuImage, machine: Machine) -> dict[str, s
 
 
 def _with_decision(work: Work, words: str) -> str:
-    """Append the decisions about regions, quantization and memory to a summary."""
+    """Return the summary ``words`` with the decisions about regions, quantization and memory."""
     decisions = (work.decision, work.quantized, work.memory)
     decided = (each.summary for each in decisions if each is not None)
     return "\n".join((words, *decided))
@@ -192,7 +192,10 @@ def compile_to_ptx(chip: str) -> Step:
 
 
 def _known_kernel(work: Work, chip: str) -> GpuCode | None:
-    """Return the known kernel with equal LLVM IR; store the identity for ``known_kernels``."""
+    """Return the known kernel with equal LLVM IR for the same chip, or None.
+
+    ``work.identity`` becomes the digest under which ``known_kernels`` finds the kernel.
+    """
     if work.known_kernels is None or work.foreign:
         return None
     work.identity = hashlib.sha256(f"{chip}\n{work.text}".encode()).digest()
@@ -248,6 +251,13 @@ def _keep_device_code(
     work: Work, kind: GpuCodeKind, code: bytes, found: KernelResources, has: Multiprocessors
 ) -> None:
     """Store code that fits the device.
+
+    Args:
+        work: the model.
+        kind: kind of the code.
+        code: the code.
+        found: resources of the kernel, as the assembler reports them.
+        has: the multiprocessors of the device.
 
     Raises:
         TargetError: if the blocks of all vEUs cannot be resident at once.

@@ -129,7 +129,7 @@ def limits_of(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) 
 
 
 def operator_times(graph: TaskGraph, plan: Plan, timeline: Timeline) -> list[float]:
-    """Return the seconds of each rOperator's rTasks, summed over vEUs.
+    """Return the seconds of the rTasks of each rOperator of ``graph``, summed over vEUs.
 
     A timeline identifies rOperators by name; the time of rOperators with equal name and rKernel is
     divided in proportion to their rTasks.
@@ -159,7 +159,7 @@ def operator_times(graph: TaskGraph, plan: Plan, timeline: Timeline) -> list[flo
 def rtask_seconds_of(
     graph: TaskGraph, plan: Plan, table: TaskTable, timeline: Timeline
 ) -> list[float]:
-    """Return for each rTask the mean seconds of its rOperator's rTasks."""
+    """Return for each rTask of ``table`` the mean seconds of its rOperator's rTasks in the run."""
     times = operator_times(graph, plan, timeline)
     counts = [0] * len(times)
     for operator in table.operators:

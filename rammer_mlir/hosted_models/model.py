@@ -124,7 +124,7 @@ class HostedModel(ComposedModel):
         return found if out is None else found | _written(found, out)
 
     def _check(self, feeds: Mapping[str, Any]) -> None:
-        """Check names, dtypes and shapes against the signature, unless the last run had these."""
+        """Check names, dtypes and shapes against the signature; skip those of the last run."""
         try:
             key = [(name, value.shape, value.dtype) for name, value in feeds.items()]
         except AttributeError:  # a sequence, or not an array
@@ -185,7 +185,11 @@ class HostedModel(ComposedModel):
 
 
 def prepared(model: RunnableModel, most: int | None = None) -> list[str]:
-    """Compile the parts of host programs within a model; return the reasons for parts left out."""
+    """Compile the parts of a host program, or of those among an open model's specializations.
+
+    Returns:
+        The reason for each part that was not compiled; ``HostedModel.prepare`` explains ``most``.
+    """
     if isinstance(model, HostedModel):
         return model.prepare(most)
     if not isinstance(model, OpenModel):
@@ -208,7 +212,14 @@ def _calls(step: Step) -> Iterator[Call]:
 
 
 def _kept(part: OpenModel, step: Step, call: Call, most: int | None) -> list[str]:
-    """Compile a part for its known shapes; return the reasons why it was not compiled."""
+    """Compile a part before the first run; return the reason if it was not compiled, else nothing.
+
+    Args:
+        part: the part.
+        step: the step that calls it.
+        call: the call, with the known shapes of the part.
+        most: upper bound of data-dependent sizes; None if the user gives none.
+    """
     keys: list[Key] = [] if call.shapes is None else [call.shapes]
     if isinstance(step, Compute):
         if step.padding is None:
@@ -238,7 +249,7 @@ def _text(step: Step) -> str:
 
 
 def _sizes_text(step: Compute) -> str:
-    """Describe the treatment of data-dependent sizes."""
+    """Return a clause about the padded inputs or the obstacle to padding; empty without both."""
     if step.padding is not None:
         names = ", ".join(each.name for each in step.padding.inputs if each.axes)
         most = step.padding.most
@@ -261,7 +272,7 @@ def _copied(value: Value) -> Value:
 
 
 def _written(found: Mapping[str, Value], out: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy outputs into the caller's arrays.
+    """Copy outputs into the caller's arrays ``out``; return ``out`` as a dict.
 
     Raises:
         InputError: if the output does not exist, or an array has another shape or dtype.

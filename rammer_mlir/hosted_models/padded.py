@@ -1,4 +1,4 @@
-"""Execution of parts with data-dependent sizes by programs of a few padded sizes."""
+"""Execution of parts with data-dependent sizes by programs of padded sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rammer_mlir.programs.padding import Padding
 
 
 def run_padded(part: Part, padding: Padding, values: Sequence[Value]) -> list[Value]:
-    """Run a part with padded inputs; return its outputs, cut to the true sizes.
+    """Run a part with padded inputs; return its outputs, sliced to the true sizes.
 
     ``values`` has the order of the part's inputs.
 
@@ -28,14 +28,21 @@ def run_padded(part: Part, padding: Padding, values: Sequence[Value]) -> list[Va
 
 
 def padded_keys(model: OpenModel, padding: Padding, most: int | None) -> list[Key]:
-    """Return the specializations that cover all sizes up to ``most``, at most the part's limit."""
+    """Return the keys of the specializations for all sizes up to ``most``.
+
+    Above the part's limit of specializations, the greatest sizes are returned. Without ``most``,
+    the part's own bound counts.
+    """
     inputs = {tensor.name: tensor.shape or () for tensor in model.signature.inputs}
     found = [padding.shapes(inputs, size) for size in padding.steps(most)[-model.limit :]]
     return [tuple(shapes[name] for name in inputs) for shapes in found]
 
 
 def _size(model: OpenModel, padding: Padding, needed: int) -> int:
-    """Return the padded size; if no program can be compiled, the least fitting one in memory."""
+    """Return the size to pad ``needed`` rows to.
+
+    A model from a file takes the least stored size that fits, if any.
+    """
     if model.makes_new:
         return padding.step(needed)
     held = [padding.size_of(shapes) for shapes in model.shapes]

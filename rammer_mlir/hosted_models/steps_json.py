@@ -42,7 +42,7 @@ class ArrayWriter:
 
 @dataclass(frozen=True)
 class ArrayReader:
-    """Reads arrays from the blob."""
+    """Reads arrays from ``blob``, the bytes that ``ArrayWriter`` appended to."""
 
     blob: Bytes
 

@@ -95,7 +95,7 @@ class CompiledFunction:
         return jax.tree.unflatten(out_tree, [jax.numpy.asarray(v) for v in outputs.values()])
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the ``jax.stages.Lowered`` for some arguments."""
+        """Return the ``jax.stages.Lowered`` of the function, traced for these arguments."""
         return self._jitted.lower(*args, **kwargs)
 
     def _specialization(

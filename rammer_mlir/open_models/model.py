@@ -355,7 +355,7 @@ def _artifact(model: RunnableModel) -> Artifact:
 
 
 def _executable(model: RunnableModel, call: str) -> Executable:
-    """Return a specialization as a CPU executable, the only kind with host threads."""
+    """Return a specialization as a CPU executable; refuse ``call`` for another target."""
     if not isinstance(model, Executable):
         raise OptionError(f"{call}: expected the target cpu, found {model.target}; leave it out")
     return model

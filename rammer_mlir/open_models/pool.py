@@ -31,7 +31,7 @@ class Pool:
     """
 
     def __init__(self, make: Callable[[Key], RunnableModel], limit: int) -> None:
-        """Take the function that compiles the specialization of a key."""
+        """Take the function that makes the specialization of a key, and the limit of entries."""
         self._make, self._limit = make, limit
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
         self._is_closed = False

@@ -35,7 +35,13 @@ def open_specializations(path: Path, found: Specializations, device: int) -> Ope
 
 @dataclass(frozen=True)
 class HeldPrograms:
-    """A specializer over the programs of an artifact; compiles none."""
+    """A specializer over the programs of an artifact; compiles none.
+
+    Attributes:
+        path: the artifact, for messages.
+        held: the programs.
+        device: index of the GPU.
+    """
 
     path: Path
     held: Specializations
@@ -83,7 +89,13 @@ class HeldPrograms:
 
 @dataclass(frozen=True)
 class HeldModels:
-    """A specializer over the specializations of one part of a stored model; compiles none."""
+    """A specializer over the specializations of a part of a stored model; compiles none.
+
+    Attributes:
+        path: the artifact, for messages.
+        made: the settings that all specializations were compiled with.
+        held: the specializations by key.
+    """
 
     path: Path
     made: Made

@@ -41,7 +41,10 @@ class ComposedModel(RunnableModel):
         """Add the parts in memory to a tree; return the node that restores the model."""
 
     def described(self, kind: str) -> Node:
-        """Return the entries that nodes of every kind have."""
+        """Return the node entries common to all kinds of composed models.
+
+        These are ``kind``, the compile settings, inputs, outputs and shape values.
+        """
         made = {"target": self.target, "policy": self.policy, "num_veus": self.num_veus}
         return {
             "kind": kind,
@@ -83,8 +86,8 @@ class TreeWriter:
     """Collects the content of a composed model's artifact.
 
     Attributes:
-        weights: of all programs, and arrays of host programs.
-        members: of all programs, without their weights.
+        weights: weights of all programs, and arrays of host programs.
+        members: members of all programs by name, without the weights.
     """
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ class CpuImage:
         constants: all weights, each aligned to 64 bytes.
         arena_bytes: size of the arena that holds the intermediates.
         features: CPU features that the code uses, as Linux names them.
-        machine: the processor family, as ``platform.machine()`` says.
+        machine: the processor family, as ``platform.machine()`` names it.
         summary: the schedule as text for users.
         target: the processor's name on the command line; ``cpu`` is the machine that compiled it.
         modules: external code that rKernels call.

@@ -118,7 +118,13 @@ class Bound:
 
 @dataclass(frozen=True)
 class _Place:
-    """A place where a symbol is bound to a size."""
+    """The binding of a symbol to a size.
+
+    Attributes:
+        size: the size.
+        where: the tensor, or the argument that gives sizes by name, for messages.
+        position: dimension of the tensor; None for a size given by name.
+    """
 
     size: int
     where: str
@@ -134,7 +140,7 @@ def bind(
 ) -> Bound:
     """Bind symbols from the static shapes of some inputs and from sizes given by name.
 
-    ``given_as`` names the sizes in messages.
+    ``dims`` has the sizes by symbol; ``given_as`` names them in messages.
     """
     problems: list[str] = []
     places: dict[str, list[_Place]] = {}

@@ -111,7 +111,7 @@ def encode_for_gpu(
 
 
 def place_records(launch: Launch, *, counts_runs: bool = True) -> tuple[tuple[Placed, ...], ...]:
-    """Return the position of each record, and the runs that publish their vEU's step counter."""
+    """Return each vEU's records with positions; ``encode_for_gpu`` explains ``counts_runs``."""
     return tuple(
         _place_veu(launch, veu, start, counts_runs=counts_runs)
         for veu, start in enumerate(_starts(launch))
@@ -162,7 +162,7 @@ def _words(placed: Placed, arguments: _Arguments, base: int) -> Sequence[int]:
 
 
 class _Arguments:
-    """Argument lists of operators, with equal lists stored once."""
+    """Collects the argument lists of operators; equal lists are stored once."""
 
     def __init__(self, program: Program, numbers: dict[Buffer, int]) -> None:
         self.program = program

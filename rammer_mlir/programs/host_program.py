@@ -37,11 +37,11 @@ class Call:
 
 @dataclass(frozen=True)
 class Compute:
-    """Run a part and bind its outputs to the results.
+    """A step that runs a part and binds its outputs to the results.
 
     Attributes:
         call: the call of the part.
-        results: names.
+        results: names of the values.
         padding: padding of data-dependent sizes; None if each size is compiled separately.
         obstacle: the reason against padding, for messages; empty if sizes are padded or static.
     """
@@ -54,7 +54,7 @@ class Compute:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Evaluate an operator on the host.
+    """A step that evaluates an operator on the host.
 
     Attributes:
         name: name of the node.
@@ -73,13 +73,13 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Choose:
-    """Run one of two branches.
+    """A step that runs one of two branches.
 
     Attributes:
-        name: of the node.
+        name: name of the node.
         condition: name of a value with a single element.
         branches: calls for a true and for a false condition.
-        results: names; empty for unused results.
+        results: names of the values; empty for unused results.
     """
 
     name: str
@@ -124,7 +124,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Repeat:
-    """Repeat a body, with the semantics of ONNX's Loop and Scan.
+    """A step that repeats a body, with the semantics of ONNX's Loop and Scan.
 
     The body's inputs are the iteration number and the condition (scalars, only in a Loop), the
     states, an element of each source, and the captured values. Its outputs are the condition (only

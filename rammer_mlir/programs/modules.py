@@ -52,7 +52,7 @@ class CodeModule:
             generated code; ``graph`` or ``binary`` for content that an engine runs.
         engine: name of the engine; empty for linked code.
         content: input of the engine; empty for linked code.
-        needs: packages required at run time.
+        needs: packages that the external code requires at run time.
         kernels: numbers of the rKernels that this module implements.
         operations: arithmetic operations of the module in one run.
         options: values that users gave for the engine's options, as (name, text).

@@ -128,7 +128,7 @@ POOL = _layout(
         "idle_polls": (4 * CACHE_LINE + 40, "<i8"),
     },
 )
-"""CPU: the head of a pool's memory, which the host zeroes and aligns to cache lines.
+"""CPU: the first part of a pool's memory, which the host zeroes and aligns to cache lines.
 
 - ``epoch`` grows by one with every launch; idle threads sleep on it.
 - ``stop`` is nonzero to end the threads.
@@ -142,7 +142,7 @@ POOL = _layout(
 """
 
 THREAD = _layout(CACHE_LINE, {"pool": (0, "<u8"), "first": (8, "<i8"), "handle": (16, "<u8")})
-"""CPU: a thread's part of a pool's memory; the parts follow the head.
+"""CPU: a thread's part of a pool's memory; these parts follow ``POOL``.
 
 ``first`` is the vEU that the thread runs first, and ``handle`` the ``pthread_t``. The first thread
 is the caller's, and its part stays zero.

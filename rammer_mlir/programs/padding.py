@@ -1,7 +1,7 @@
-"""Padding of data-dependent sizes to the sizes of a few programs.
+"""Padding of data-dependent sizes to compiled sizes, so that few programs run all sizes.
 
 If the rows of a part do not influence each other, the part can compute more rows than the data has:
-its inputs are padded, and its outputs are cut to the true sizes.
+its inputs are padded, and its outputs are sliced to the true sizes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Array = NDArray[Any]
 
 _SMALLEST = 8
 _FINE = 64
-"""Size from which sizes between two powers of two are compiled too, to limit wasted work."""
+"""Size from which three halves of a power of two is a compiled size too, to limit wasted work."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,13 @@ class PaddedOutput:
 
 @dataclass(frozen=True)
 class Padding:
-    """Padding of a part's inputs, with all groups padded to one size, and cutting of its outputs.
+    """Padding of a part's inputs, all groups to the same size, and slicing of its outputs.
 
     Attributes:
         inputs: inputs that are padded, or whose elements are checked.
         outputs: all outputs, in order.
-        has_spare: whether at least one row has to be padding.
-        most: greatest size that any group can have; None if unknown.
+        has_spare: whether every padded size must exceed the true sizes by at least one row.
+        most: greatest true size that any group can have; None if unknown.
     """
 
     inputs: tuple[PaddedInput, ...]
@@ -88,10 +88,10 @@ class Padding:
         return next(size for size in self._steps() if size >= needed)
 
     def steps(self, most: int | None = None) -> list[int]:
-        """Return the sizes that cover all true sizes up to the greatest; empty if that is unknown.
+        """Return the compiled sizes for all true sizes up to the bound; empty without a bound.
 
         Args:
-            most: the greatest true size, unless the part has a smaller bound.
+            most: bound of the true sizes; the smaller of it and the bound of the part counts.
         """
         bounds = [bound for bound in (most, self.most) if bound is not None]
         if not bounds:
@@ -113,7 +113,7 @@ class Padding:
             yield size
 
     def size_of(self, shapes: Mapping[str, Shape]) -> int | None:
-        """Return the size that shapes are padded to; None if it is not a single size."""
+        """Return the single size of all padded axes in ``shapes``; None if sizes differ."""
         found = {shapes[each.name][axis] for each in self.inputs for axis, _ in each.axes}
         return found.pop() if len(found) == 1 else None
 
@@ -126,7 +126,7 @@ class Padding:
         return {name: tuple(shape) for name, shape in found.items()}
 
     def pad(self, feeds: Mapping[str, Array], size: int) -> dict[str, Array]:
-        """Return the inputs, padded to ``size``."""
+        """Return the inputs, with the axes of all groups padded to ``size``."""
         found = dict(feeds)
         for each in self.inputs:
             if each.axes:
@@ -155,7 +155,7 @@ def _padded(value: Array, how: PaddedInput, size: int) -> Array:
 
 
 def _ladder() -> Iterator[int]:
-    """Yield 8, 16, 32, 64, 96, 128, 192, 256, ... endlessly."""
+    """Yield the compiled sizes 8, 16, 32, 64, 96, 128, 192, 256, ... without end."""
     size = _SMALLEST
     while True:
         yield size

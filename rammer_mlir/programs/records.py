@@ -54,7 +54,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """Run rTasks ``first .. first + count - 1`` of an rOperator sequentially."""
+    """A run of rTasks ``first .. first + count - 1`` of an rOperator, sequential."""
 
     operator: int
     first: int
@@ -63,7 +63,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class BarrierRecord:
-    """Wait until each vEU of (vEU, steps) pairs has completed ``steps`` rTasks of this launch."""
+    """A wait until each vEU of (vEU, steps) pairs has completed ``steps`` rTasks of the launch."""
 
     waits: tuple[tuple[int, int], ...]
 
@@ -121,7 +121,8 @@ class Program:
     Attributes:
         kernels: the rKernels by number.
         operators: the rOperators in a valid sequential order.
-        launches: usually one; one for each rOperator in programs without a persistent kernel.
+        launches: one for each rOperator of a GPU program without a persistent kernel; else a
+            single launch.
     """
 
     kernels: tuple[KernelSymbol, ...]

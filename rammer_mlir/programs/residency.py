@@ -1,8 +1,8 @@
 """Residency check: all blocks of a persistent kernel must be on the device at once.
 
 Blocks wait for each other, so a block that queues for a multiprocessor would cause a deadlock. The
-launch checks residency for the actual device; compilation checks it for the usual board of the
-chip, and reports how many vEUs would fit.
+launch checks residency for the actual device; compilation checks it for the most common
+board of the chip, and reports how many vEUs would fit.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def resident_blocks(device: Multiprocessors, block: BlockNeeds) -> int:
 
 
 def check_residency(name: str, num_veus: int, device: Multiprocessors, block: BlockNeeds) -> None:
-    """Refuse a program whose blocks cannot all be resident.
+    """Refuse a program whose blocks cannot all be resident; ``name`` is its target.
 
     Raises:
         TargetError: with the greatest possible number of vEUs.
@@ -79,7 +79,7 @@ def check_residency(name: str, num_veus: int, device: Multiprocessors, block: Bl
 
 
 def require_resident(name: str, num_veus: int, most: int, block: BlockNeeds) -> None:
-    """Refuse a program with more vEUs than resident blocks.
+    """Refuse a program with more vEUs than ``most``, the number of resident blocks.
 
     Raises:
         TargetError: with the required and the possible number of vEUs.

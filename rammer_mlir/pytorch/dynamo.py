@@ -48,7 +48,7 @@ def rammer(graph: Any, example_inputs: Sequence[Any], **given: Any) -> Callable[
 
 
 def _check(options: dict[str, Any]) -> None:
-    """Refuse unknown options early, independent of the graph."""
+    """Refuse unknown options of ``torch.compile`` before a graph is compiled."""
     from rammer_mlir.compiler.options import check_options
 
     outer = ("target", "executor", "emulate", "check", "device", "cache")
@@ -166,7 +166,7 @@ def _specialized(graph: Any, args: Sequence[Any], options: dict[str, Any]) -> _S
 
 
 class _Frozen:
-    """Builds a module from a graph, with weights and numbers as attributes."""
+    """Builds a module from a graph: the inputs that ``inputs`` does not list become constants."""
 
     def __init__(self, graph: Any, args: Sequence[Any], inputs: Sequence[int]) -> None:
         torch = pytorch()

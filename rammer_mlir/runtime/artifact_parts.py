@@ -31,7 +31,7 @@ class Members:
 
 
 def write_signature(signature: Signature) -> dict[str, Any]:
-    """Return the manifest entries of inputs and outputs."""
+    """Return the manifest entries ``inputs`` and ``outputs`` of a signature."""
 
     def specs(tensors: Sequence[TensorSpec]) -> list[dict[str, Any]]:
         return [{"name": t.name, "shape": t.shape, "dtype": str(t.dtype)} for t in tensors]
@@ -40,7 +40,7 @@ def write_signature(signature: Signature) -> dict[str, Any]:
 
 
 def read_signature(manifest: Mapping[str, Any]) -> Signature:
-    """Read inputs and outputs."""
+    """Return the signature from the manifest entries ``inputs`` and ``outputs``."""
 
     def specs(entries: list[dict[str, Any]]) -> tuple[TensorSpec, ...]:
         return tuple(

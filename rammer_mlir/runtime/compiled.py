@@ -67,7 +67,7 @@ class RunnableModel(ABC):
     @property
     @abstractmethod
     def stats(self) -> dict[str, Any]:
-        """Compiler statistics: seconds by stage, and more."""
+        """Compiler statistics by name; ``seconds`` has the duration of each stage."""
 
     @property
     @abstractmethod
@@ -93,7 +93,7 @@ class RunnableModel(ABC):
         return values[0] if len(values) == 1 else values
 
     def __repr__(self) -> str:
-        """Return the kind, inputs, outputs, target, policy and vEUs in one line."""
+        """Return class, inputs, outputs, target, policy and number of vEUs in a line."""
         parts = {
             "inputs": ", ".join(map(str, self.signature.inputs)) or "none",
             "outputs": ", ".join(map(str, self.signature.outputs)),

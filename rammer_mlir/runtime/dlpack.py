@@ -143,7 +143,13 @@ _lent: dict[int, tuple[_Managed, object, object]] = {}
 
 
 def lend(address: int, spec: TensorSpec, device: tuple[int, int], owner: object) -> object:
-    """Return a capsule of a dense tensor; ``owner`` stays alive until the consumer's deleter call.
+    """Return a capsule of a dense tensor in memory of this process or of a GPU.
+
+    Args:
+        address: address of the first element.
+        spec: shape and dtype.
+        device: DLPack's device type and device number.
+        owner: owner of the memory, kept alive until the consumer calls the deleter.
 
     Raises:
         BufferError: for elements of fewer than 8 bits, which DLPack packs.

@@ -20,7 +20,10 @@ class Context:
     """All memory that a run writes; reused by consecutive runs, which must not overlap."""
 
     def __init__(self, image: CpuImage, spins: int) -> None:
-        """Allocate the arena, and fill in all pointers except those of inputs and outputs."""
+        """Allocate the arena, and fill in all pointers except those of inputs and outputs.
+
+        A waiting vEU yields after ``spins`` polls of a step counter.
+        """
         self._image = image
         self._arena = aligned_bytes(max(image.arena_bytes, CACHE_LINE))
         # A cache line per counter avoids false sharing between vEUs.
@@ -75,7 +78,9 @@ class Context:
         outputs: Sequence[NDArray[np.generic]],
         traces: NDArray[np.uint64] | None = None,
     ) -> None:
-        """Begin the next run: increment its number, and point to its arrays.
+        """Begin the next run: increment its number, and write the addresses of its arrays.
+
+        ``traces`` has the address of each vEU's buffer for times; None records no times.
 
         Step counters are never cleared; a run derives their start values from its number. The
         number grows before the run, so an interrupted run may skip a number, but no number is used

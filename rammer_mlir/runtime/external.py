@@ -54,7 +54,7 @@ def with_prebuilt_modules(image: CpuImage) -> CpuImage:
 
 
 def _weights(image: CpuImage) -> list[Weights]:
-    """Return the weights among the buffers of each stateful function."""
+    """Return the weights of each stateful function: per buffer its address, None if no weight."""
     kernels = {entry.kernel for entry in image.entries}
     operands: dict[int, list[Weights]] = {kernel: [] for kernel in kernels}
     for operator in image.program.operators:
@@ -69,6 +69,6 @@ def _weight(image: CpuImage, slot: Slot) -> int | None:
 
 
 def warn_of_fallback(problem: Exception, modules: int) -> None:
-    """Warn at the caller of this package that the host's rKernels replace external code."""
+    """Warn the user that the host's rKernels replace ``modules`` external modules, and why."""
     what = "a module" if modules == 1 else f"{modules} modules"
     warn_user(f"the host's rKernels run in place of {what}: {problem}", FallbackWarning)

@@ -82,7 +82,7 @@ def check_outputs(
 
 
 def check_names(specs: Sequence[TensorSpec], given: Mapping[str, Any], what: str) -> None:
-    """Raise ``InputError`` unless all names are names of ``specs``."""
+    """Raise ``InputError`` for a name that is not in ``specs``; ``what``: "input" or "output"."""
     if not hasattr(given, "keys"):
         raise InputError(
             f"{what}s: expected a mapping from names to arrays, found {type(given).__name__}; give "

@@ -41,6 +41,8 @@ def readable(value: Any, what: str) -> Any:
 def writable(value: Any, what: str) -> Any:
     """Return a tensor of another library as a writable array; other values unchanged.
 
+    ``what`` names the value in messages.
+
     NumPy treats capsules of the older DLPack version as read-only, and refuses bfloat16.
 
     Raises:

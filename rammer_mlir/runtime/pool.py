@@ -154,12 +154,18 @@ class ThreadPool:
         return _threads(self._memory)["handle"][1:].tolist()
 
     def launch(self, entry: int, context: int) -> None:
-        """Execute an entry function on every vEU; the caller's thread starts with vEU 0."""
+        """Execute an entry function on every vEU; the caller's thread starts with vEU 0.
+
+        ``entry`` and ``context`` are the addresses of the function and of its context.
+        """
         with self._launching:
             self._code.launch(self._address, entry, context)
 
     def repeat(self, entry: int, context: int, repetition: int) -> int:
-        """Execute an entry function on every vEU repeatedly; return the number of launches."""
+        """Execute an entry function on every vEU repeatedly; return the number of launches.
+
+        The arguments are addresses: of the function, its context, and a ``REPETITION``.
+        """
         with self._launching:
             return self._code.repeat(self._address, entry, context, repetition)
 

@@ -56,7 +56,7 @@ def write_program(program: Program, proof: Proof) -> dict[str, bytes]:
 def _write_operands(
     operator: Operator, values: Sequence[int], proof: Proof
 ) -> list[tuple[int, int]]:
-    """Return each buffer's value, and the byte offset of the buffer's pointer in the value."""
+    """Return each buffer's value number, and the byte offset of its pointer in the value."""
     return [
         (value, slot.offset - proof.values[value].place.offset)
         for slot, value in zip(operator.slots, values, strict=True)

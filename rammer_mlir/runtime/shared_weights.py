@@ -11,7 +11,7 @@ from rammer_mlir.programs.proof import Proof
 
 
 def each_weight(constants: Constants, proof: Proof) -> Constants:
-    """Divide a single weight block into a part for each weight; return others unchanged."""
+    """Return the weights with a part for each; weights in several parts are returned unchanged."""
     if len(constants.parts) != 1:
         return constants
     starts = {value.place.offset for value in proof.values if value.kind == "constant"}

@@ -20,7 +20,7 @@ _objects: weakref.WeakSet[HasThreads] = weakref.WeakSet()
 
 
 def renew_in_children(found: HasThreads) -> None:
-    """Reset an object in every forked child, as long as the object lives."""
+    """Call ``forget_threads`` of an object in every forked child, as long as the object lives."""
     _watch_forks()
     _objects.add(found)
 

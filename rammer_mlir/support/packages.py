@@ -44,7 +44,13 @@ def told_if_missing() -> Generator[None]:
 
 
 def missing(name: str, wanted: str, advice: str) -> MissingPackageError:
-    """Return the error for a package that is not installed."""
+    """Return the error for a package that is not installed.
+
+    Args:
+        name: the package.
+        wanted: clause of the message that names the use and the package.
+        advice: remedy in the message.
+    """
     return MissingPackageError(f"{wanted}: expected it installed, found none; {advice}", name=name)
 
 
@@ -52,7 +58,8 @@ def optional_package(name: str, purpose: str, advice: str) -> ModuleType:
     """Import a package, or one of its modules, that few users need.
 
     Raises:
-        MissingPackageError: if it is not installed; ``purpose`` names the use in the message.
+        MissingPackageError: if it is not installed; the message has ``purpose`` as the use and
+            ``advice`` as the remedy.
     """
     package = name.partition(".")[0]
     try:

@@ -189,7 +189,10 @@ class Registry(Generic[T]):
 
 
 def refuse(expected: str, found: object) -> NoReturn:
-    """Raise the OptionError of a check; ``found`` is an object, or text that describes it."""
+    """Raise the OptionError of a check; ``found`` is an object or its description.
+
+    ``expected`` describes valid objects.
+    """
     raise OptionError(f"expected {expected}, found {_describe(found)}")
 
 

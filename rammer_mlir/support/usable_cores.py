@@ -56,7 +56,13 @@ def _groups(process: Path) -> Iterator[Path]:
 
 
 def _with_parents(point: Path, root: str, path: str) -> Iterator[Path]:
-    """Yield a group's folder and its ancestors, up to the mount point of the hierarchy."""
+    """Yield a group's folder and its ancestors, up to the mount point of the hierarchy.
+
+    Args:
+        point: the mount point.
+        root: path in the hierarchy of the mounted folder.
+        path: path of the group in the hierarchy.
+    """
     group = PurePosixPath(path)
     inside = group.relative_to(root) if group.is_relative_to(root) else PurePosixPath()
     yield from (point / part for part in (inside, *inside.parents) if ".." not in part.parts)

@@ -10,7 +10,14 @@ from rammer_mlir.timeline.spans import Span, Timeline
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a span on the critical path, from ``start`` to ``end`` in seconds."""
+    """A part of a span on the critical path.
+
+    Attributes:
+        veu: the vEU of the span.
+        index: index of the span among those of the vEU.
+        start: begin of the part, in seconds.
+        end: end of the part, in seconds.
+    """
 
     veu: int
     index: int
@@ -51,7 +58,7 @@ def critical_path(timeline: Timeline) -> tuple[Segment, ...]:
 
 
 class _Lane:
-    """A vEU's spans, and the number of completed rTasks after each."""
+    """A vEU's spans, and the number of rTasks that the vEU has completed after each span."""
 
     def __init__(self, spans: tuple[Span, ...]) -> None:
         self.spans = spans
@@ -66,7 +73,10 @@ class _Lane:
         return bisect_left(self._done, steps)
 
     def end(self, steps: int) -> float:
-        """Return the end of that rTask; the rTasks of a span are assumed to take equally long."""
+        """Return the end in seconds of the rTask that completes the step ``steps``.
+
+        The rTasks of a span are assumed to take equally long.
+        """
         index = self.find(steps)
         span = self.spans[index]
         missing = self._done[index] - steps

@@ -46,14 +46,14 @@ def measured_timeline(
 
 @dataclass(frozen=True)
 class _Named:
-    """A program whose rKernels have names and grains."""
+    """A program, with the data for its spans: foreign modules and exclusive rKernels."""
 
     program: Program
     modules: Mapping[int, str]
     exclusive: Collection[int]
 
     def span(self, veu: int, record: Record, start: float, end: float) -> Span:
-        """Return the span of a record, in seconds."""
+        """Return the span of a record of a vEU; ``start`` and ``end`` are in seconds."""
         if isinstance(record, BarrierRecord):
             return Span(veu, start, end, "barrier", "barrier", waits=record.waits)
         operator = self.program.operators[record.operator]

@@ -48,7 +48,11 @@ def _path_seconds(timeline: Timeline, path: Iterable[Segment]) -> float:
 
 
 def _span(span: Span, names: _Numbers) -> list[object]:
-    """Write a span compactly: a long program has a hundred thousand of them."""
+    """Return a span for the page's JSON, as a list of numbers for the sake of size.
+
+    It has the start and end in microseconds, the number of the name, and for rTasks the number of
+    the rKernel, the first rTask and the count; for a wait a list of vEUs and steps.
+    """
     times = _round(span.start), _round(span.end)
     if span.kind == "rtask":
         module = f" of module '{span.module}'" if span.module else ""
@@ -59,7 +63,7 @@ def _span(span: Span, names: _Numbers) -> list[object]:
 
 
 def _round(seconds: float) -> float:
-    """Return microseconds, rounded to nanoseconds."""
+    """Convert seconds to microseconds, rounded to nanoseconds."""
     return round(seconds * 1e6, 3)
 
 

@@ -17,6 +17,7 @@ class Span:
     Attributes:
         veu: the vEU.
         start, end: seconds from the beginning of the run.
+        kind: ``rtask`` for rTasks, ``barrier`` for a wait, ``launch`` for the launch.
         name: name of the rOperator in the model.
         kernel: the rKernel.
         first, count: rTasks ``first .. first + count - 1`` of the rOperator; none if it waits.

@@ -13,7 +13,7 @@ from typing import Any
 from rammer_mlir.errors import OptionError
 
 OFF = "no-"
-"""Prefix of the hidden option that turns a switch off."""
+"""Prefix of the option, absent from the help, that turns a switch off."""
 
 _TRUE, _FALSE = ("true", "TRUE", "1"), ("false", "FALSE", "0")
 
@@ -21,7 +21,10 @@ _TRUE, _FALSE = ("true", "TRUE", "1"), ("false", "FALSE", "0")
 def add_switch(
     parser: argparse.ArgumentParser, name: str, help_text: str, *, default: bool | None = False
 ) -> None:
-    """Add an option that is on or off: ``--NAME``, ``--NAME=true`` or ``--NAME=false``."""
+    """Add an option that is on or off: ``--NAME``, ``--NAME=true`` or ``--NAME=false``.
+
+    ``default`` is the value if the option is absent; None tells absence from both values.
+    """
     place: Any = name.replace("-", "_")
     parser.add_argument(
         f"--{name}", dest=place, action="store_true", default=default, help=help_text

@@ -25,7 +25,7 @@ from rammer_mlir.support.log import logged_seconds
 
 @dataclass
 class Job:
-    """Processing of each module of the input."""
+    """The pipeline and options that process each module of the input."""
 
     options: argparse.Namespace
     pipeline: str

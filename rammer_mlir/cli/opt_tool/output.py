@@ -68,7 +68,7 @@ class ModuleWriter:
 
 
 def bytecode_of(module: ir.Module, version: int | None = None) -> bytes:
-    """Return a module's bytecode.
+    """Return a module's bytecode, of MLIR's newest format version if ``version`` is None.
 
     Raises:
         OptionError: if the version is unknown.

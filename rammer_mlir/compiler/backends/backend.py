@@ -25,7 +25,8 @@ class Code:
         image: the program's data.
         binary: an object file, or code for a device.
         stats: compiler statistics: seconds by stage, sizes.
-        kernel: the emulator's description of the kernel, in addition to its object.
+        kernel: for an emulated GPU, the description of the kernel that the emulator runs; else
+            None.
         objects: objects of external code that are linked with the binary.
     """
 

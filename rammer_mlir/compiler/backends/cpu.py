@@ -42,7 +42,7 @@ class CpuBackend(Backend):
 
     @classmethod
     def of(cls, rest: str) -> Self:
-        """Return the backend for this machine's processor, or for a named one."""
+        """Return the backend for the processor ``rest``, or for this machine's if it is empty."""
         return cls(named_machine(rest)) if rest else cls()
 
     @property

@@ -41,7 +41,7 @@ class EmulatorBackend(Backend):
 
     @classmethod
     def of(cls, rest: str) -> Self:
-        """Return the emulator of a GPU, ``nvvm`` by default."""
+        """Return the emulator of the GPU target ``rest``, of ``nvvm`` if it is empty."""
         return cls.of_backend(find_backend(rest or "nvvm"))
 
     @classmethod

@@ -37,7 +37,7 @@ class GpuBackend(Backend):
 
     @classmethod
     def of(cls, rest: str) -> Self:
-        """Return the backend of a chip, or of the default chip."""
+        """Return the backend of the chip ``rest``, or of the default chip if it is empty."""
         return cls(find_gpu(f"{cls.name}:{rest}" if rest else cls.name))
 
     @property
@@ -47,13 +47,13 @@ class GpuBackend(Backend):
 
     @property
     def default_veus(self) -> int:
-        """One vEU for each multiprocessor of the usual board."""
+        """One vEU for each multiprocessor of the most common board with this chip."""
         return self.gpu.num_veus
 
     @property
     @abstractmethod
     def multiprocessors(self) -> Multiprocessors:
-        """Multiprocessors of the usual board, and their resources."""
+        """Multiprocessors of the most common board with this chip, and their resources."""
 
     def check(self, options: CompileOptions) -> None:
         """Refuse a negative number of polls, and a watchdog that could never trigger."""

@@ -24,7 +24,7 @@ class NvvmBackend(GpuBackend):
 
     @property
     def multiprocessors(self) -> Multiprocessors:
-        """Multiprocessors of the usual board, and their resources."""
+        """Multiprocessors of the most common board with this chip, and their resources."""
         return CHIPS[self.gpu.chip].resources
 
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:

@@ -32,7 +32,7 @@ Parts = Mapping[str, str]
 _Result = TypeVar("_Result")
 
 _Row = tuple[Sequence[object], Sequence[memoryview]]
-"""The columns of an entry, and its bulk data."""
+"""The values of the columns of an entry, and the pieces of its bulk data in order."""
 
 _VERSION = 1
 """Schema version; files of another version are created again."""
@@ -71,7 +71,7 @@ _TIMEOUT = 10.0
 """Seconds to wait for another process that writes."""
 
 _PIECE = 4 << 20
-"""Bytes of a piece of bulk data; a piece fits the processor's cache between checksum and write."""
+"""Bytes of bulk data that are checksummed, then written: they stay in the processor's cache."""
 
 _NEWEST = 64
 """Number of recent entries among which the nearest one to a missing key is searched."""
@@ -108,7 +108,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Kept:
-    """Description of an entry without its content."""
+    """Level, key and size of an entry, and the seconds that producing it took."""
 
     level: str
     key: str
@@ -170,7 +170,7 @@ class CacheFile:
         return self._keep(level, sum(map(len, contents.values())), rows)
 
     def _keep(self, level: str, size: int, rows: Mapping[str, _Row]) -> bool:
-        """Write rows by key, of ``size`` bytes in total, in a single transaction."""
+        """Write rows by key, of ``size`` bytes in total, at once; return whether that succeeded."""
         if size > self._limit:
             log_cache(f"{level}: not kept, {size} bytes are more than {self._limit}")
             return False
@@ -204,7 +204,7 @@ class CacheFile:
         self._with_database(write, None)
 
     def nearest(self, level: str, parts: Parts) -> Parts | None:
-        """Return the parts of the recent entry of a level that agrees with most of ``parts``."""
+        """Return the parts of the recent entry that agree most with ``parts``, or None."""
 
         def read(database: sqlite3.Connection) -> Parts | None:
             query = "SELECT parts FROM entries WHERE level = ? ORDER BY used DESC LIMIT ?"
@@ -235,7 +235,10 @@ class CacheFile:
     def _with_database(
         self, work: Callable[[sqlite3.Connection], _Result], nothing: _Result
     ) -> _Result:
-        """Run database work; turn its error into a warning, and delete a damaged file."""
+        """Return the result of ``work`` on the database, or ``nothing`` after an error.
+
+        A damaged file is deleted; a busy file is logged, and any other error causes a warning.
+        """
         try:
             with closing(self._opened()) as database:
                 return work(database)
@@ -307,7 +310,7 @@ def _find_all(database: sqlite3.Connection, level: str, keys: Sequence[str]) -> 
 
 
 def _entry(database: sqlite3.Connection, level: str, key: str) -> tuple[int, Entry] | None:
-    """Return the row number and entry of a key; None if there is none, or it is damaged."""
+    """Return the row number and entry of a key, or None; remove a damaged entry."""
     query = (
         "SELECT number, identity, content, bulk, crc, seconds FROM entries "
         "WHERE level = ? AND key = ?"

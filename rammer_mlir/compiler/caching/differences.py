@@ -6,7 +6,10 @@ from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
 
 
 def difference(file: CacheFile, level: str, parts: Parts | None) -> str:
-    """Return the names of the key parts that differ from the nearest entry's, for a message."""
+    """Return a clause for messages with the names of the key parts that the nearest entry lacks.
+
+    Empty if ``parts`` is None, the level has no entry, or no part differs.
+    """
     nearest = None if parts is None else file.nearest(level, parts)
     if parts is None or nearest is None:
         return ""

@@ -102,7 +102,10 @@ class ProgramCache:
     def keep(
         self, key: ProgramKey, executable: CompiledModel, recipes: Mapping[int, Recipe]
     ) -> None:
-        """Store a program without its weights, if it took long enough to compile."""
+        """Store a program without its weights, if it took at least ``worth`` seconds to compile.
+
+        ``recipes`` pack the weights of other models, by argument number.
+        """
         seconds = sum(executable.stats["seconds"].values())
         if seconds < self._worth:
             log_cache(f"{PROGRAM}: not kept, {seconds:.3f} s are less than {self._worth:g} s")
@@ -184,7 +187,7 @@ def _with_names(program: Program, names: Mapping[str, str]) -> Program:
 
 
 def _with_value_names(proof: Proof, names: Mapping[str, str]) -> Proof:
-    """Rename values, whose names are quoted in the proof."""
+    """Return the proof with values renamed; ``names`` maps old to new names, without quotes."""
     quoted = {f'"{old}"': f'"{new}"' for old, new in names.items()}
 
     def renamed(value: ValuePlace) -> ValuePlace:

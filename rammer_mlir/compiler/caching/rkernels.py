@@ -17,7 +17,7 @@ from rammer_mlir.support.log import log_cache
 RKERNEL = "rkernel"
 
 _MEMORY_BYTES = 64 << 20
-"""Bytes of object code kept in memory besides the file: some thousand rKernels."""
+"""Bytes of object code kept in memory besides the file, enough for thousands of rKernels."""
 
 
 WORTH_SECONDS = 0.2

@@ -36,7 +36,7 @@ class Calibration:
         observer: has the samples, and compiles programs.
         program: the program with f32 regions.
         regions: for each call of a region, in order, the taps at which its values are observed.
-        names: of the model's inputs by the entry function's argument numbers.
+        names: the model's input names by the entry function's argument numbers.
     """
 
     observer: Observer
@@ -53,7 +53,7 @@ class Calibration:
         """Return the ranges of the factors of each region's contractions.
 
         Args:
-            method: how a range is chosen.
+            method: ``minmax``, ``percentile`` or ``entropy``.
         """
         used = [tap for each in self.regions for pair in each.factors for tap in pair if tap]
         histograms = {tap: Histogram() for tap in used}
@@ -70,7 +70,7 @@ class Calibration:
     def _visit(
         self, histograms: Mapping[Tap, Histogram], record: Callable[[Histogram, Array], None]
     ) -> None:
-        """Add the values of each tapped tensor to its histogram."""
+        """Call ``record`` with the histogram of each tap and the tap's value, for each sample."""
         for values in self.values():
             for tap, histogram in histograms.items():
                 record(histogram, values.of(tap))
@@ -145,7 +145,7 @@ def _input_names(module: ir.Module, observer: Observer) -> dict[int, str]:
 
 
 def _energies(exact: Sequence[Array], found: Sequence[Array]) -> NDArray[np.float64]:
-    """Return the sum of squares of the results and that of the differences."""
+    """Return [2]: the sums of squares of ``exact`` and of ``exact - found`` over all arrays."""
     total = np.zeros(2)
     for wanted, given in zip(exact, found, strict=True):
         reference = wanted.astype(np.float64)

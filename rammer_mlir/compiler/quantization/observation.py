@@ -102,7 +102,7 @@ def spec_of(name: str, value: ir.Value) -> TensorSpec:
 
 
 def _dtype(kind: ir.RankedTensorType) -> np.dtype[Any]:
-    """Return a tensor's dtype; for types other than f32, only the size in bytes matters."""
+    """Return the dtype of a tensor type: f32, or raw bytes (``V2``) of the element size."""
     if isinstance(kind.element_type, ir.F32Type):
         return np.dtype(np.float32)
     return np.dtype(f"V{element_bytes(kind)}")

@@ -34,7 +34,7 @@ class Quantization:
     Attributes:
         codegens: names of the code generators whose regions are quantized.
         precision: 8 or 16 bits, with scales from calibration or from the data of each run.
-        method: how ranges are chosen.
+        method: choice of ranges: ``minmax``, ``percentile`` or ``entropy``.
         bound: least signal-to-noise ratio of a region, in decibels.
     """
 
@@ -97,7 +97,18 @@ class Quantization:
         reasons: list[str],
         arrays: Mapping[int, Array],
     ) -> list[Candidate | None]:
-        """Add a quantized variant of each region without an obstacle; else record the reason."""
+        """Add a quantized variant to the module for each call whose entry of ``reasons`` is empty.
+
+        Args:
+            module: the module, modified.
+            calls: the calls of regions.
+            ranges: the ranges of the factors, for each call.
+            reasons: why each call stays f32; refusals of the code generator are written here.
+            arrays: the weights by the entry function's argument numbers.
+
+        Returns:
+            The variant for each call; None for a call that stays f32.
+        """
         free = [number for number, reason in enumerate(reasons) if not reason]
         wanted = [(calls[number], ranges[number]) for number in free]
         found: list[Candidate | None] = [None] * len(calls)
@@ -111,7 +122,7 @@ class Quantization:
         return found
 
     def _decided(self, candidate: Candidate, decibels: float) -> RegionDecision:
-        """Accept or reject the quantized variant of a region."""
+        """Accept the quantized variant of a region if ``decibels`` meet the bound, else refuse."""
         title = candidate.call.title
         if decibels >= self.bound:
             candidate.accept()
@@ -121,7 +132,7 @@ class Quantization:
 
 
 def quantization_of(options: Options, codegens: tuple[str, ...]) -> Quantization:
-    """Return the quantization settings of the user's options for some code generators."""
+    """Return the quantization settings of the user's options for these code generators."""
     precision = Precision(options["quantize"], options["quantize_dynamic"])
     return Quantization(codegens, precision, options["quantize_method"], options["quantize_bound"])
 

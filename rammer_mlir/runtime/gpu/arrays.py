@@ -25,7 +25,7 @@ class DeviceArray:
     """
 
     def __init__(self, driver: Driver, spec: TensorSpec, stream: object) -> None:
-        """Allocate the tensor, uninitialized."""
+        """Allocate the tensor, uninitialized; work on ``stream`` will write it."""
         self.spec, self.stream = spec, stream
         self._driver = driver
         self.memory = DeviceMemory(driver, spec.num_bytes)

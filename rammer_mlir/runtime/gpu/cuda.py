@@ -109,7 +109,7 @@ class CudaDriver(VendorDriver):
         self._do("cuCtxSetCurrent", self._context)
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
-        """Return a kernel; PTX, which the driver compiles, must end with a zero byte."""
+        """Return the kernel ``entry`` of code; append the zero byte with which PTX must end."""
         return super().load(code + b"\0" if kind == "ptx" else code, kind, entry)
 
     def stream_of(self, handle: int) -> object:

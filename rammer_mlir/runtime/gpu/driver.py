@@ -87,23 +87,26 @@ class Driver(Protocol):
         ...
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
-        """Load code and return its kernel ``entry``."""
+        """Load code of a kind (``cubin``, ``ptx``, ``hsaco``) and return its kernel ``entry``."""
         ...
 
     def needs(self, kernel: object, threads: int) -> BlockNeeds:
-        """Return the resources of a block of the kernel."""
+        """Return the resources of a block of ``threads`` threads of the kernel."""
         ...
 
     def resident_blocks(self, kernel: object, threads: int) -> int:
-        """Return the number of resident blocks on the device; 0 without cooperative launches."""
+        """Return the most blocks of the kernel, of ``threads`` threads each, that are resident.
+
+        0 if the device has no cooperative launches.
+        """
         ...
 
     def allocate(self, num_bytes: int) -> int:
-        """Return the address of new memory, aligned for every access."""
+        """Return the address of ``num_bytes`` of new device memory, aligned for every access."""
         ...
 
     def free(self, address: int) -> None:
-        """Free memory."""
+        """Free device memory that ``allocate`` returned."""
         ...
 
     def clear(self, address: int, num_bytes: int, stream: object) -> None:
@@ -111,11 +114,11 @@ class Driver(Protocol):
         ...
 
     def upload(self, address: int, array: Array, stream: object) -> None:
-        """Copy a dense array to the device; the array may change as soon as this returns."""
+        """Copy a dense array to a device address; the array may change as soon as this returns."""
         ...
 
     def download(self, array: Array, address: int, stream: object) -> None:
-        """Copy from the device into a dense array, which is valid after synchronization."""
+        """Copy from a device address into a dense array, valid after synchronization."""
         ...
 
     def launch(
@@ -149,7 +152,7 @@ class Driver(Protocol):
         ...
 
     def seconds_between(self, begin: object, end: object) -> float:
-        """Return the device time between two completed events."""
+        """Return the seconds of device time between two completed events, which may be freed."""
         ...
 
     def begin_capture(self, stream: object) -> None:
@@ -166,7 +169,7 @@ class Driver(Protocol):
 
 
 def out_of_memory(device: str, num_bytes: int, free: int | None = None) -> TargetError:
-    """Return the error of an allocation that failed."""
+    """Return the error of a failed allocation; ``free`` bytes are left, or None if unknown."""
     found = "less" if free is None else f"{free:,} free"
     return TargetError(
         f"{device}: expected {num_bytes:,} bytes of device memory, found {found}; end what else "

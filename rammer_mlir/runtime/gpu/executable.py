@@ -265,7 +265,10 @@ class GpuExecutable(CompiledModel):
         *,
         fresh: bool = False,
     ) -> list[_Placed]:
-        """Return the inputs in device memory, copying host arrays."""
+        """Return the inputs in device memory, copying host arrays.
+
+        ``fresh`` copies them to new memory, which later runs do not overwrite.
+        """
         specs = self.signature.inputs
         check_names(specs, feeds, "input")
         found = {

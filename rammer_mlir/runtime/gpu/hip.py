@@ -95,7 +95,7 @@ class HipDriver(VendorDriver):
         self._do("hipSetDevice", self._number)
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
-        """Return the kernel of a code object."""
+        """Return the kernel ``entry`` of a code object."""
         if kind != "hsaco":
             raise TargetError(
                 f"{self.name}: expected a code object (hsaco), found {kind}; compile the model "

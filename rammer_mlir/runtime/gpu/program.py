@@ -123,7 +123,7 @@ class DeviceProgram:
         return _USES.get(name, "kept" if name in self.image.inouts else "read")
 
     def _names(self) -> dict[str, str]:
-        """Name the buffers after the model's tensors."""
+        """Return descriptions such as ``input 'x'`` by kernel argument such as ``input0``."""
         signature = self.image.signature
         specs: dict[Base, tuple[TensorSpec, ...]] = {
             "input": signature.inputs,

@@ -165,7 +165,7 @@ class VendorDriver(ABC):
         return ()
 
     def _event_flags(self, *, timed: bool) -> tuple[int, ...]:
-        """Return the arguments for creating an event."""
+        """Return the arguments for creating an event, which records its time if ``timed``."""
         del timed
         return ()
 

@@ -50,7 +50,7 @@ def _step(program: Program, veu: int, step: int) -> str:
 
 
 def _waiting(program: Program, veu: int, position: int) -> str:
-    """Describe the run that a vEU performs after the barrier at this position."""
+    """Return text about the run of a vEU after the barrier at this position of the task table."""
     later = (
         placed.record
         for placed in place_records(program.launches[0])[veu]
