@@ -37,7 +37,7 @@ int32_t {name}(int64_t row, {arguments}, float *y) {{
   for (int64_t j = 0; j < columns; j++) out[j] = {last};
   return 0;  /* anything else is an error of run() */
 }}"""
-"""An rTask is a row of the result."""
+"""C source of an rTask, which computes a row of the result."""
 
 
 class Products:

@@ -37,9 +37,9 @@ from rammer_mlir.errors import OptionError
 
 PARTS = ("models", "launch", "nodes", "prediction", "offload", "calls", "fusion", "busy")
 DEFAULT_PARTS = ("models", "launch")
-"""The default of ``PARTS``.
+"""Parts that are measured if the command names neither parts nor models.
 
-The parts are latency and compile time of models, the cost of an empty launch, the share of ONNX's
+``PARTS`` are latency and compile time of models, the cost of an empty launch, the share of ONNX's
 node tests that pass, predicted against measured time, code generators beside the compiler's own
 rKernels, the cost of calling foreign code, fusion of training steps, and latency beside busy
 processes.
@@ -183,7 +183,11 @@ def _measure_offload(options: argparse.Namespace, found: report.Report) -> None:
 
 
 def _figures_21(options: argparse.Namespace) -> list[Figure21Request]:
-    """Return the settings to schedule; at full scale also the published, too large to run here."""
+    """Return the requests for RAMMER's figure 21.
+
+    At full scale they are the reduced size, and the published size without timing, since it is too
+    large to run here.
+    """
     threads, seconds = max(options.threads), options.seconds
     if options.scale == "small":
         return [Figure21Request("small", threads, seconds, options.timeout)]

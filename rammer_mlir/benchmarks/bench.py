@@ -88,7 +88,7 @@ class Result:
 
 
 def openers(request: Request) -> dict[str, Open]:
-    """Return a function per contender that opens a model: reference, other contenders, policies."""
+    """Return functions that open a model, by contender: reference, other contenders, policies."""
     others = dict.fromkeys((REFERENCE, *request.contenders))
     found: dict[str, Open] = {name: partial(open_contender, name=name) for name in others}
     return found | {policy: partial(Ours, policy=policy) for policy in request.policies}
@@ -98,7 +98,8 @@ def measure(request: Request, opens: Mapping[str, Open] | None = None) -> Result
     """Open a model by every contender and number of threads, and time them side by side.
 
     An error of this compiler or of the reference is stored in the result; an error of another
-    contender becomes the reason why it has no latency.
+    contender becomes the reason why it has no latency. ``opens`` maps contenders to functions that
+    open a model; by default those of ``openers``.
     """
     with tempfile.TemporaryDirectory(prefix="rammer-bench-") as folder:
         path = Path(folder) / "model.onnx"
@@ -116,7 +117,14 @@ def measure(request: Request, opens: Mapping[str, Open] | None = None) -> Result
 
 
 def write_model(job: tuple[Request, Path]) -> tuple[Feeds, Counts]:
-    """Build a model in a child process, so that its memory is freed when that process ends."""
+    """Build a model and write it to a file, in a child process whose end frees the memory.
+
+    Args:
+        job: the request, and the path of the file.
+
+    Returns:
+        Random inputs by name, and the model's size and arithmetic.
+    """
     request, path = job
     model = build(request.model, request.batch, request.scale)
     path.write_bytes(model.SerializeToString())
@@ -146,7 +154,7 @@ class _Measuring:
         )  # fmt: skip
 
     def measure(self, threads: int) -> None:
-        """Measure with a number of threads."""
+        """Time all contenders with a number of threads, and store their timings and work."""
         with ExitStack() as stack:
             lanes = self._open_all(stack, threads)
             worst = self._check(lanes, threads)
@@ -157,7 +165,11 @@ class _Measuring:
                 self._works += filter(None, [lanes[policy].call(_work)])
 
     def _open_all(self, stack: ExitStack, threads: int) -> dict[str, Lane]:
-        """Open our first contender alone, since its cost is reported, then the rest in parallel."""
+        """Return the contenders' processes by name, without those that could not open the model.
+
+        The first policy is opened alone, since its cost is reported, and then the rest in
+        parallel. The processes end with ``stack``.
+        """
         # Started by this thread: a lane ends with the thread that started it, and the pool's
         # threads end early.
         lanes = {
@@ -189,7 +201,7 @@ class _Measuring:
         return name in (REFERENCE, *self._request.policies)
 
     def _check(self, lanes: Mapping[str, Lane], threads: int) -> dict[str, float]:
-        """Return each contender's largest error; leave out contenders that cannot run the model."""
+        """Return each contender's ``worst_error``; leave out those that cannot run the model."""
         expected = lanes[REFERENCE].call(outputs)
         worst = {REFERENCE: 0.0}
         for name in (name for name in lanes if name != REFERENCE):

@@ -1,7 +1,7 @@
 """Latency beside processes that keep cores busy: ``--parts busy``.
 
 Contenders take turns, each in a separate process that is stopped between its turns, while other
-processes spin on the cores. Tails matter here, so all runs count.
+processes spin on the cores. The slowest runs matter here, so all runs count.
 """
 
 from __future__ import annotations
@@ -71,9 +71,14 @@ class BusyRequest:
 
 @dataclass(frozen=True)
 class Tail:
-    """Seconds of a contender's runs beside a number of busy processes.
+    """Quantiles of the times of a contender's runs beside a number of busy processes.
 
-    ``worst`` is its largest error against the reference, divided by the tolerance.
+    Attributes:
+        name: the contender.
+        busy: number of processes that spin.
+        median, p90, p99: quantiles in seconds.
+        runs: number of runs.
+        worst: largest error against the reference, divided by the tolerance.
     """
 
     name: str
@@ -105,14 +110,14 @@ class BusyResult:
     error: str | None = None
 
     def tail(self, name: str, busy: int) -> Tail | None:
-        """Return a contender's tail beside ``busy`` processes, or None if it was not measured."""
+        """Return a contender's quantiles beside ``busy`` processes, or None if not measured."""
         found = [tail for tail in self.tails if (tail.name, tail.busy) == (name, busy)]
         return found[0] if found else None
 
 
 @contextmanager
 def spinning(count: int) -> Generator[None]:
-    """Keep cores busy with processes that spin."""
+    """Run ``count`` processes that spin on the cores while the context is open."""
     processes = [subprocess.Popen([sys.executable, "-c", _SPIN]) for _ in range(count)]
     try:
         yield
@@ -130,7 +135,10 @@ def openers() -> dict[str, Open]:
 
 
 def measure_busy(request: BusyRequest, opens: Mapping[str, Open] | None = None) -> BusyResult:
-    """Time all contenders beside each number of busy processes; store an error in the result."""
+    """Time all contenders beside each number of busy processes; store an error in the result.
+
+    ``opens`` maps contenders to functions that open a model; by default those of ``openers``.
+    """
     found = BusyResult(request)
     with tempfile.TemporaryDirectory(prefix="rammer-busy-") as folder, ExitStack() as stack:
         path = Path(folder) / "model.onnx"
@@ -154,7 +162,10 @@ def measure_busy(request: BusyRequest, opens: Mapping[str, Open] | None = None) 
 def _open(
     stack: ExitStack, found: BusyResult, model: Path, feeds: Feeds, opens: Mapping[str, Open]
 ) -> dict[str, Lane]:
-    """Open the contenders sequentially; leave out optional contenders that fail."""
+    """Open the contenders sequentially, and return their processes, which end with ``stack``.
+
+    Optional contenders that fail are left out, with the reason in ``found.missing``.
+    """
     lanes: dict[str, Lane] = {}
     request = found.request
     for name, opener in opens.items():

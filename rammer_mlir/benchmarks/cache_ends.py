@@ -17,7 +17,7 @@ from rammer_mlir.support.aligned import aligned_bytes
 
 _ALLOCATIONS = 3
 _STEPS = 8
-"""Steps of the working set for each nominal cache size."""
+"""Working sets differ by the nominal cache size divided by this number."""
 _HOT, _COLD = 0.5, 6.0
 """Working sets that surely fit and surely do not fit, in multiples of the cache's size."""
 _BYTES = 16 << 20
@@ -30,7 +30,8 @@ def cache_ends(cache_bytes: int, repeats: int) -> tuple[int, int]:
     """Return the bytes up to which everything is kept, and the bytes from which everything is lost.
 
     Both are the cache's size if reading beyond it takes no longer. Which sets are oversubscribed
-    depends on the physical pages that the system assigned: these are medians over some allocations.
+    depends on the physical pages that the system assigned: these are medians over ``_ALLOCATIONS``
+    allocations, each with ``repeats`` samples for each working set.
     """
     found = [_ends(cache_bytes, repeats) for _ in range(_ALLOCATIONS)]
     kept, lost = (int(statistics.median(ends)) for ends in zip(*found, strict=True))
@@ -63,7 +64,11 @@ def ends_of(sizes: list[int], lost: list[float]) -> tuple[int, int]:
 
 
 def _seconds(memory: NDArray[np.float32], num_bytes: int, repeats: int) -> float:
-    """Return the thread's processor seconds for each byte of a repeatedly read working set."""
+    """Return this thread's processor seconds for each byte of a repeatedly read working set.
+
+    The working set is the first ``num_bytes`` bytes of ``memory``. A sample reads ``_BYTES`` bytes;
+    the result is the median of the faster half of ``repeats`` samples.
+    """
     part = memory[: num_bytes // memory.itemsize]
     circles = max(_BYTES // num_bytes, 1)
     part.max()

@@ -104,7 +104,7 @@ class CallTime:
 
 @dataclass(frozen=True)
 class _Products:
-    """A code generator of products in one of the linked forms."""
+    """A code generator of matrix products in a form of ``LINKED``."""
 
     name: str
     form: str
@@ -134,7 +134,7 @@ class _Products:
 
 
 def source(name: str, rows: int, size: int) -> str:
-    """Return the C source of a product."""
+    """Return the C source of function ``name``: a product [rows, size] times [size, size]."""
     return SOURCE.replace("NAME", name).replace("ROWS", str(rows)).replace("SIZE", str(size))
 
 
@@ -148,7 +148,7 @@ LINKED: Mapping[str, tuple[str, bool]] = {
 
 @dataclass(frozen=True)
 class _Memory:
-    """Arrays of a product; every second launch uses those with the number 1."""
+    """Arrays of a product; launches with moving arrays alternate x0, y0 and x1, y1."""
 
     x0: Any
     x1: Any
@@ -209,7 +209,10 @@ def measure_calls(rows: int = ROWS, size: int = SIZE, budget: float = 20.0) -> l
 
 @contextmanager
 def _registered(form: str, rows: int, size: int) -> Generator[str]:
-    """Register the code generator of a form while the context is open, and return its name."""
+    """Register the code generator of a form of ``LINKED`` while the context is open.
+
+    The context's value is the name of the code generator; for any other form, the form itself.
+    """
     if form not in LINKED:
         yield form
         return
@@ -252,7 +255,10 @@ def _turns(executable: Executable, memory: _Memory) -> dict[str, Callable[[], li
 
 
 def _turn(launch: Callable[[], object], steps: int) -> list[float]:
-    """Return the mean seconds of ``steps`` launches, after as many untimed launches."""
+    """Return the mean seconds of a launch, in a list.
+
+    A call of ``launch`` makes ``steps`` launches; the first call is not timed.
+    """
     launch()
     begin = time.thread_time()
     launch()

@@ -29,10 +29,10 @@ Feeds = Mapping[str, Array]
 _Result = TypeVar("_Result")
 
 TURN_SECONDS = 5e-3
-"""Duration of a turn's timed runs, within the limits below; untimed runs of a fifth come first."""
+"""Seconds of a turn's timed runs, ``MIN_RUNS`` to ``MAX_RUNS`` of them; a fifth comes untimed."""
 MIN_RUNS, MAX_RUNS = 3, 200
 SLOW_SECONDS = 0.5
-"""A longer run is the only run of its turn: caches and clock frequencies matter little there."""
+"""A run of more seconds is its turn's only timed run: caches and clock rates matter little."""
 
 _END_WITH_PARENT = 1
 """Linux: PR_SET_PDEATHSIG."""
@@ -149,7 +149,7 @@ def outputs(contender: Contender, feeds: Feeds) -> dict[str, Array]:
 def turn(contender: Contender, feeds: Feeds) -> list[float]:
     """Return the seconds of each timed run of one turn.
 
-    The first run is not timed, since the others have emptied the caches.
+    Untimed runs come first, since the runs of other contenders have emptied the caches.
     """
     run = partial(contender.run, feeds)
     first = _seconds(run)

@@ -11,7 +11,7 @@ _Kind = TypeVar("_Kind")
 
 
 def decode(kind: type[_Kind], value: object) -> _Kind:
-    """Rebuild a dataclass value from its ``dataclasses.asdict`` after a round trip through JSON.
+    """Rebuild a value of type ``kind`` from its ``dataclasses.asdict``, read from JSON.
 
     Raises:
         TypeError: if the value does not fit the annotations.
@@ -55,7 +55,10 @@ def _entries(value: object) -> Mapping[str, object]:
 
 
 def _first_fitting(kinds: tuple[object, ...], value: object) -> object:
-    """Return the union's plain type that the value has, or else its first type except None."""
+    """Return the union's first plain type that the value has, or else its first type except None.
+
+    ``kinds`` are the types of the union.
+    """
     others = [kind for kind in kinds if kind is not type(None)]
     return next((k for k in others if isinstance(k, type) and isinstance(value, k)), others[0])
 

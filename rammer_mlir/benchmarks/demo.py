@@ -38,7 +38,10 @@ def _say(step: int, text: str) -> None:
 
 
 def demonstrate(options: argparse.Namespace) -> bool:
-    """Run the five steps; return whether the outputs match ONNX Runtime's."""
+    """Compile, run, check, time and display a network.
+
+    Returns whether the outputs match ONNX Runtime's and the timeline could be written.
+    """
     folder: Path = options.output
     folder.mkdir(parents=True, exist_ok=True)
     model = _model(options.model, options.scale, folder / f"{options.model}.onnx")

@@ -23,7 +23,7 @@ from rammer_mlir.benchmarks.memory import peak_bytes
 
 _SHAPE = (4, 8)
 _WIDE = 8192
-"""Columns of a weight in ``weights``; such a row has 256 KiB."""
+"""Columns of each weight that ``weights`` returns: with 8 rows of f32, 256 KiB."""
 
 Nodes = list[onnx.NodeProto]
 Weights = dict[str, np.ndarray]
@@ -80,7 +80,10 @@ KINDS: dict[str, Callable[[int, np.random.Generator], tuple[Nodes, Weights]]] = 
 
 
 def large_model(kind: str, count: int) -> onnx.ModelProto:
-    """Return a model of about ``count`` nodes, from ``v0`` to another tensor of the same shape."""
+    """Return the model ``KINDS[kind]`` of about ``count`` nodes.
+
+    Its input is ``v0``, its output another tensor of the same shape.
+    """
     nodes, values = KINDS[kind](count, np.random.default_rng(0))
     ends = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, _SHAPE)
@@ -92,7 +95,12 @@ def large_model(kind: str, count: int) -> onnx.ModelProto:
 
 
 def measure_here(path: str) -> dict[str, float]:
-    """Import a model; return seconds, the growth of the peak in bytes, and the weights' bytes."""
+    """Import a model from a file, and return the cost.
+
+    Returns:
+        ``seconds`` and ``cpu_seconds`` of the import, ``bytes`` by which the process's peak memory
+        grew, and the bytes of the ``weights``.
+    """
     from rammer_mlir.frontends.onnx import import_model
 
     import_model(large_model("chain", 4))  # loads modules and dialects, a one-time cost

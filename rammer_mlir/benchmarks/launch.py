@@ -54,7 +54,7 @@ class LaunchTime:
 
 
 def empty_program(num_veus: int) -> tuple[CpuImage, NativeCode, bytes]:
-    """Compile a program whose vEUs have no rTasks; return its data, its code, and the object."""
+    """Compile a program of vEUs without rTasks; return its image, functions and object file."""
     buffer = "memref<1xf32>"
     veus = "".join(
         f'"rtask.veu"() ({{ ^bb0: }}) {{id = {n} : i64}} : () -> ()' for n in range(num_veus)

@@ -11,7 +11,7 @@ from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.roofline import Roofline
 
 WORST = 3
-"""Number of rKernels of a model that are named."""
+"""Number of rKernels listed for a model: those that lose most time against their bounds."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class KernelLimit:
     """The bound of an rKernel's rOperators, in seconds of one vEU, and their measured time."""
 
     operator: str
-    """The rKernel's first rOperator."""
+    """Name of the rKernel's first rOperator."""
     count: int
     floor: float
     seconds: float
@@ -88,7 +88,7 @@ def limit(result: Result, work: Work, roofline: Roofline) -> Limit | None:
 
 
 def worst_kernels(work: Work, roofline: Roofline) -> tuple[KernelLimit, ...]:
-    """Return the rKernels that lose most time against their bounds, worst first."""
+    """Return the ``WORST`` rKernels that lose most time against their bounds, worst first."""
     flops = roofline.flops_per_second / roofline.threads
     bandwidth = roofline.bandwidth(work.footprint_bytes) / roofline.threads
     total = sum(kernel.seconds for kernel in work.kernels) or 1.0

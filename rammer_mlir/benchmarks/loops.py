@@ -32,7 +32,7 @@ _WIDTH = 128
 
 
 def cell(steps: int) -> tuple[onnx.ModelProto, Feeds]:
-    """Return a recurrent cell of two products as a Scan."""
+    """Return a model, a Scan of ``steps`` recurrent cells of two products, and its inputs."""
     d = _WIDTH
     text = f"""(float[{steps},1,{d}] xs, float[1,{d}] h0)
       => (float[1,{d}] h, float[{steps},1,{d}] y) {{
@@ -42,7 +42,7 @@ def cell(steps: int) -> tuple[onnx.ModelProto, Feeds]:
 
 
 def body() -> tuple[onnx.ModelProto, Feeds]:
-    """Return a model of a single step of the cell."""
+    """Return a model of a single step of the cell, and its inputs."""
     d = _WIDTH
     text = f"""(float[1,{d}] s, float[1,{d}] x) => (float[1,{d}] t, float[1,{d}] o) {{
       {_STEP}  o = Identity(t) }}"""
@@ -93,7 +93,10 @@ _CASES: dict[str, Callable[[], tuple[onnx.ModelProto, Feeds]]] = {
 
 
 def _measure(case: str, contender: str, threads: int, seconds: float, output: Path) -> None:
-    """Time a contender; write the times and its first output."""
+    """Run a case by a contender for ``seconds`` seconds.
+
+    Prints the times as JSON, and writes the first output's array to the file ``output``.
+    """
     model, feeds = _CASES[case]()
     begin = time.perf_counter()
     run = _CONTENDERS[contender](model, threads)

@@ -26,7 +26,7 @@ def floats(*shape: int) -> NDArray[np.float32]:
 
 
 def filled(text: str, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
-    """Return a model with random weights."""
+    """Return the model of a text in ONNX's format, with random weights of the named shapes."""
     model = onnx.parser.parse_model(HEADER + text)
     rng = np.random.default_rng(1)
     for name, shape in shapes.items():
@@ -38,7 +38,10 @@ def filled(text: str, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
 def written(
     layers: int, steps: int, width: int = 256, states: int = 16
 ) -> tuple[onnx.ModelProto, Feeds]:
-    """Return a model over a sequence of frames [1, steps, width]."""
+    """Return a model over frames [1, steps, width], and its inputs.
+
+    Each channel has ``states`` states.
+    """
     inner, rank = 2 * width, width // 16
     nodes = ["v0 = Identity(x)"]
     shapes: dict[str, tuple[int, ...]] = {}
@@ -145,7 +148,7 @@ _WRITTEN = """
 
 
 def _exported_layer(number: int, *, has_slices: bool) -> str:
-    """Return the nodes of a layer; the first layer also has the constants that all layers share."""
+    """Return the nodes of a layer as text; layer 0 also has the constants that all layers share."""
     shared = {
         "ZERO": "zero = Constant<value = int64 {0}>()",
         "PARTS": "parts = Constant<value = int64[3] {RANK, STATES, STATES}>()",
@@ -161,7 +164,10 @@ def _exported_layer(number: int, *, has_slices: bool) -> str:
 
 
 def _whole(value: str, tag: str, axis: str) -> str:
-    """Return the exported form of ``value[:]`` along an axis that is a constant of the model."""
+    """Return the nodes of ``tag = value[:]`` as the exporter writes them, as text.
+
+    ``axis`` is the name of a constant of the model; other values' names begin with ``tag``.
+    """
     return f"""
       {tag}p = Constant<value = int64[1] {{0}}>()  {tag}a = Unsqueeze({axis}, {tag}p)
       {tag}b = Constant<value = int64[1] {{0}}>()
@@ -171,7 +177,10 @@ def _whole(value: str, tag: str, axis: str) -> str:
 
 
 def _frame(value: str, result: str, *, has_slices: bool) -> str:
-    """Return the exported form of ``value[:, :, i]``, or a plain Gather of the same meaning."""
+    """Return the nodes of ``result = value[:, :, i]`` as text.
+
+    With ``has_slices`` in the exporter's form, otherwise as a single Gather.
+    """
     if not has_slices:
         return f"{result} = Gather<axis = 2>({value}, i)"
     tag = f"{result}_"

@@ -169,7 +169,7 @@ def _parameters(graph: onnx.GraphProto) -> set[str]:
 
 
 def _fix_parameters(model: onnx.ModelProto, feeds: dict[str, Array], fixed: set[str]) -> None:
-    """Replace parameter inputs by constants of the model."""
+    """Turn the inputs named in ``fixed`` into constants, with their values taken from ``feeds``."""
     kept = [value for value in model.graph.input if value.name not in fixed]
     for name in fixed & feeds.keys():
         model.graph.initializer.append(numpy_helper.from_array(np.asarray(feeds.pop(name)), name))
@@ -197,7 +197,10 @@ def check(test: NodeTest, run_model: RunModel) -> Result:
 
 
 def _two_units(dtype: np.dtype[np.generic]) -> float:
-    """Return two units in the last place, relative: a difference of a rounding is no error."""
+    """Return two units in the last place of a type as a relative tolerance.
+
+    A difference of a rounding is no error.
+    """
     return 2.0**-6 if dtype.name == "bfloat16" else 2 * float(np.finfo(dtype.name).eps)
 
 

@@ -26,7 +26,7 @@ def run_compiled(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> Mapping
 
 
 def run_all(only: str = "", processes: int = 2) -> list[Result]:
-    """Run every test whose name contains ``only``, distributed over a few long-lived processes."""
+    """Run every test whose name contains ``only``, in ``processes`` long-lived processes."""
     operators = {test.name: test.operators for test in node_tests(only)}
     reasons = check_all(_make_check, list(operators), processes)
     return [Result(name, kinds, reasons[name]) for name, kinds in operators.items()]

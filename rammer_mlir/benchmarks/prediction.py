@@ -61,7 +61,8 @@ class Prediction:
         modelled: predicted from the device description alone.
         profiled_operators, modelled_operators: sum of all operators' differences between predicted
             and measured time, over the sum of the measured times.
-        median_operator: median of the operators' differences over the measured time, profiled.
+        median_operator: median over the operators of the difference between the time predicted
+            with measured rKernels and the measured time, over the measured time.
     """
 
     model: str
@@ -140,10 +141,11 @@ def _bound_run(compilation: Compilation, feeds: Feeds) -> Generator[Callable[[],
 def _measure(
     executable: Executable, run: Callable[[], None], feeds: Feeds, budget: float
 ) -> tuple[float, OperatorSeconds]:
-    """Return the median time of a run, and each operator's time in recorded runs between them.
+    """Return the seconds of a run, and of each operator in recorded runs, both by ``low``.
 
-    Runs shorter than a sample are timed together: reading the clock takes as long as some programs
-    do, and threads that slept while Python read a record are awake from the second run on.
+    Timed and recorded runs alternate for ``budget`` seconds. Runs shorter than a sample are timed
+    together: reading the clock takes as long as some programs do, and threads that slept while
+    Python read a record are awake from the second run on.
     """
     # One vEU is the caller's thread: its processor time does not advance while others run.
     clock = time.thread_time if executable.num_veus == 1 else time.perf_counter

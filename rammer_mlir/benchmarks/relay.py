@@ -50,7 +50,7 @@ func.func private @step(%id: index, %x: {_ONE}, %y: {_ONE}) {{
 
 @dataclass(frozen=True)
 class Relay:
-    """``steps`` dependent rTasks on ``num_veus`` vEUs in turn."""
+    """A program of ``steps`` dependent rTasks, which ``num_veus`` vEUs run in turn."""
 
     num_veus: int
     steps: int

@@ -75,7 +75,7 @@ def _bandwidth(
 
 
 def _fastest(run: Callable[[], object]) -> float:
-    """Return the shortest time, since a limit counts if it was reached at all."""
+    """Return the shortest seconds of ``_REPEATS`` runs: a limit counts if it is reached once."""
     times: list[float] = []
     for _ in range(_REPEATS):
         begin = time.perf_counter()

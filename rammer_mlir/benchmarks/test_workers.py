@@ -22,9 +22,9 @@ MakeCheck = Callable[[], Check]
 def check_all(
     make_check: MakeCheck, names: Sequence[str], processes: int, seconds: float = SECONDS
 ) -> dict[str, str | None]:
-    """Check every name, distributed over processes; return the reason for each failure, or None.
+    """Check every name in ``processes`` processes; return the reason for each failure, or None.
 
-    A test fails after ``seconds``.
+    A test that needs more than ``seconds`` fails.
     """
     pending: Queue[str] = Queue()
     for name in names:
@@ -50,7 +50,11 @@ def _feed_process(
     total: int,
     seconds: float,
 ) -> None:
-    """Give tests to a process sequentially; start a new process when a test crashes or hangs it."""
+    """Check tests from ``pending`` sequentially in a process, until none is left.
+
+    A new process replaces a process that crashes, or that needs more than ``seconds`` for a test.
+    ``reasons`` gets the reason of each failure; ``total`` is the number of tests, for progress.
+    """
     tester = None
     while True:
         try:

@@ -115,7 +115,10 @@ def _model(
 
 
 def _cache_bytes(level: int, otherwise: int) -> int:
-    """Return the size of a core's cache as Linux reports it; some virtual machines do not."""
+    """Return the bytes of a core's cache of a level as Linux reports them.
+
+    Some virtual machines do not report them: then ``otherwise`` is returned.
+    """
     for entry in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
         try:
             if (entry / "level").read_text().strip() == str(level):

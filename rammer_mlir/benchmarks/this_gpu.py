@@ -1,8 +1,8 @@
 """Measure this machine's GPU: ``python -m rammer_mlir.benchmarks.this_gpu -o this_gpu.toml``.
 
 The file describes the GPU for the cost model, for ``--costs this_gpu.toml``. Its figures come from
-a kit's results: of a kit that ran elsewhere (``--results``), or of a few cases that are packed and
-run here. The efficiency of rKernels is measured with our own rKernels.
+a kit's results: of a kit that ran elsewhere (``--results``), or of the cases in ``CASES``, packed
+and run here. The efficiency of rKernels is measured with our own rKernels.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CASES = ("machine", _EMPTY, _ALONE, _TOGETHER, "probe", *_PRODUCTS.values())
 def description(results: Mapping[str, Result]) -> DeviceDescription:
     """Return the description of the device that a kit's results were measured on.
 
-    Figures that no case measures are taken from the usual board of the chip.
+    Figures that no case measures are those of the built-in description of the chip's board.
 
     Raises:
         OptionError: if a case that is needed is not among the results, or did not succeed.

@@ -34,7 +34,7 @@ class Latency:
 def interleave(
     contenders: Mapping[str, Callable[[], object]], budget: float, seed: int = 0
 ) -> dict[str, Latency]:
-    """Time all contenders in the same stretch of time, in turns of random order.
+    """Time all contenders for ``budget`` seconds together, in turns of random order by ``seed``.
 
     Each turn begins with an untimed run, since the other contenders have evicted its data.
     """
@@ -44,6 +44,9 @@ def interleave(
 def take_turns(
     turns: Mapping[str, Callable[[], list[float]]], budget: float, seed: int = 0
 ) -> dict[str, Latency]:
-    """Time turns by ``support.turns``, and summarise the times of each contender."""
+    """Call turns in random order for ``budget`` seconds, and summarise each contender's times.
+
+    A turn returns the seconds of each of its timed runs; ``seed`` determines the order.
+    """
     found = turns_of(turns, budget, seed)
     return {name: Latency.of(values) for name, values in found.items()}

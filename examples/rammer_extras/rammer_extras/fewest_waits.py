@@ -20,10 +20,10 @@ from rammer_mlir.scheduling.tasks import plan_of, task_table
 
 @dataclass(frozen=True)
 class FewestWaits:
-    """List scheduling with random restarts, compared with the plans of two other policies.
+    """List scheduling with random restarts, beside the plans of `wavefront` and `sequential`.
 
     Attributes:
-        restarts: number of list schedules, whose priorities are perturbed randomly.
+        restarts: number of list schedules; all but the first have randomly perturbed priorities.
         spread: largest perturbation of a priority, relative to the longest path.
         slack: largest acceptable ratio of a plan's time to that of the fastest plan.
         max_rtasks: graphs with more rTasks get no list schedules, which place rTasks individually.
@@ -37,7 +37,7 @@ class FewestWaits:
     max_rtasks: int = 5_000
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return the plan with the fewest waits among those that are fast enough."""
+        """Return the plan with the fewest waits among those within ``slack`` of the fastest."""
         others = (get_policy(name) for name in ("wavefront", "sequential"))
         found = [policy.schedule(graph, device) for policy in others]
         plans = [minimize(plan) for plan in (*found, *self._restarted(graph, device))]
@@ -46,7 +46,10 @@ class FewestWaits:
         return min(fast, key=lambda plan: (plan.num_waits, plan.predicted_seconds))
 
     def _restarted(self, graph: TaskGraph, device: Device) -> Iterator[Plan]:
-        """Yield list schedules; the seeds are fixed, so that they are reproducible."""
+        """Yield ``restarts`` list schedules with reproducible random priorities.
+
+        A graph of more than ``max_rtasks`` rTasks has none.
+        """
         kernels = [fastest(operator, device) for operator in graph.operators]
         chosen = (o.kernels[k] for o, k in zip(graph.operators, kernels, strict=True))
         if sum(kernel.num_rtasks for kernel in chosen) > self.max_rtasks:

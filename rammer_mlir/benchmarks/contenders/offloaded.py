@@ -27,7 +27,7 @@ _COPIES = ("copy", "border", "constant", "insert_slice", "pad", "concat")
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds of the fastest of some recorded runs, by kind of work.
+    """Seconds of the fastest of ``RECORDS`` recorded runs, by kind of work.
 
     Times of vEUs are averaged over the vEUs, so that all fields but ``total`` add up to it.
 
@@ -70,7 +70,17 @@ class Offloaded:
         plugins: Sequence[str] = (),
         costs: str | None = None,
     ) -> None:
-        """Compile an ONNX file; without code generators, with the compiler's own rKernels only."""
+        """Compile an ONNX file without the cache of programs.
+
+        Args:
+            model: the file.
+            threads: number of vEUs.
+            codegens: names of code generators, separated by commas; empty for the compiler's own
+                rKernels only.
+            choice: ``always`` or ``cost``, the option ``offload_choice``.
+            plugins: modules or files that register code generators.
+            costs: the option ``costs``.
+        """
         load_plugins(plugins)
         begin = time.perf_counter()
         self._model: RunnableModel = rammer_mlir.compile(
@@ -94,7 +104,7 @@ class Offloaded:
         return Beginning(self._compiling, self._first_run or 0.0)
 
     def spent(self, feeds: Mapping[str, Array]) -> Spent:
-        """Record some runs, and return the times of the fastest."""
+        """Record ``RECORDS`` runs, and return the times of the fastest."""
         runs = [self._record(feeds) for _ in range(RECORDS)]
         total, lines = min(runs, key=lambda run: run[0])
         return _spent(total, lines, self._foreign)
@@ -116,7 +126,7 @@ class Offloaded:
 
 
 class _RecordedPart(Part):
-    """A part whose runs are recorded if it is a single program."""
+    """A part of a host program; each run of a single program also adds a timeline to ``lines``."""
 
     def __init__(self, model: RunnableModel, lines: list[Timeline]) -> None:
         super().__init__(model)
@@ -131,14 +141,23 @@ class _RecordedPart(Part):
 
 
 def _foreign_names(codegens: str) -> re.Pattern[str]:
-    """Return a pattern of the names of external rKernels: a region's name and a number."""
+    """Return a pattern of the names of external rKernels: a region's name and a number.
+
+    ``codegens`` are the names of code generators, separated by commas.
+    """
     names = "|".join(re.escape(name.strip()) for name in codegens.split(","))
     # "$^" matches no name.
     return re.compile(rf"(?:{names})_\d+_x\d+") if codegens else re.compile("$^")
 
 
 def _spent(total: float, lines: Sequence[Timeline], foreign: re.Pattern[str]) -> Spent:
-    """Sum the times of a run; programs recorded in other runs than ``total`` may differ."""
+    """Sum the times of a run by kind of work.
+
+    Args:
+        total: seconds of the run.
+        lines: timelines of the run's programs, perhaps recorded in other, slower runs.
+        foreign: pattern of the names of external rKernels.
+    """
     inside = sum(line.seconds for line in lines)
     # The recorded runs may have been slower than the timed run.
     total = max(total, inside)

@@ -110,7 +110,7 @@ class Ours:
         return self._executable.run(feeds)
 
     def work(self, feeds: Mapping[str, Array]) -> Work:
-        """Record some runs, and describe the fastest."""
+        """Record ``RECORDS`` runs, and describe the fastest."""
         lines = [self._executable.record(feeds) for _ in range(RECORDS)]
         best = min(lines, key=lambda line: line.seconds)
         touched = sum(b.num_bytes * (2 if b.kind == "intermediate" else 1)

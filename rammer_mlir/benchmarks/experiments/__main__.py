@@ -56,9 +56,9 @@ def policies(modules: int, num_veus: int) -> dict[str, object]:
 
 
 def proofs(modules: int, num_veus: int, limit: float, patience: float) -> dict[str, object]:
-    """Return how many modules `optimal` proves in time, and the ratio of `list` to the bound.
+    """Return the share of modules that `optimal` proves in time, and `list`'s gap to the bound.
 
-    In time means at most ``limit`` processor seconds.
+    In time means at most ``limit`` processor seconds; the search may take ``patience`` times that.
     """
     device = cpu_device(num_veus)
     gaps: list[float] = []

@@ -24,7 +24,15 @@ ROW_BYTES = COLUMNS * CHANNELS * 4
 
 @dataclass(frozen=True)
 class _Kind:
-    """The work of a vertex: rows written by an rTask, window, operations per row, weights."""
+    """The work of a vertex.
+
+    Attributes:
+        name: name of the operation.
+        tile: rows that an rTask writes.
+        halo: rows that an rTask also reads above, and below, the rows that it writes.
+        row_flops: scalar operations for a row.
+        weight_bytes: bytes of the weights.
+    """
 
     name: str
     tile: int
@@ -77,10 +85,10 @@ def random_module(seed: int) -> TaskGraph:
 
 
 def random_sources(rng: random.Random) -> list[list[int]]:
-    """Return each useful vertex's sources, or nothing if the draw is not a valid module.
+    """Return the source vertices of each vertex on a path from the input to the output.
 
-    As in NAS-Bench-101: draw each edge with probability 1/2, drop useless vertices, check the
-    limit.
+    As in NAS-Bench-101: draw each edge with probability 1/2, and drop all other vertices. The list
+    is empty if fewer than 3 vertices or more than ``EDGES`` edges remain.
     """
     pairs = [(a, b) for b in range(VERTICES) for a in range(b) if rng.random() < 0.5]
     forward, backward = {0}, {VERTICES - 1}

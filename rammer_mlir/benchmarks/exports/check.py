@@ -36,9 +36,10 @@ everything computed from it.
 
 
 def check(path: Path, cases: int | None = None, threads: int | None = None) -> Result:
-    """Compile the ONNX file as it is, and run the first or all cases of the description beside it.
+    """Compile the ONNX file as it is, and run cases of the description beside it.
 
-    With ``threads``, ONNX Runtime and the program use so many threads, and both are timed.
+    ``cases`` is the number of cases, by default all. With ``threads``, ONNX Runtime and the program
+    use so many threads, and both are timed.
     """
     spec = load(path.with_suffix(".json"))
     options = onnxruntime.SessionOptions()
@@ -67,7 +68,10 @@ def check(path: Path, cases: int | None = None, threads: int | None = None) -> R
 def _declared(
     feeds: Mapping[str, Array], declared: Mapping[str, onnx.ValueInfoProto]
 ) -> dict[str, Array]:
-    """Drop the inputs that the exporter removed as unused; cast others to their declared types."""
+    """Return the feeds of the inputs in ``declared``, cast to their declared types.
+
+    The exporter removed unused inputs.
+    """
     found: dict[str, Array] = {}
     for name, info in declared.items():
         dtype = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
@@ -121,7 +125,7 @@ class _Run:
 
 
 def _tolerances(expected: Mapping[str, Array], *, is_quantized: bool) -> tuple[float, float]:
-    """Return the relative and the absolute tolerance."""
+    """Return the relative and the absolute tolerance of outputs by their element types."""
     if is_quantized:
         return _OF_QUANTIZED
     is_half = any(value.dtype == np.float16 for value in expected.values())

@@ -20,9 +20,10 @@ class Input:
     """An input; a name or a sum of names in its shape stands for an open dimension.
 
     ``kind`` is ``normal`` (f32), ``tokens`` (i64, below ``high``), ``mask`` (i64, ones and then
-    zeros), ``lengths`` (i64, falling from ``high``), ``positions`` (i64, 0 and up), ``uniform``,
-    ``indices`` (i64, from 0 and below ``high``), ``constant`` (f32, ``high`` everywhere) or
-    ``page`` (f32, dark strokes in lines on light ground).
+    zeros), ``lengths`` (i64, falling from ``high``), ``positions`` (i64, 0 and up), ``uniform``
+    (f32, from 0 to 1), ``indices`` (i64, from 0 and below ``high``), ``constant`` (f32, ``high``
+    everywhere) or ``page`` (f32, dark strokes in lines on light ground). ``high`` is a number, or
+    like a dimension of the shape.
     """
 
     name: str

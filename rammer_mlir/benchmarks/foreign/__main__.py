@@ -42,7 +42,13 @@ _PLACE = re.compile(r"(?:the module|\.mlir):\d+(?::\d+)?")
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a function."""
+    """The outcome of a function or a file.
+
+    Attributes:
+        where: the file; the module's number and the function, unless these could not be read.
+        status: a key of ``STATUSES``.
+        detail: the reason, or a description of the difference.
+    """
 
     where: str
     status: str
@@ -85,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def table(found: Sequence[Outcome]) -> str:
-    """Return the number of functions with each outcome."""
+    """Return a table with the number of functions for each outcome."""
     counts = Counter(outcome.status for outcome in found)
     lines = [f"| {'outcome':<45} | functions |", f"| {'-' * 45} | --------: |"]
     lines += [f"| {words:<45} | {counts[status]:>9} |" for status, words in STATUSES.items()]
@@ -134,7 +140,7 @@ def _outcome(
 def _child(
     step: str, path: Path, number: int, name: str, folder: str, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Return the answer of a child process; a crash or a timeout is an answer, too."""
+    """Return the answer of ``foreign.child`` for a step; a crash or a timeout is an answer, too."""
     command = [
         sys.executable, "-m", "rammer_mlir.benchmarks.foreign.child",
         step, str(path), str(number), name, folder, str(options.size), str(options.seed),

@@ -88,12 +88,12 @@ def _run(content: str, entry: str, folder: Path, size: int, seed: int) -> Mappin
 
 
 def _stored(value: NDArray[Any]) -> NDArray[Any]:
-    """Convert an array to a type that an .npz file can store."""
+    """Convert elements that an .npz file cannot store to unsigned integers of the same bits."""
     return value.view(f"u{value.dtype.itemsize}") if value.dtype.kind == "V" else value
 
 
 def random_inputs(signature: Signature | OpenSignature, size: int, seed: int) -> Arrays:
-    """Return random inputs: floats around 0, small integers; all open dimensions have one size."""
+    """Return random inputs: floats around 0, small integers; open dimensions are ``size``."""
     generator = np.random.default_rng(seed)
     inputs: Arrays = {}
     for tensor in signature.inputs:

@@ -53,7 +53,7 @@ PUBLISHED: dict[str, Published] = {
 }
 
 BEST_F_MAX = 3
-"""Best limit of inputs for the Transformer and also for the other two (figure 2, footnote)."""
+"""Best limit of an rOperator's inputs for all three models (figure 2 and its footnote)."""
 
 RAMMER_OVER_BASE = 2.28
 """Figure 21: training LSTM-TC with batch 256 on a V100, RAMMER against its base."""

@@ -63,7 +63,10 @@ def open_gpu(kinds: Sequence[str] = tuple(GPU_FAMILIES)) -> tuple[str, Driver]:
 def measure_model(
     name: str, batch: int, target: str, peaks: Peaks | None, seconds: float
 ) -> Result:
-    """Check and time a model."""
+    """Check a model against ONNX Runtime, and time all ways to run it for ``seconds`` seconds.
+
+    ``peaks`` are the GPU's for the lower bound; None for no bound.
+    """
     model = build(name, batch=batch)
     feeds = random_feeds(model, 1)
     expected = OnnxRuntime(model).run(feeds)
@@ -91,7 +94,10 @@ def _compiled(
 
 
 def _floor(executable: GpuExecutable, peaks: Peaks | None) -> float:
-    """Return the lower bound of a run in seconds: every weight read and every operation done."""
+    """Return a lower bound of the seconds of a run; 0 if the peaks are unknown.
+
+    A run reads all weights and inputs, writes all outputs, and does all operations.
+    """
     if peaks is None:
         return 0.0
     signature = executable.signature
@@ -101,7 +107,7 @@ def _floor(executable: GpuExecutable, peaks: Peaks | None) -> float:
 
 
 def measure_relays(target: str) -> dict[str, float]:
-    """Return the seconds of an empty launch, and of a wait for another vEU."""
+    """Return seconds: of an empty launch, of an empty graph, of a wait for another vEU."""
     relays = {name: Relay(*shape).compile(target) for name, shape in RELAYS.items()}
     return time_relays(relays, seconds=3.0)
 

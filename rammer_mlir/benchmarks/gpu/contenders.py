@@ -15,7 +15,7 @@ Run = Callable[[], object]
 
 
 def rivals(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> Iterator[tuple[str, Run]]:
-    """Yield a run for each installed contender, by name; report and skip one that fails."""
+    """Yield each installed contender's name and run; report and skip contenders that fail."""
     for name, make in _all():
         try:
             yield name, make(model, feeds)

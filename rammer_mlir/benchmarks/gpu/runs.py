@@ -40,7 +40,7 @@ def time_relays(executables: Mapping[str, GpuExecutable], seconds: float) -> dic
     """Check the relays, by their names in ``RELAYS``, and time them.
 
     Returns:
-        Seconds of an empty launch, and of a wait for another vEU.
+        Seconds of an empty launch, of an empty graph's launch, and of a wait for another vEU.
 
     Raises:
         RammerError: if a relay computes a wrong result.

@@ -96,7 +96,7 @@ def constant_boxes(
 
 
 def clip(g: GraphBuilder, boxes: Value, image: int) -> Value:
-    """Clip corners to the image."""
+    """Clip corners to a square image with sides of ``image`` pixels."""
     return g.op("Clip", boxes, scalar(g, 0), scalar(g, image))
 
 
@@ -113,13 +113,16 @@ def highest(g: GraphBuilder, scores: Value, most: int) -> tuple[Value, Value]:
 
 
 def best(g: GraphBuilder, given: Detections, most: int) -> Detections:
-    """Return the detections of the highest scores, in descending order."""
+    """Return the min(most, M) detections with the highest scores of each image, best first."""
     scores, order = highest(g, given.scores, most)
     return Detections(scores, take(g, given.boxes, order), take(g, given.labels, order))
 
 
 def suppress(g: GraphBuilder, given: Detections, rule: Suppression) -> Detections:
-    """Suppress boxes that overlap a box of the same label with a higher score."""
+    """Suppress boxes that overlap a box of the same label with a higher score.
+
+    Returns min(rule.most, M) detections of each image; suppressed detections come last.
+    """
     scores = g.op("Unsqueeze", given.scores, g.integers(1))
     limits = [g.constant(np.array([limit], np.float32)) for limit in (rule.overlap, rule.least)]
     kept = g.op("NonMaxSuppression", _apart(g, given), scores, g.integers(rule.most), *limits)
@@ -132,7 +135,7 @@ def suppress(g: GraphBuilder, given: Detections, rule: Suppression) -> Detection
 
 
 def _apart(g: GraphBuilder, given: Detections) -> Value:
-    """Offset boxes by their label, so that boxes of different labels never overlap."""
+    """Return the boxes offset by their label, so that boxes of different labels never overlap."""
     reach = g.op("ReduceMax", g.op("Abs", given.boxes), keepdims=0)
     distance = g.op("Add", g.op("Mul", reach, scalar(g, 2)), scalar(g, 1))
     labels = g.op("Unsqueeze", g.op("Cast", given.labels, to=1), g.integers(-1))

@@ -123,7 +123,7 @@ def _positions(g: GraphBuilder, sizes: Transformer) -> Value:
 
 
 def _attention(g: GraphBuilder, x: Value, mask: Value, heads: int) -> Value:
-    """Add causal self-attention on x [N, T, features]."""
+    """Add self-attention on x [N, T, features]; ``mask`` is added to the scores."""
     batch, length, features = x.shape
     width = features // heads
     with g.scope("attention"):

@@ -149,7 +149,7 @@ class _Predictor:
 
     @staticmethod
     def of(g: GraphBuilder, features: Value) -> _Predictor:
-        """Draw filters for these features."""
+        """Draw filters for maps with the channels and moments of ``features``."""
         channels, anchors = features.shape[1], len(RATIOS)
 
         def draw(outputs: int, side: int) -> tuple[Value, Value]:
@@ -172,7 +172,10 @@ class _Predictor:
 def _anchors(
     features: Value, side: float, image: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return centres and sizes [H * W * ratios, 2] of the anchors of a level."""
+    """Return centres and sizes [H * W * ratios, 2] in pixels of the anchors of a level.
+
+    ``side`` is the square anchor's side, ``image`` the image's, both in pixels.
+    """
     step = image // features.shape[2]
     rows, columns = np.mgrid[: features.shape[2], : features.shape[3]] * step
     ratios = np.sqrt(RATIOS)
@@ -202,7 +205,7 @@ def _head(
 
 
 def _is_left(g: GraphBuilder, proposals: Detections, shape: list[int]) -> Value:
-    """Return a mask of the proposals that are not suppressed."""
+    """Return a mask of the given shape: whether each proposal is not suppressed."""
     return g.reshape(g.op("GreaterOrEqual", proposals.scores, scalar(g, 0)), *shape)
 
 
@@ -216,7 +219,7 @@ def _foreground(g: GraphBuilder, values: Value, batch: int) -> Value:
 def _pooled(
     g: GraphBuilder, maps: Sequence[Value], proposals: Detections, size: FasterRcnn
 ) -> Value:
-    """Pool [rows, C, BIN, BIN], each proposal from the level that fits its size."""
+    """Return proposals' features [rows, C, BIN, BIN], pooled from the level that fits each size."""
     batch, count = proposals.scores.shape
     rows = g.reshape(proposals.boxes, batch * count, 4)
     images = g.constant(np.repeat(np.arange(batch), count).astype(np.int64), "images")

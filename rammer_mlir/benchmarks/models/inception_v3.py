@@ -77,7 +77,10 @@ class _Inception:
         stride: int = 1,
         valid: bool = False,
     ) -> Value:
-        """Add convolution, batch norm and ReLU; same padding unless ``valid``."""
+        """Add convolution, batch norm and ReLU; same padding unless ``valid``.
+
+        ``channels`` are the paper's, which are divided by ``thinner``.
+        """
         pads = [0, 0, 0, 0] if valid else None
         x = self.g.conv(x, channels // self.thinner, kernel, stride=stride, pads=pads)
         return self.g.op("Relu", self.g.batch_norm(x))

@@ -23,7 +23,10 @@ def divide_channels(shapes: Shapes, divisor: int) -> None:
 
 
 def fit(model: onnx.ModelProto, shapes: Shapes, batch: int, image: int) -> None:
-    """Set the input's size, and the dependent reshapes, last poolings and Gemm weights."""
+    """Set the input's batch and image size; fit reshapes, pooling windows and Gemm weights.
+
+    The shapes of Gemm weights are updated in ``shapes``.
+    """
     graph = model.graph
     dims = graph.input[0].type.tensor_type.shape.dim
     for dim, size in zip(dims, (batch, IMAGE_CHANNELS, image, image), strict=True):
@@ -44,7 +47,7 @@ def fit(model: onnx.ModelProto, shapes: Shapes, batch: int, image: int) -> None:
 
 
 def _fit_pool(node: onnx.NodeProto, source: list[int]) -> None:
-    """Shrink a window that is larger than its input to the input's size."""
+    """Shrink a pooling window that is larger than its input, of shape ``source``, to the input."""
     attributes = {attribute.name: attribute for attribute in node.attribute}
     window = list(attributes["kernel_shape"].ints)
     pads = list(attributes["pads"].ints) if "pads" in attributes else [0] * 4
@@ -56,7 +59,10 @@ def _fit_pool(node: onnx.NodeProto, source: list[int]) -> None:
 
 
 def _fit_reshape(target: TensorProto, source: list[int]) -> None:
-    """Keep a reshape's meaning: flatten to two dimensions, or regroup the channels."""
+    """Fit a reshape's target shape to its operand's shape ``source``.
+
+    Its meaning stays: flatten to two dimensions, or regroup the channels.
+    """
     dims = [int(dim) for dim in numpy_helper.to_array(target)]
     dims[0] = source[0]
     if len(dims) == 2:

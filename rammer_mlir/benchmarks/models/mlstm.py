@@ -76,7 +76,7 @@ class _Cell:
             self._bias = g.constant(weights.bias(g.rng, 4 * hidden), "bias")
 
     def _normalized(self, rows: int, columns: int) -> Value:
-        """Add ``gain * direction / norm(direction)`` for each column."""
+        """Add weights [rows, columns]: ``gain * direction / norm(direction)`` in each column."""
         g = self._g
         drawn = weights.uniform(g.rng, [rows, columns], 1 / math.sqrt(rows))
         direction = g.constant(drawn, "weight")

@@ -65,7 +65,10 @@ def build_mobile(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def _for_imagenet(name: str, seed: int, size: NasNet, stem: int, batch: int) -> onnx.ModelProto:
-    """Build a classifier whose stem is a strided convolution and two reduction cells."""
+    """Build a classifier that begins with a convolution of stride 2 and two reduction cells.
+
+    ``stem`` is the number of the convolution's channels.
+    """
     filters = size.penultimate // (CONCATENATED * 4)
     g = GraphBuilder(name, seed)
     image = g.input("image", [batch, 3, size.image, size.image])
@@ -82,7 +85,7 @@ def _for_imagenet(name: str, seed: int, size: NasNet, stem: int, batch: int) -> 
 def _stacks(
     g: GraphBuilder, current: Value, previous: Value, filters: int, repeats: int, classes: int
 ) -> Value:
-    """Add three stacks of normal cells with reduction cells between them, and the classifier."""
+    """Add three stacks of ``repeats`` normal cells, reduction cells between them, a classifier."""
     for stack in range(3):
         if stack > 0:
             filters *= 2

@@ -175,5 +175,5 @@ class OperatorLayer:
 
 
 def make_layer(g: GraphBuilder, drawn: LayerWeights, unrolled: bool) -> Layer:
-    """Make a layer in either form."""
+    """Make a layer of the drawn weights: cells if ``unrolled``, else ONNX ``LSTM`` nodes."""
     return UnrolledLayer(g, drawn) if unrolled else OperatorLayer(g, drawn)

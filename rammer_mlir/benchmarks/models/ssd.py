@@ -141,7 +141,10 @@ def _detector(g: GraphBuilder, maps: list[Value], size: Ssd, last_pad: int) -> o
 
 
 def _extra(g: GraphBuilder, x: Value, size: Ssd, last_pad: int) -> list[Value]:
-    """Add feature maps after the backbone, each half as high and wide as the previous map."""
+    """Add feature maps after the backbone, each half as high and wide as the previous map.
+
+    ``last_pad`` is the padding of the last map's 3x3 convolution; all others have 1.
+    """
     found: list[Value] = []
     for number, channels in enumerate(size.extra):
         pad = last_pad if number == len(size.extra) - 1 else 1
@@ -161,7 +164,7 @@ def _norm_relu(g: GraphBuilder, x: Value, size: Ssd) -> Value:
 def _anchors(
     features: Value, size: Ssd, number: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return centres and sizes [H * W * depth, 2] of a map's anchors."""
+    """Return centres and sizes [H * W * depth, 2] in pixels of the anchors of map ``number``."""
     rows, columns = np.mgrid[: features.shape[2], : features.shape[3]] + 0.5
     own, following = size.sizes[number : number + 2]
     between = np.sqrt(own * following)
@@ -175,7 +178,10 @@ def _anchors(
 def _predictions(
     g: GraphBuilder, maps: Sequence[Value], name: str, depths: Sequence[int], length: int
 ) -> Value:
-    """Add a 3x3 convolution on each map; return [N, anchors, length]."""
+    """Add a 3x3 convolution on each map; return the predictions of all maps, [N, anchors, length].
+
+    ``depths`` are the numbers of anchors at a position, for each map.
+    """
     found: list[Value] = []
     with g.scope(name):
         for features, depth in zip(maps, depths, strict=False):
@@ -186,7 +192,7 @@ def _predictions(
 
 
 def _candidates(g: GraphBuilder, classes: Value, boxes: Value) -> Detections:
-    """Return the highest scores of all classes and anchors."""
+    """Return each image's ``CANDIDATES`` highest scores of all classes and anchors."""
     batch, anchors, length = classes.shape
     scores = g.op("Softmax", classes, axis=-1)
     scores = g.op("Slice", scores, g.integers(1), g.integers(length), g.integers(2))

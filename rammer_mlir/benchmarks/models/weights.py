@@ -33,7 +33,10 @@ def is_centred(shape: Sequence[int]) -> bool:
 
 
 def filters(rng: np.random.Generator, shape: Sequence[int], source: Moments) -> Floats:
-    """Draw filters for a result of variance 1 from these moments (Glorot and Bengio, 2010)."""
+    """Draw filters whose results on operands of moments ``source`` have a variance of 1.
+
+    See Glorot and Bengio, 2010.
+    """
     fan_in = math.prod(shape[1:])
     centre = is_centred(shape)
     square = source.variance if centre else source.variance + source.mean**2
@@ -45,12 +48,12 @@ def filters(rng: np.random.Generator, shape: Sequence[int], source: Moments) -> 
 
 
 def bias(rng: np.random.Generator, length: int) -> Floats:
-    """Draw small biases."""
+    """Draw ``length`` biases of standard deviation 0.1."""
     return uniform(rng, [length], 0.1)
 
 
 def scale(rng: np.random.Generator, length: int) -> Floats:
-    """Draw scales around 1."""
+    """Draw ``length`` scales around 1 of standard deviation 0.1."""
     return 1 + uniform(rng, [length], 0.1)
 
 

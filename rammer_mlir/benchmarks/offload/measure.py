@@ -140,7 +140,7 @@ class _Measuring:
         return lane
 
     def outcome(self, codegen: str, common: Mapping[str, Lane]) -> Outcome:
-        """Measure one code generator; ``common`` has the lanes that all of them share."""
+        """Measure one code generator beside the contenders in the processes ``common``."""
         request = self.request
         job = Job(self.path, codegen, request.plugins, request.threads)
         counted = in_child(partition, job, request.patience)

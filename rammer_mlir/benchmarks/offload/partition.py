@@ -114,7 +114,7 @@ def _programs(model: Model) -> Iterator[ImportedModel | int]:
 
 
 def _passes(job: Job) -> list[str]:
-    """Return the pipelines up to each of the passes after which the IR is counted."""
+    """Return pipelines that end with the passes ``_STEPS``, each from the end of the previous."""
     options = check_options(
         "cpu", offload=job.codegen, offload_choice="always", num_veus=job.num_veus
     )
@@ -129,7 +129,7 @@ def _passes(job: Job) -> list[str]:
 
 
 def _count(program: ImportedModel, passes: Sequence[str]) -> tuple[Counter[str], float]:
-    """Return the counts of a static program, and the seconds of generating code."""
+    """Return counts of a program by field of ``Partition``, and the seconds of generating code."""
     context = ir.Context()
     dialects.register(context)
     merge, split, generate = passes

@@ -95,7 +95,7 @@ def failures(results: list[OffloadResult]) -> list[str]:
 
 
 def _by_reason(outcome: Outcome) -> dict[str, list[str]]:
-    """Return the names of the failures for each reason."""
+    """Return the names of the steps that failed, by reason."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for step, _, reason in (text.partition(": ") for text in outcome.reasons):
         found[reason].append(step)

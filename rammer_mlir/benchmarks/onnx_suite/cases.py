@@ -106,7 +106,7 @@ def _cases(kind: str) -> Iterator[Case]:
 
 
 def _tolerances(folder: Path) -> tuple[float, float]:
-    """Return the tolerances in a folder's description, or the suite's."""
+    """Return relative and absolute tolerance: a folder's description's, or the suite's."""
     path = folder / "data.json"
     stated = json.loads(path.read_text()) if path.exists() else {}
     return stated.get("rtol", 1e-3), stated.get("atol", 1e-7)

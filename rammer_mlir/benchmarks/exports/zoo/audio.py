@@ -22,7 +22,13 @@ WAVE = {
 
 
 def waves(kind: str, name: str = "", **changes: Any) -> Model:
-    """Return an encoder of waveforms."""
+    """Return an encoder of waveforms.
+
+    Args:
+        kind: prefix of transformers' classes, such as Wav2Vec2.
+        name: name of the model, if it is not the kind in lower case.
+        changes: fields of the configuration.
+    """
     make = wrapped(f"{kind}Model", kind, ("input_values",), {}, **{**WAVE, **changes})
     return Model(name or kind.lower(), make, (Input("x", ("batch", "samples")),), WAVES)
 

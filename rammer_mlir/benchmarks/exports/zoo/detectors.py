@@ -30,7 +30,10 @@ class Detector(nn.Module):
 
 
 def _settled(model: nn.Module) -> nn.Module:
-    """Set batch norms to the statistics of random images, so that random weights find boxes."""
+    """Return a detector whose batch norms have the statistics of random images.
+
+    These let random weights find boxes.
+    """
     use_operators()
     model.eval()
     norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
@@ -43,7 +46,7 @@ def _settled(model: nn.Module) -> nn.Module:
 
 
 def detector(name: str, **options: Any) -> Model:
-    """Return a detector with random weights."""
+    """Return torchvision's detector ``name``, called with ``options``, with random weights."""
     factory = getattr(zoo, name)
     make: Callable[[], nn.Module] = lambda: _settled(  # noqa: E731
         factory(weights=None, weights_backbone=None, **options)

@@ -35,7 +35,7 @@ class Layers(nn.Module):
     """A chain of layers with functions between them."""
 
     def __init__(self, *layers: Any) -> None:
-        """Keep modules among the layers as submodules."""
+        """Chain modules, and functions that are wrapped as modules, in the given order."""
         super().__init__()
         self.layers = nn.ModuleList(
             each if isinstance(each, nn.Module) else Function(each) for each in layers
@@ -49,12 +49,12 @@ class Layers(nn.Module):
 
 
 def frames(name: str, *layers: Any) -> Model:
-    """Return a model of sequences built of the layers."""
+    """Return the model ``f_NAME`` of sequences, a chain of modules and functions."""
     return Model(f"f_{name}", lambda: Layers(*layers), FRAMES, CASES)
 
 
 def pictures(name: str, *layers: Any) -> Model:
-    """Return a model of images built of the layers."""
+    """Return the model ``f_NAME`` of images, a chain of modules and functions."""
     return Model(f"f_{name}", lambda: Layers(*layers), PICTURES, SIZED_IMAGES)
 
 

@@ -13,7 +13,10 @@ from rammer_mlir.benchmarks.exports.zoo.table import Model
 
 
 def export(model: Model, exporter: str, path: Path) -> None:
-    """Write the ONNX file; batch and lengths are open."""
+    """Export a model to the ONNX file ``path``, by tf2onnx unless ``exporter`` is ``keras``.
+
+    Batch and lengths are open.
+    """
     keras.utils.set_random_seed(0)
     made = model.make()
     made(*(each.draw(model.cases[0], np.random.default_rng(0)) for each in model.inputs))

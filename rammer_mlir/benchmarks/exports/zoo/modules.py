@@ -20,7 +20,7 @@ class Recurrent(nn.Module):
     """A recurrent layer whose last state is classified."""
 
     def __init__(self, kind: type[nn.RNNBase], **options: int | bool) -> None:
-        """Make the layer and the classifier."""
+        """Make a layer of the class ``kind``, called with ``options``, and the classifier."""
         super().__init__()
         self.layer = kind(16, 24, batch_first=True, **options)
         self.head = nn.Linear(48 if options.get("bidirectional") else 24, 5)
@@ -146,7 +146,7 @@ class Yolo(nn.Module):
         return torch.cat([self.decode(head(x), i) for i, (head, x) in enumerate(levels)], 1)
 
     def decode(self, x: Tensor, level: int) -> Tensor:
-        """Return the boxes of one grid."""
+        """Return boxes and scores [N, anchors, 7] of the grid x [N, 21, H, W] of a level."""
         batch, _, height, width = x.shape
         x = x.view(batch, 3, 7, height, width).permute(0, 1, 3, 4, 2).sigmoid()
         rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")

@@ -23,7 +23,10 @@ _UNUSED = ("qnms", "deform_conv2d", "roi_pool", "ps_roi_align", "ps_roi_pool")
 
 
 def _nms(boxes: torch.Tensor, scores: torch.Tensor, overlap: float) -> torch.Tensor:
-    """Return the boxes that overlap with no box of a higher score, by descending score."""
+    """Return the indices of boxes that overlap no returned box of a higher score, best box first.
+
+    ``overlap`` is the largest intersection over union of two returned boxes.
+    """
     order = torch.argsort(scores, descending=True, stable=True)
     areas = (boxes[:, 2:] - boxes[:, :2]).prod(-1)
     kept: list[torch.Tensor] = []
@@ -52,7 +55,7 @@ def _roi_align(
 
 
 def define_operators() -> None:
-    """Declare the operators; torchvision must not have been imported."""
+    """Declare torchvision's native operators; torchvision must not have been imported."""
     for name, arguments in _SCHEMAS.items():
         _LIBRARY.define(f"{name}({arguments}) -> Tensor")
     for name in _UNUSED:
@@ -68,7 +71,7 @@ def _has_ops() -> bool:
 
 
 def use_operators() -> None:
-    """Make torchvision call the operators, and export them as ONNX operators."""
+    """Make torchvision call the declared operators, and export them as ONNX operators."""
     importlib.import_module("torchvision.extension")._has_ops = _has_ops
     # The package has a function of the same name as this module.
     importlib.import_module("torchvision.ops.roi_align")._has_ops = _has_ops

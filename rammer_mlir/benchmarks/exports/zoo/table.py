@@ -32,13 +32,13 @@ class Model:
 
 
 def image(size: int | tuple[str, str], channels: int = 3) -> tuple[Input, ...]:
-    """Return a batch of images; named sizes are open dimensions."""
+    """Return the input ``x``, a batch of images; named sizes are open dimensions."""
     height, width = (size, size) if isinstance(size, int) else size
     return (Input("x", ("batch", channels, height, width)),)
 
 
 def tokens(mask: bool = True, high: int = 100) -> tuple[Input, ...]:
-    """Return token ids, with or without an attention mask."""
+    """Return the input of token ids below ``high``, and with ``mask`` an attention mask."""
     ids = Input("input_ids", ("batch", "length"), "tokens", high)
     found = Input("attention_mask", ("batch", "length"), "mask")
     return (ids, found) if mask else (ids,)

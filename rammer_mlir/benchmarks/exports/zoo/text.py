@@ -31,7 +31,10 @@ class Keywords(nn.Module):
     """A model of ``transformers`` with positional arguments that returns a tuple of tensors."""
 
     def __init__(self, model: nn.Module, names: tuple[str, ...], fixed: dict[str, Any]) -> None:
-        """Name the model's positional arguments; pass ``fixed`` as further keyword arguments."""
+        """Wrap a model; ``names`` are those of the positional arguments.
+
+        Each call also passes ``fixed`` as keyword arguments.
+        """
         super().__init__()
         self.model = model
         self.names = names
@@ -65,7 +68,10 @@ class Cached(nn.Module):
 
 
 def configured(kind: str, **changes: Any) -> Any:
-    """Return a small configuration; keyword arguments that the class does not have are ignored."""
+    """Return a small configuration of the class ``kind`` + ``Config`` of transformers.
+
+    ``changes`` are fields of it; fields of ``TINY`` that the class does not have are dropped.
+    """
     cls = getattr(transformers, f"{kind}Config")
     known = {**TINY, **changes}
     if getattr(cls, "attribute_map", None):
@@ -80,7 +86,15 @@ def configured(kind: str, **changes: Any) -> Any:
 def wrapped(
     model: str, config: str, names: tuple[str, ...], fixed: dict[str, Any], **changes: Any
 ) -> Callable[[], nn.Module]:
-    """Return a function that makes the model with random weights."""
+    """Return a function that makes the model with random weights.
+
+    Args:
+        model: class of transformers.
+        config: prefix of the configuration's class.
+        names: names of the positional arguments.
+        fixed: keyword arguments of each call.
+        changes: fields of the configuration.
+    """
 
     def make() -> nn.Module:
         found = getattr(transformers, model)(configured(config, **changes))
@@ -90,7 +104,14 @@ def wrapped(
 
 
 def encoder(kind: str, model: str = "", mask: bool = True, **changes: Any) -> Model:
-    """Return an encoder of tokens."""
+    """Return an encoder of tokens.
+
+    Args:
+        kind: prefix of transformers' classes, such as Bert.
+        model: the model's class, if it is not the kind's ``Model``.
+        mask: whether an attention mask is an input.
+        changes: fields of the configuration.
+    """
     inputs = tokens(mask)
     names = tuple(each.name for each in inputs)
     make = wrapped(model or f"{kind}Model", kind, names, {"return_dict": True}, **changes)
@@ -113,7 +134,10 @@ def decoder(kind: str, model: str = "", **changes: Any) -> Model:
 
 
 def cached(kind: str, heads: int = 2, model: str = "", **changes: Any) -> Model:
-    """Return a causal language model's step with a cache of two layers, 8 features per head."""
+    """Return a causal language model's step with a cache of two layers, 8 features per head.
+
+    ``heads`` are those of the cache; all other arguments are those of ``decoder``.
+    """
     cache = ("batch", heads, "past", 8)
     pairs = tuple(Input(f"{kv}{i}", cache) for i in range(2) for kv in ("key", "value"))
     ids = Input("input_ids", ("batch", "length"), "tokens")
@@ -127,7 +151,7 @@ def cached(kind: str, heads: int = 2, model: str = "", **changes: Any) -> Model:
 
 
 def pair(kind: str, **changes: Any) -> Model:
-    """Return an encoder and decoder of text."""
+    """Return transformers' encoder and decoder of text of a kind, configured by ``changes``."""
     inputs = (*tokens(), Input("decoder_input_ids", ("batch", "target"), "tokens"))
     names = tuple(each.name for each in inputs)
     cases = tuple({**case, "target": 1 + 4 * i} for i, case in enumerate(SEQUENCES))

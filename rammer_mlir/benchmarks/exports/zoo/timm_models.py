@@ -10,12 +10,12 @@ from rammer_mlir.benchmarks.exports.zoo.table import IMAGES, SIZED_IMAGES, Model
 
 
 def sized(name: str) -> Model:
-    """Return a classifier of images of any size."""
+    """Return timm's classifier ``name`` of images of any size."""
     return Model(f"timm_{name}", _made(name), image(("height", "width")), SIZED_IMAGES)
 
 
 def square(name: str, size: int = 64, **options: Any) -> Model:
-    """Return a classifier of images of a fixed size."""
+    """Return timm's classifier ``name``, made with ``options``, of images of a fixed size."""
     return Model(f"timm_{name}", _made(name, **options), image(size), IMAGES)
 
 

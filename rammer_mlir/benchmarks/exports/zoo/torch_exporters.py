@@ -40,7 +40,7 @@ def export(model: Model, exporter: str, path: Path) -> None:
 
 
 def _varied(module: Any) -> Any:
-    """Fill parameters that are initialized to zero: all-zero results would hide errors."""
+    """Fill all-zero parameters with random numbers: all-zero results would hide errors."""
     for parameter in module.parameters():
         if not parameter.any():
             torch.nn.init.normal_(parameter, std=0.1)
@@ -93,7 +93,10 @@ def _export_dynamo(
 
 
 def _as_parameters(module: Any, dynamic: list[dict[int, Any]]) -> Any:
-    """Group the arguments of a variadic parameter, as ``torch.export`` requires."""
+    """Return the open dimensions of each parameter of the module's ``forward``.
+
+    Those of a variadic parameter are grouped in a tuple, as ``torch.export`` requires.
+    """
     found: list[Any] = []
     for each in inspect.signature(module.forward).parameters.values():
         if each.kind is inspect.Parameter.VAR_POSITIONAL:

@@ -31,17 +31,17 @@ def _made(name: str, **options: Any) -> Callable[[], nn.Module]:
 
 
 def sized(name: str, **options: Any) -> Model:
-    """Return a classifier of images of any size."""
+    """Return torchvision's classifier ``name``, made with ``options``, of images of any size."""
     return Model(name, _made(name, **options), image(("height", "width")), SIZED_IMAGES)
 
 
 def square(name: str, size: int, **options: Any) -> Model:
-    """Return a classifier of images of a fixed size."""
+    """Return torchvision's classifier ``name``, made with ``options``, of fixed-size images."""
     return Model(name, _made(name, **options), image(size), IMAGES)
 
 
 def dense(name: str, **options: Any) -> Model:
-    """Return a segmentation model."""
+    """Return torchvision's segmentation model ``name``, made with ``options``."""
     factory = getattr(zoo.segmentation, name)
     make = lambda: Dense(factory(weights=None, weights_backbone=None, **options))  # noqa: E731
     return Model(name, make, image(("height", "width")), SIZED_IMAGES)

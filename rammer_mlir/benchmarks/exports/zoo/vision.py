@@ -13,13 +13,20 @@ STAGES = {"depths": [1, 1, 1, 1], "hidden_sizes": [8, 16, 24, 32], "num_labels":
 
 
 def images(kind: str, model: str = "", size: int = 64, **changes: Any) -> Model:
-    """Return a model of square images with an open batch."""
+    """Return a model of square images of a fixed size with an open batch.
+
+    Args:
+        kind: prefix of transformers' classes, such as ViT.
+        model: the model's class, if it is not the kind's ``ForImageClassification``.
+        size: height and width.
+        changes: fields of the configuration.
+    """
     make = wrapped(model or f"{kind}ForImageClassification", kind, ("pixel_values",), {}, **changes)
     return Model(kind.lower(), make, image(size), IMAGES)
 
 
 def open_images(kind: str, model: str = "", **changes: Any) -> Model:
-    """Return a model of images of any size."""
+    """Return a model of images of any size; the arguments are those of ``images``."""
     make = wrapped(model or f"{kind}ForImageClassification", kind, ("pixel_values",), {}, **changes)
     return Model(kind.lower(), make, image(("height", "width")), SIZED_IMAGES)
 

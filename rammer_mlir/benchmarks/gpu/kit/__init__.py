@@ -4,8 +4,8 @@
 | --- | --- |
 | ``cases`` | the programs and baselines, with tolerances and time limits |
 | ``sources`` | the ONNX models, with weights from seeds |
-| ``seeds``, ``store`` | arrays as a few numbers, or as files that are stored once |
-| ``programs`` | compiled programs, and the weights that several of them share |
+| ``seeds``, ``store`` | arrays as seeds and scales, or as files that are stored once |
+| ``programs`` | compiled programs, and the weights that programs share |
 | ``pack`` | compiles all cases into a folder, here |
 | ``run``, ``child`` | every case in a separate process, there |
 | ``measure``, ``probe``, ``baselines``, ``torch_graph``, ``sanitizer`` | the kinds of cases |

@@ -82,6 +82,10 @@ def run_baseline(
         seconds: duration of the timing.
         several_sets: rotate over copies of the inputs, so that they are read from device memory.
 
+    Returns:
+        ``excess``: error of the outputs over the tolerance; ``sets``: number of copies;
+            ``device`` and ``wall``: seconds of a run by the device's and the host's clock.
+
     Raises:
         WrongOutputs: if outputs are beyond their tolerance.
     """
@@ -125,7 +129,7 @@ def _compiled(torch: Torch, module: Module, sets: Sets) -> _Prepared:
 
 
 def _graph(torch: Torch, module: Module, sets: Sets) -> _Prepared:
-    """Capture a single run, and so many runs that launching their graph is negligible."""
+    """Capture a graph of a single run, and a graph of so many runs that launching is negligible."""
     one, outputs = _capture(torch, module, sets[:1])
     once, _ = _capture(torch, module, sets)
     rounds = rounds_of_graph(_device_seconds(torch, once.replay, 0.0, 1)["median"])
@@ -139,7 +143,7 @@ def _graph(torch: Torch, module: Module, sets: Sets) -> _Prepared:
 
 
 def _capture(torch: Torch, module: Module, sets: Sets) -> tuple[Any, Sequence[Any]]:
-    """Return a CUDA graph of a run on each of the inputs, and the outputs of the last run."""
+    """Return a CUDA graph of a run on each element of ``sets``, and the last run's outputs."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):  # libraries allocate their workspaces before the capture
@@ -159,7 +163,10 @@ _WAYS = {"eager": _eager, "graph": _graph, "compiled": _compiled}
 def _device_seconds(
     torch: Torch, run: Callable[[], object], budget: float, runs_each: int
 ) -> dict[str, Any]:
-    """Time batches of calls by events on PyTorch's stream; return the seconds of a run."""
+    """Time batches of calls of ``run`` by events on PyTorch's stream; return the seconds of a run.
+
+    A call makes ``runs_each`` runs; ``budget`` is the duration of the timing in seconds.
+    """
 
     def batch(calls: int) -> float:
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

@@ -36,7 +36,7 @@ OF_PRECISION: dict[Precision, Tolerance] = {
 
 @dataclass(frozen=True)
 class Relay:
-    """``steps`` dependent rTasks that the vEUs run in turn."""
+    """A relay of ``steps`` dependent rTasks, which ``num_veus`` vEUs run in turn."""
 
     num_veus: int
     steps: int

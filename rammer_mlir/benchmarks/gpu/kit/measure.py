@@ -23,7 +23,7 @@ _BATCH_SECONDS = 5e-3
 _FEWEST_BATCHES, _MOST_BATCHES, _MOST_RUNS = 3, 15, 1000
 
 _GRAPH_SECONDS, _MOST_ROUNDS = 2e-4, 32
-"""Shortest time of a graph, beside which the host's few microseconds per replay are negligible."""
+"""Least seconds of a graph, to make a replay's cost negligible, and its most repetitions."""
 
 _CHECKED_RUNS = 3
 """Runs whose outputs are compared; several, since barrier counters go on from run to run."""
@@ -42,7 +42,7 @@ def check_outputs(
     expected: Mapping[str, Array],
     tolerance: Tolerance,
 ) -> dict[str, Any]:
-    """Run a program several times, and compare its outputs.
+    """Run a program ``_CHECKED_RUNS`` times, and compare its outputs.
 
     Returns:
         ``excess``: the largest error of an element divided by its tolerance; ``repeats``: whether
@@ -65,6 +65,8 @@ def excess_of(
     expected: Mapping[str, Array], found: Mapping[str, Array], tolerance: Tolerance, where: str
 ) -> float:
     """Return the largest error of an element divided by its tolerance.
+
+    ``where`` names the run in the error's message.
 
     Raises:
         WrongOutputs: if that is above 1.
@@ -90,6 +92,10 @@ def time_program(
         tolerance: tolerated error of these outputs.
         seconds: duration of all timings together.
         several_sets: rotate over copies of the inputs, so that they are read from device memory.
+
+    Returns:
+        ``sets``: number of copies; ``graph_excess``: error of the graph's outputs over the
+            tolerance; ``launch`` and ``graph``: seconds by the ``device`` and by ``wall`` clock.
 
     Raises:
         WrongOutputs: if the graph's outputs exceed their tolerance.
@@ -133,13 +139,16 @@ def time_program(
 
 
 def sets_beyond_caches(feeds: Mapping[str, Array]) -> int:
-    """Return how many copies of the inputs exceed every cache, up to a maximum."""
+    """Return how many copies of the inputs have ``_BEYOND_CACHES`` bytes: 1 to ``_MOST_SETS``."""
     num_bytes = sum(array.nbytes for array in feeds.values())
     return min(_MOST_SETS, max(1, _BEYOND_CACHES // max(num_bytes, 1)))
 
 
 def rounds_of_graph(seconds: float) -> int:
-    """Return how often a graph repeats a run of ``seconds``, so that its launch is negligible."""
+    """Return how often a graph repeats a run of ``seconds``, at most ``_MOST_ROUNDS`` times.
+
+    The repetitions make the graph's launch negligible.
+    """
     return min(_MOST_ROUNDS, math.ceil(_GRAPH_SECONDS / max(seconds, 1e-7)))
 
 
@@ -148,7 +157,10 @@ Places = Sequence[tuple[Mapping[str, DeviceArray], Mapping[str, DeviceArray]]]
 
 
 def _graph_of_many(executable: GpuExecutable, places: Places) -> tuple[Callable[[], None], int]:
-    """Capture so many runs that launching their graph is negligible; return their number too."""
+    """Return a function that replays a graph of several runs, and their number.
+
+    The runs are so many that launching the graph is negligible.
+    """
     driver, stream = executable.program.driver, executable.program.stream
     once = _graph_of(executable, places)
     seconds = device_seconds(driver, stream, once, 0.0)["median"]

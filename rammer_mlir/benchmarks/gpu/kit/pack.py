@@ -156,7 +156,7 @@ def _all(tasks: Sequence[_Task], jobs: int) -> list[Packed]:
 
 
 def _effort(subject: Subject) -> float:
-    """Estimate the time of compiling a model: full networks by their number of ways."""
+    """Estimate the time of compiling a model, without a unit, by its size and number of ways."""
     is_network = isinstance(subject.source, Network) and subject.source.scale == "full"
     return len(subject.ways) * (10.0 if is_network else 1.0) * (1 + subject.name.startswith("res"))
 
@@ -236,7 +236,10 @@ def options_of(target: str, subject: Subject, way: Way) -> CheckedOptions:
 def _compile_all(
     task: _Task, imported: ImportedModel, seeds: Mapping[bytes, Reference], store: Store
 ) -> dict[str, ProgramFacts]:
-    """Compile a model in all its ways; generate equal code once."""
+    """Compile a model in all its ways and write the programs; return their facts by name.
+
+    Equal code is generated once. ``seeds`` maps the contents of weights to references to seeds.
+    """
     known = KnownCode[GpuCode]()
     found: dict[str, ProgramFacts] = {}
     for each in task.subject.ways:
@@ -273,7 +276,7 @@ def _references(
 
 
 def _check_weights(folder: Path, name: str, store: Store, image: GpuImage) -> None:
-    """Read a program back, and check that its weights are the same."""
+    """Read a program back, and check that its weights equal those of ``image``."""
     read = read_program(folder / PROGRAMS, name, store)
     found, expected = (b"".join(i.constants.pieces) for i in (read.image, image))
     if found != expected:

@@ -134,7 +134,7 @@ def _run_case(request: Request, case: Case, remaining: float) -> Result | None:
 
 
 def _in_process(request: Request, case: Case, folder: Path, limit: float) -> dict[str, Any]:
-    """Run a case in a separate process group, which is killed at its limit."""
+    """Run a case in a separate process group, which is killed after ``limit`` seconds."""
     answer, said = folder / "result.json", folder / "output.txt"
     command = _command(request, case, answer)
     if case.kind == "sanitizer" and shutil.which(SANITIZER) is None:

@@ -79,7 +79,10 @@ _OFF_CENTRE, _CENTRED = 0.2, 0.02
 
 
 def resembling(array: Array, seed: int) -> Seeded | None:
-    """Return random numbers with the spread of an array, or None if they would not resemble it."""
+    """Return a description of random numbers with the standard deviations of an array.
+
+    None for integers, for fewer than ``_FEWEST`` elements, and for a mean that is not near 0.
+    """
     if array.dtype.name not in ("float16", "float32") or array.size < _FEWEST:
         return None
     values = array.astype(np.float64)

@@ -46,7 +46,7 @@ def product_model(product: Product) -> onnx.ModelProto:
 
 
 def product_feeds(product: Product) -> dict[str, Reference]:
-    """Return seeds of a product's inputs, whose results have a variance of about one."""
+    """Return references to a product's random inputs, whose product has a variance of about one."""
     dtype = "float16" if product.precision == "f16" else "float32"
     scale = (product.inner**-0.25,)
     return {

@@ -149,7 +149,10 @@ def _conv(torch: Torch, a: Attributes, x: Tensor, w: Tensor, b: Tensor = None) -
 
 
 def _padded(torch: Torch, a: Attributes, x: Tensor, rank: int) -> tuple[Tensor, list[int]]:
-    """Pad with zeros if the two sides differ; return the padding that remains to be done."""
+    """Pad x with zeros if begins and ends differ.
+
+    Returns x, and the padding of each dimension that is left for the operator.
+    """
     pads = a.get("pads", [0] * (2 * rank))
     low, high = pads[:rank], pads[rank:]
     if low == high:

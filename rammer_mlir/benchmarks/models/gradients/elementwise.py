@@ -19,7 +19,7 @@ _FLOATS = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorPro
 
 
 def unary(rule: Unary) -> Callable[[ExtendedGraph, Node, Gradients], Gradients]:
-    """Make a rule from a function's derivative."""
+    """Make the rule of an operator with one input from the function that returns its gradient."""
 
     def differentiate(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
         (dy,) = dys
@@ -77,7 +77,7 @@ def power(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def where(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Pass the gradient to the selected operand."""
+    """Pass each element of the gradient to the operand that was selected there."""
     (dy,) = dys
     assert dy is not None
     condition, zero = node.operand(0), g.scalar(0, dy)

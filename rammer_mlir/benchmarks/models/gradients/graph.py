@@ -64,7 +64,7 @@ class Node:
         return value.decode() if isinstance(value, bytes) else str(value)
 
     def refuse(self, expected: str, found: object) -> ModelError:
-        """Return the error for a case that a rule cannot differentiate."""
+        """Return the error of a rule that needs ``expected`` in this node but has ``found``."""
         return ModelError(
             f"node '{self.name}' ({self.op_type}): gradients need {expected}, found {found}; "
             "write the model with other operators"
@@ -168,7 +168,7 @@ class ExtendedGraph(GraphBuilder):
         return self.op("ConstantOfShape", self.integers(*shape), value=value)
 
     def reduced(self, op_type: str, x: Value, axes: Sequence[int], keepdims: int = 1) -> Value:
-        """Add a reduction, or return the operand if there are no axes."""
+        """Add a reduction by ``op_type``, or return the operand if there are no axes."""
         return self.op(op_type, x, self.integers(*axes), keepdims=keepdims) if axes else x
 
     def second_output(self, node: Node) -> Value:
@@ -184,7 +184,7 @@ class ExtendedGraph(GraphBuilder):
         return Value(proto.output[1], kind)
 
     def finish_with(self, kept: Sequence[str]) -> onnx.ModelProto:
-        """Return the model with the kept outputs of its own, followed by the added outputs.
+        """Return the model with its own outputs named in ``kept``, followed by the added outputs.
 
         Dead nodes and initializers are removed; inputs stay.
         """

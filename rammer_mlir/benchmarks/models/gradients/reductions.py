@@ -45,12 +45,12 @@ def _expanded(g: ExtendedGraph, node: Node, value: Value) -> Value:
 
 
 def reduce_sum(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Broadcast the gradient."""
+    """Broadcast the gradient to the shape of the input."""
     return [_expanded(g, node, _broadcastable(g, node, dys))]
 
 
 def reduce_mean(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Broadcast the gradient, divided by the number of elements."""
+    """Broadcast the gradient to the input's shape, divided by the number of reduced elements."""
     count = math.prod(node.operand(0).shape[axis] for axis in _axes(g, node))
     dy = _broadcastable(g, node, dys)
     return [_expanded(g, node, g.op("Mul", dy, g.scalar(1 / count, dy)))]

@@ -28,7 +28,7 @@ def expand(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def transpose(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Apply the inverse permutation."""
+    """Apply the inverse permutation to the gradient."""
     (dy,) = dys
     rank = len(node.operand(0).shape)
     order = node.integers("perm", range(rank)[::-1])
@@ -36,7 +36,7 @@ def transpose(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def concat(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Split the gradient."""
+    """Split the gradient into those of the concatenated inputs."""
     (dy,) = dys
     axis = node.integer("axis", 0)
     sizes = [value.shape[axis] for value in node.inputs if value is not None]
@@ -101,7 +101,10 @@ def gather(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def add_rows(g: ExtendedGraph, dy: Value, indices: Value, axis: int, size: int) -> Value:
-    """Scatter slices of a gradient, whose axes from ``axis`` on are those of the indices."""
+    """Add the slices of a gradient at ``indices`` into zeros, as the adjoint of Gather.
+
+    The indices have the axes of ``dy`` from ``axis`` on; the result has an axis of ``size`` there.
+    """
     read = len(indices.shape)
     order = [*range(axis, axis + read), *range(axis), *range(axis + read, len(dy.shape))]
     rows = dy if order == sorted(order) else g.op("Transpose", dy, perm=order)

@@ -24,7 +24,7 @@ class _Window:
     pads: list[int]
 
     def uncovered(self, sizes: Sequence[int], results: Sequence[int]) -> list[int]:
-        """Return the number of trailing elements, padding included, that no window covers."""
+        """Return how many trailing elements, with padding, no window covers, by dimension."""
         begins, ends = self.pads[: len(sizes)], self.pads[len(sizes) :]
         spans = zip(sizes, results, self.kernel, self.strides, self.dilations, strict=True)
         return [
@@ -139,7 +139,10 @@ def average_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def _counts(
     window: _Window, sizes: Sequence[int], results: Sequence[int], with_pads: bool
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Return the number of elements of each window, over the spatial dimensions."""
+    """Return the number of elements of each window, over the spatial dimensions.
+
+    ``with_pads`` counts elements of the padding, too.
+    """
     found = np.ones([1] * len(sizes))
     for axis, size in enumerate(sizes):
         starts = np.arange(results[axis]) * window.strides[axis] - window.pads[axis]
@@ -151,7 +154,7 @@ def _counts(
 
 
 def global_average_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Split the gradient equally among all elements of an image."""
+    """Split the gradient equally among all elements of a channel's image."""
     (dy,) = dys
     assert dy is not None
     x = node.operand(0)

@@ -36,7 +36,10 @@ class Blocks:
 
 
 def measure(request: Blocks) -> Record:
-    """Return predicted milliseconds of each block of several operators, and of the network."""
+    """Return predicted milliseconds of each block and of the network.
+
+    Blocks of fewer than ``FEWEST`` operators are left out.
+    """
     graph = model_graph(request.model, request.device, scale=request.scale)
     device = find_device(request.device).device()
     policy = Ios(barriers="stage")

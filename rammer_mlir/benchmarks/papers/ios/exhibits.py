@@ -149,7 +149,10 @@ def _figure_9(records: Records) -> str:
 
 
 def _crossed(names: Sequence[str], seconds: Sequence[Sequence[float]]) -> str:
-    """Return milliseconds, and in brackets the slowdown against the specialised schedule."""
+    """Return a table of milliseconds with the slowdown against the own schedule in brackets.
+
+    ``seconds`` has a row for the executing setting and a column for the schedule's, by ``names``.
+    """
     rows = [["executed on", *(f"made for {name}" for name in names)]]
     for number, (name, row) in enumerate(zip(names, seconds, strict=True)):
         own = row[number]
@@ -179,7 +182,10 @@ def _figure_10(records: Records) -> str:
 
 
 def _last_block(stages: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Return the stages of the last module, without the classifier."""
+    """Return the stages of the last module, without the classifier.
+
+    Stages are names of operators; the results are without the module's prefix.
+    """
     name = next(
         operator.split("/")[0] for stage in reversed(stages) for operator in stage
         if "/" in operator

@@ -2,9 +2,9 @@
 
 Sequential, greedy (all ready operators form a stage), merging only, concurrent execution only, and
 both, all executed as in the paper: a stage begins when the previous stage has ended. With merging
-only, the best of a few bounds on the arithmetic's growth is used for a whole network; with both,
-merging is chosen for each stage. They are compared with this project's default execution: stages by
-`ios` and by `wavefront`, with waits per tile.
+only, the best of the bounds ``growths`` is used for a whole network; with both, merging is chosen
+for each stage. They are compared with this project's default execution: stages by `ios` and by
+`wavefront`, with waits per tile.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ NETWORKS = ("squeezenet", "inception_v3", "nasnet_a_6_4032", "randwire")
 
 
 def sequential(graph: TaskGraph, device: Device) -> Plan:
-    """Execute the operators sequentially."""
+    """Return a plan that executes the operators sequentially."""
     return place_stages(graph, device, [[n] for n in range(len(graph.operators))], "stage")
 
 
 def greedy(graph: TaskGraph, device: Device) -> Plan:
-    """Execute all ready operators as a stage."""
+    """Return a plan whose stages each have all operators that are ready."""
     return place_stages(graph, device, waves(Context(graph, device)), "stage")
 
 
@@ -86,7 +86,7 @@ class Network:
 def measure(network: Network) -> Record:
     """Return the predicted milliseconds of each schedule, and the size of the search.
 
-    Of several bounds on the growth, the fastest counts. Plans are verified.
+    Of a schedule's ``growths``, the fastest counts. Plans are verified.
     """
     model = build(network.model, 1, network.scale)
     device = find_device(network.device).device()

@@ -47,7 +47,7 @@ ROUNDS = 2
 FIRST_STEP, LAST_STEP = 0.3, 0.04
 """Step sizes of the search in a figure's logarithm, halved when no figure improves."""
 MOST_ALIKE = {"arithmetic_efficiency": 1.0, "bandwidth_efficiency": 1.0}
-"""The largest meaningful values."""
+"""The largest meaningful values of figures, by name."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def distance(predicted: Sequence[float], expected: Sequence[float]) -> float:
 def descend(
     cost: Callable[[Mapping[str, float]], float], start: Mapping[str, float]
 ) -> dict[str, float]:
-    """Minimize the cost by coordinate descent: steps along single figures."""
+    """Minimize the cost by coordinate descent: steps along single figures, from ``start``."""
     best, least, step = dict(start), cost(start), FIRST_STEP
     while step >= LAST_STEP:
         improved = False
@@ -108,7 +108,7 @@ def descend(
 
 
 def with_figures(start: DeviceDescription, figures: Mapping[str, float]) -> DeviceDescription:
-    """Return a description with replaced figures."""
+    """Return ``start`` with replaced figures; a barrier costs as much as a queued launch."""
     barrier = figures["queued_launch_seconds"]
     return replace(start, barrier_seconds=barrier, **figures)  # pyright: ignore[reportArgumentType]
 

@@ -78,7 +78,15 @@ def gpu_module(seed: int) -> TaskGraph:
 
 
 def _kernel(kind: _Kind, rows: int, chunks: int, num_sources: int, size: int) -> RKernel:
-    """Return an rKernel whose rTasks write ``size`` results each: rows of a chunk of channels."""
+    """Return an rKernel whose rTasks write ``size`` results each: rows of a chunk of channels.
+
+    Args:
+        kind: the computation of the vertex.
+        rows: rows, and also columns, of the map.
+        chunks: chunks of ``CHUNK`` channels of the map.
+        num_sources: number of source vertices, which are added.
+        size: results of an rTask.
+    """
     tile = min(rows, size // (rows * CHUNK))
     wide = max(1, size // (tile * rows * CHUNK))  # chunks of channels, if a tile has all rows
     places = np.array(list(product(range(0, rows, tile), range(0, chunks, wide))))

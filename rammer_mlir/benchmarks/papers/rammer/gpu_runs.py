@@ -111,7 +111,7 @@ def with_kernels(graph: TaskGraph, kernels: Sequence[int]) -> TaskGraph:
 
 
 def measure(request: GpuRun) -> Record:
-    """Schedule a model in all four ways, and record the runs."""
+    """Build a model in the requested form, and return the four runs of ``compare``."""
     builder = paper_forms.build if request.form == "paper" else build
     graph = task_graph(builder(request.model, request.batch, request.scale), request.device)
     return compare(graph, find_device(request.device).device())

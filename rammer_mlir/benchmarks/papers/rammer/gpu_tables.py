@@ -74,7 +74,7 @@ def figure_1(records: Records) -> str:
 
 
 def figure_2(records: Records) -> str:
-    """Return the time in kernels and outside of them."""
+    """Return a table of each model's time in kernels and outside of kernels."""
     rows = [["model", "batch", "kernels ms", "end to end ms", "outside of kernels"]]
     shares: dict[int, list[float]] = {1: [], 16: []}
     for batch, found in shares.items():
@@ -90,7 +90,7 @@ def figure_2(records: Records) -> str:
 
 
 def figure_11(records: Records) -> str:
-    """Return both times and their ratio for each model, beside the paper's."""
+    """Return a table of the base's and Rammer's times and their ratio, beside the paper's."""
     rows = [["model", "base ms", "Rammer ms", "ratio", "paper: base ms", "Rammer ms", "ratio",
              "TensorFlow", "XLA", "TensorRT", "TVM"]]  # fmt: skip
     ours: list[float] = []
@@ -109,7 +109,10 @@ def figure_11(records: Records) -> str:
 
 
 def _errors(records: Records) -> str:
-    """Return the errors of predicted against published times, for fitted and other models."""
+    """Return a table of the errors of predicted against published times, model by model.
+
+    It tells the models that the description is fitted to from the models that check it.
+    """
     rows = [["model", "half", "base: kernels", "base", "Rammer", "launches of fills",
              "base without them"]]  # fmt: skip
     for model in TABLE_1:
@@ -156,7 +159,7 @@ def _published(run: GpuRun) -> tuple[float, float]:
 
 
 def plot_11(records: Records) -> Plot:
-    """Return the ratios as bars."""
+    """Return the ratios of the base's time to Rammer's as bars."""
     groups: list[tuple[str, tuple[float | None, ...]]] = []
     for model in TABLE_1:
         run, paper = _run(records, model), published.FIGURE_11[model]
@@ -189,14 +192,14 @@ def _beside_published(records: Records, runs: Sequence[GpuRun]) -> str:
 
 
 def figure_12(records: Records) -> str:
-    """Return both times by batch size."""
+    """Return a table of the base's and Rammer's times by batch size."""
     return _beside_published(
         records, [GpuRun(model, batch=batch) for model in BATCHED for batch in (1, 4, 16)]
     )
 
 
 def figure_13(records: Records) -> str:
-    """Return both times of the models for ImageNet."""
+    """Return a table of the base's and Rammer's times of the models for ImageNet."""
     found = _beside_published(records, [GpuRun(model) for model in IMAGENET])
     return f"{found}\n\n{_forms(records, 'resnext101_64x4d')}"
 
@@ -269,7 +272,7 @@ def figure_17(records: Records) -> str:
 
 
 def figure_19(records: Records) -> str:
-    """Return both times on an MI50."""
+    """Return a table of the base's and Rammer's times on an MI50."""
 
     def cells(run: Record) -> list[str]:
         base, base_k, rammer = (run[name]["ms"] for name in ("base", "base_select", "select"))

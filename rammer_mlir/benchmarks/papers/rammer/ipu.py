@@ -54,7 +54,7 @@ class IpuRun:
 
 
 def measure(run: IpuRun) -> Record:
-    """Return both predicted times in milliseconds, and both numbers of supersteps."""
+    """Return RammerBase's and Rammer's predicted milliseconds and numbers of supersteps."""
     model = BUILDERS[run.model](1, run.scale, unrolled=True, layers=LAYERS)
     base, base_steps = predict(model, "sequential")
     rammer, steps = predict(model, "wavefront")

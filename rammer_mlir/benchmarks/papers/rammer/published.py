@@ -64,10 +64,10 @@ SELECTION_BATCH_4 = {"fast": 14.89, "select": 6.52}
 """Milliseconds of LSTM-TC, batch 4, with the fastest and with the selected rKernels (figure 17)."""
 
 MI50_MEAN, MI50_MOST = 2.19, 4.12
-"""Rammer over RammerBase (figure 19)."""
+"""Mean and largest speedup of Rammer over RammerBase on an MI50 (figure 19)."""
 
 IPU_MOST = 5.37
-"""Rammer over RammerBase (figure 20)."""
+"""Largest speedup of Rammer over RammerBase on an IPU (figure 20)."""
 
 KERNEL_DEVIATION = 0.07
 """Standard deviation of ResNeXt's kernel times, weighted by these times (figure 4)."""
