@@ -82,7 +82,7 @@ def test_chatter_does_not_get_between_the_answers() -> None:
     code = (
         "import os; from rammer_mlir.frontends.onnx import importer_worker; "
         "serve = importer_worker.import_graph; "
-        "worker.import_graph = lambda model: (print('chatter', flush=True), "
+        "importer_worker.import_graph = lambda model: (print('chatter', flush=True), "
         "os.write(1, b'more'), serve(model))[2]; importer_worker.main()"
     )
     worker = ImportWorker([sys.executable, "-c", code])
