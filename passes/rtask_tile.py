@@ -248,7 +248,10 @@ class _Wanted:
     design: str
 
     def for_calls(self, calls: int) -> _Wanted:
-        """Return the criteria for a function with ``calls`` calling rOperators."""
+        """Return the criteria for a function that ``calls`` rOperators call.
+
+        If there are several candidates, ``_MANY_CALLS`` calls add another one on a CPU.
+        """
         one_more = 1 < self.candidates and calls >= _MANY_CALLS and self.device is None
         return replace(self, candidates=self.candidates + 1) if one_more else self
 

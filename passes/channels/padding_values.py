@@ -54,7 +54,7 @@ def result_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
 
 
 def _is_product_with_zeros(op: Structured, inputs: Sequence[Fills]) -> bool:
-    """Whether all products are zero, because the weights of padding output channels are."""
+    """Whether all products are zero, because the weights of padding output channels are zero."""
     return (
         multiplies_and_adds(op.op)
         and not op.captures
@@ -73,7 +73,7 @@ def _initial_fills(op: Structured, number: int) -> Fills | None:
 
 
 def _reduced_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
-    """Evaluate the body until the set of results reaches a fixpoint."""
+    """Return the numbers of each result, by evaluating the body until they reach a fixpoint."""
     found: list[set[float]] = []
     for number in range(op.num_outputs):
         initial = _initial_fills(op, number)

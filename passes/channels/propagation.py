@@ -87,7 +87,7 @@ class Rules(Protocol[C]):
 
 
 def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
-    """Return the changes of a block's values from which a benefiting operation is computed."""
+    """Return the changes of a block's values, except those that no benefiting operation uses."""
     converted, changes = _conversions(operations, rules)
     refused: set[ir.Value] = set()
     # Refusing values may make others useless: repeat until a fixpoint.

@@ -137,7 +137,7 @@ class _TileBuilder:
     def _box(
         self, map_: ir.AffineMap, operation: int, shape: Sequence[int]
     ) -> tuple[list[Size], list[Size]]:
-        """Return the offsets and actual sizes of an operand's box."""
+        """Return the offsets and the sizes, clipped at edges, of an operand's box per dimension."""
         spans = self._domain.spans(operation)
         sizes = self._loop_sizes(operation)
         boxes = [
