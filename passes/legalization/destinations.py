@@ -40,7 +40,7 @@ def _allocated(op: ir.Operation) -> ir.Value:
 
 
 def _bounds(op: ir.Operation) -> list[tuple[int, ...]]:
-    """Return the begin, end and step of each loop."""
+    """Return (begin, end, step) of each loop, in the order of ``_BOUNDS``."""
     return list(zip(*(ir.DenseI64ArrayAttr(op.attributes[n]) for n in _BOUNDS), strict=True))
 
 

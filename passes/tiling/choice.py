@@ -114,7 +114,7 @@ def choose(
     cost: Callable[[Tiling], TileCost],
     aim: Aim,
 ) -> Tiling:
-    """Return the coarsest tile sizes of the greedy refinement that reach the target ``aim``."""
+    """Return the first of ``refinements`` that meets ``aim``, or the last before a costly cut."""
     if 0 in extents:  # an empty iteration space is one rTask
         return tuple(extents)
     path = refinements(extents, limits, cost)
