@@ -43,7 +43,7 @@ class Step:
 
     @property
     def argument(self) -> str:
-        """Return the name of its first pass, without options."""
+        """Return the name of the step's first pass, without options."""
         return self.text.rpartition("(")[2].partition("{")[0].partition(",")[0].rstrip(")")
 
 

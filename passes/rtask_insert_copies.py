@@ -63,7 +63,10 @@ def _with_alignment(module: ir.Module) -> list[tuple[ir.OpView, int]]:
 
 
 def _align(op: ir.OpView, alignment: int, placement: Placement, outliner: Outliner) -> None:
-    """Copy operands that are not dense and aligned; copy such results out of a temporary."""
+    """Copy an rOperator's operands that are not dense and aligned to ``alignment`` bytes.
+
+    Such results are computed in a temporary and copied.
+    """
 
     def is_off(value: ir.Value) -> bool:
         is_dense = placement.storage[value].layout.is_dense

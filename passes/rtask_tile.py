@@ -46,7 +46,7 @@ class Limit:
     op: ir.OpView
 
     def check(self, cost: TileCost) -> None:
-        """Raise OperationError if an rTask accesses too many bytes."""
+        """Raise OperationError if an rTask accesses more than the maximum bytes."""
         if self.memory and cost.num_bytes > self.memory:
             raise OperationError(
                 self.op,

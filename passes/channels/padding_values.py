@@ -31,7 +31,7 @@ _LARGEST = 1e30
 
 
 def held_fills(weight: ConstantArgument) -> Fills:
-    """Return the distinct numbers of an f32 weight if they are few and known; else an empty set."""
+    """Return the distinct numbers of a known f32 weight; an empty set for over ``_MOST_FILLS``."""
     # Parts add zeros and matrices compute new numbers; reshapes and transposes keep the numbers.
     held = None if PARTS in weight.attributes else weight.held
     if held is None or held.dtype != np.float32 or any(isinstance(s, tuple) for s in weight.steps):

@@ -23,7 +23,7 @@ _MOST_ROUNDS = 8
 
 
 class Partition:
-    """Units of some operations of a graph; every other operation is a unit alone."""
+    """Units of the operations of a graph, each in exactly one unit; initially each alone."""
 
     def __init__(
         self,

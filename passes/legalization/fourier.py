@@ -24,7 +24,7 @@ Matrix = NDArray[np.float64]
 
 
 def lower_fourier_transforms(module: ir.Module) -> None:
-    """Rewrite transforms of static shapes and short dimensions; others stay."""
+    """Rewrite static transforms of at most ``_MOST_ELEMENTS`` per dimension; others stay."""
     if stablehlo is None:
         return
     for op in list(operations_named(module.operation, "stablehlo.fft")):

@@ -87,7 +87,7 @@ class WinogradOperators:
         return list(new.results)
 
     def _finish(self, sums: ir.Value, others: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the inverse transform of the sums, and the epilogue."""
+        """Emit the inverse transform of the sums, and the epilogue with the operands ``others``."""
         convolution = self.convolution
         result = transform_sums(sums, self.form.filtering)
         mapping: ValueMap = {convolution.result: result}
