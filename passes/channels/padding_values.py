@@ -1,4 +1,4 @@
-"""The possible contents of padding channels: a few numbers, known at compile time.
+"""The possible contents of padding channels: at most ``_MOST_FILLS`` known numbers.
 
 They depend on constants alone: a sum of products with zero weights is zero, and the bodies of later
 operations are evaluated (``body_values``).
@@ -27,7 +27,7 @@ _MOST_FILLS = 4
 """Maximum number of different values in a tensor's padding channels."""
 
 _LARGEST = 1e30
-"""Largest accepted magnitude: sums of a few products with weights stay finite in f32."""
+"""Largest accepted magnitude, far below f32's largest: sums of products stay finite."""
 
 
 def held_fills(weight: ConstantArgument) -> Fills:
@@ -73,7 +73,10 @@ def _initial_fills(op: Structured, number: int) -> Fills | None:
 
 
 def _reduced_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
-    """Return the numbers of each result, by evaluating the body until they reach a fixpoint."""
+    """Return the numbers of each result, by evaluating the body until they reach a fixpoint.
+
+    None if they are unknown, not finite, or more than ``_MOST_FILLS``.
+    """
     found: list[set[float]] = []
     for number in range(op.num_outputs):
         initial = _initial_fills(op, number)

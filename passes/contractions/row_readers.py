@@ -1,4 +1,4 @@
-"""The slices that read a matrix in steps of some rows."""
+"""The slices that read a matrix in steps of equally many rows."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def lower_scatters(module: ir.Module) -> None:
 
 
 def _signless(kind: ir.Type) -> ir.Type:
-    """Return a tensor's type with integers that have no sign, as operations of arith take them."""
+    """Return a tensor type with signless integers, which operations of arith require."""
     ranked = ir.RankedTensorType(kind)
     element = ranked.element_type
     if not isinstance(element, ir.IntegerType):

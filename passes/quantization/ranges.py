@@ -41,7 +41,7 @@ _SMALLEST = 1e-12
 
 
 class Range(NamedTuple):
-    """The representable values; others are clipped."""
+    """The representable values, ``low`` to ``high``; other values are clipped."""
 
     low: float
     high: float

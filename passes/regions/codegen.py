@@ -194,7 +194,7 @@ def patterns_of(codegen: Codegen) -> Sequence[CompositePattern]:
 
 
 def answer(codegen: Codegen, method: str, call: Callable[[], object], kind: type[T]) -> T:
-    """Return ``call()`` after checking its type; it calls ``method`` of a code generator.
+    """Return ``call()``, which calls ``method`` of a code generator and has to return a ``kind``.
 
     Raises:
         PassError: if the call fails, or the result has another type.

@@ -37,7 +37,7 @@ def check_number_of_rtasks(op: ir.OpView, fewest: int) -> None:
     """Refuse an rOperator that needs at least ``fewest`` rTasks, if these exceed ``MOST_RTASKS``.
 
     Raises:
-        OperationError: with their number.
+        OperationError: with the number of rTasks.
     """
     if fewest > MOST_RTASKS:
         raise OperationError(

@@ -46,7 +46,7 @@ def _tiles(around: int) -> list[list[int]]:
 
 
 def with_whole_tiles(image: ir.Value, shape: Sequence[int], outputs: int) -> ir.Value:
-    """Pad the image with zeros after it for whole tiles of its result.
+    """Pad an image with zeros after its rows and columns, so that its result has whole tiles.
 
     ``shape`` is that of the result [N, K, H, W, L]. An existing zero padding is extended.
     """
