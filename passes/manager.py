@@ -178,7 +178,7 @@ class _Run:
         self._trusted, self._statistics = trusted, statistics
 
     def step(self, step: Step, number: int, remaining: Sequence[Step]) -> None:
-        """Run a step; ``remaining`` begins with it."""
+        """Run step ``number`` inside its hooks; ``remaining`` has this step and all later ones."""
         if not self._instrumentation:
             self._run(step)
             return

@@ -43,7 +43,7 @@ class Step:
 
     @property
     def argument(self) -> str:
-        """Return the name of its first pass, without options."""
+        """Return the name of the step's first pass, without options."""
         return self.text.rpartition("(")[2].partition("{")[0].partition(",")[0].rstrip(")")
 
 
@@ -70,7 +70,7 @@ def check_pipeline(text: str, *, passes: Sequence[type[Pass]] = PASSES) -> None:
 
 
 def pipeline_of_flags(flags: Iterable[tuple[str, str]]) -> str:
-    """Return the pipeline of passes given as (name, options), each in a suitable nesting."""
+    """Return a pipeline of the (name, options) passes, each nested in an operation it runs on."""
     with ir.Context():
         texts = [_nested(f"{name}{{{options}}}" if options else name) for name, options in flags]
     return f"builtin.module({','.join(texts)})"

@@ -80,7 +80,7 @@ def _bytes_of(weight: ir.Value) -> int:
 
 
 def _batch(members: Sequence[Product], end: ir.OpView) -> None:
-    """Emit one product for several before ``end``, and replace each by its rows of the result."""
+    """Emit one product for all members before ``end``; replace each by its rows of the result."""
     first = members[0]
     rows = [member.rows for member in members]
     matrices = [member.matrix for member in members]

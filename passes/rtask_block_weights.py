@@ -36,7 +36,7 @@ _LEAST_BYTES = 2
 
 @dataclass(frozen=True)
 class BlockWeights(Pass):
-    """Store weights in consecutive panels, each with a few output channels innermost.
+    """Store weights in consecutive panels, each with 16, 32 or 48 output channels innermost.
 
     A tile of a contraction then reads its weights as one contiguous stream. In rows of all channels
     it would read a few channels of every row, each on another page, which defeats prefetching.
@@ -72,11 +72,11 @@ class _Weight:
     """The weights of a function's contraction.
 
     Attributes:
-        argument: their number among the function's arguments.
+        argument: the weights' number among the function's arguments.
         op: the contraction.
-        operand: their number among its operands.
+        operand: the weights' number among the contraction's operands.
         lane: its loop over the output channels, the weights' innermost dimension.
-        shared: the number of dimensions before the reduction dimensions.
+        shared: the number of the weights' dimensions before the reduction dimensions.
         loops: the class of all operations' loops over the output channels, None if they do not line
             up.
     """
@@ -117,7 +117,10 @@ def _class_of(computation: Computation, index: int, loop: int) -> TileClass | No
 
 
 def _lane(op: Structured, position: int) -> int | None:
-    """Return the innermost loop of an operand if it is parallel, private, and after a reduction."""
+    """Return the loop over the last dimension of operand ``position``, None if it is unsuitable.
+
+    The loop has to be parallel, index no other input, and follow a reduction dimension.
+    """
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     if len(dims) < 2 or None in dims or len(set(dims)) != len(dims):
         return None
@@ -139,7 +142,7 @@ def _split(
     calls: Sequence[ir.Operation],
     weights: DerivedWeights,
 ) -> bool:
-    """Split the loops over output channels if a panel's width divides them."""
+    """Split the output channels' loops into panels; return False, unchanged, if impossible."""
     extent = weight.op.extents[weight.lane]
     width = next((w for w in _WIDTHS if extent % w == 0), None)
     if width is None or weight.loops is None:
@@ -226,7 +229,7 @@ def _pack(value: ir.Value, panel: _Panel, weights: DerivedWeights) -> ir.Value:
 
 
 def _expand(value: ir.Value, dim: int | None, width: int) -> ir.Value:
-    """Return a view with a dimension split into blocks and their elements."""
+    """Return a view with ``dim`` split into blocks of ``width``; for None the value itself."""
     if dim is None:
         return value
     kind = _split_type(value.type, dim, width)

@@ -221,7 +221,7 @@ def _view(root: ir.Value, layout: Layout) -> ir.Value:
 
 
 def _bufferized(old: ir.OpView, name: str, signature: Sequence[ir.Type]) -> None:
-    """Emit the rKernel on memrefs."""
+    """Emit the rKernel ``old`` as the function ``name`` on memrefs of the types ``signature``."""
     if len(old.operation.regions[0].blocks):
         _bufferized_kernel(old, name, signature)
         return
@@ -231,7 +231,7 @@ def _bufferized(old: ir.OpView, name: str, signature: Sequence[ir.Type]) -> None
 
 
 def _bufferized_kernel(old: ir.OpView, name: str, signature: Sequence[ir.Type]) -> None:
-    """Emit the rKernel on memrefs around its computation on tensors, for MLIR's bufferization."""
+    """Emit the rKernel ``old`` on memrefs around its body on tensors, for MLIR to bufferize."""
     old_block = old.operation.regions[0].blocks[0]
     num_outputs = len(list(old_block.operations)[-1].operation.operands)
     kind = ir.FunctionType.get([ir.IndexType.get(), *signature], [])

@@ -44,7 +44,10 @@ class _Side:
 
 
 def _sides(pad: ConstantPad) -> list[_Side]:
-    """Return the padded dimensions, innermost first; strips span the dimensions padded so far."""
+    """Return the strips of each padded dimension, innermost first.
+
+    A strip spans the dimensions after its own with their padding.
+    """
     shape = shape_of(pad.source)
     sides: list[_Side] = []
     for dim in reversed(range(len(shape))):

@@ -53,7 +53,7 @@ def _only_tensor(op: Structured) -> ir.Value | None:
 
 
 def _pays(concat: ir.Operation) -> bool:
-    """Whether only one operation reads the whole, and most parts are computed only for it."""
+    """Whether a concatenation has one reader, and most elements are computed for it alone."""
     if concat.name != CONCAT or not _is_read_once(concat.results[0]):
         return False
     alone = [v for v in concat.operands if _is_read_once(v) and _is_computed(v)]

@@ -14,7 +14,7 @@ from rammer_mlir.scheduling.supersteps import fold
 
 @dataclass(frozen=True)
 class FoldVeus(Pass):
-    """Let each vEU run the rTasks of several vEUs, in programs without barriers."""
+    """Let ``num-veus`` vEUs run the rTasks of all vEUs, in programs without barriers."""
 
     name: ClassVar[str] = "rtask-fold-veus"
 

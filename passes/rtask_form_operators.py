@@ -191,7 +191,7 @@ def _main_operation(group: Group) -> ir.OpView:
 
 
 def _kind(group: Group, op: ir.OpView) -> str:
-    """Return the name of an rOperator whose main operation is ``op``."""
+    """Return the kind of an rOperator, such as ``matmul``; ``op`` is its main operation."""
     if not is_generic(op):
         return op.operation.name.rsplit(".", 1)[-1]
     structured = Structured(op)

@@ -98,7 +98,7 @@ def _optional(codegen: Codegen, name: str) -> Callable[..., object] | None:
 
 
 def _for_each_call(module: ir.Module, function: ir.OpView) -> list[ir.OpView]:
-    """Give each call of a function a separate copy; return the functions."""
+    """Clone a function for each of its calls but the first; return the function and the clones."""
     name, table = symbol_name(function), ir.SymbolTable(module.operation)
     found: list[ir.OpView] = []
     for op in entry_block(module).operations:

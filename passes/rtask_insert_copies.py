@@ -63,7 +63,10 @@ def _with_alignment(module: ir.Module) -> list[tuple[ir.OpView, int]]:
 
 
 def _align(op: ir.OpView, alignment: int, placement: Placement, outliner: Outliner) -> None:
-    """Copy operands that are not dense and aligned; copy such results out of a temporary."""
+    """Copy an rOperator's operands that are not dense and aligned to ``alignment`` bytes.
+
+    Such results are computed in a temporary and copied.
+    """
 
     def is_off(value: ir.Value) -> bool:
         is_dense = placement.storage[value].layout.is_dense
@@ -87,7 +90,10 @@ def _behind(op: ir.OpView) -> ir.InsertionPoint:
 
 
 def _producer(conflict: Conflict, copies: Sequence[ir.Operation]) -> ir.Operation:
-    """Return the producer of a copied operand, looking through copies; its user for an argument."""
+    """Return the operation that computes a copied operand, before all ``copies`` of it.
+
+    For an argument, return its reader: the first copy, or else the operand's user.
+    """
     op = conflict.user.operation
     owner = op.operands[conflict.index].owner
     while not isinstance(owner, ir.Block):
@@ -99,7 +105,7 @@ def _producer(conflict: Conflict, copies: Sequence[ir.Operation]) -> ir.Operatio
 
 
 def _copy_operand(conflict: Conflict, outliner: Outliner) -> ir.Operation:
-    """Replace the operand by a copy; return the copy."""
+    """Replace a conflict's operand by the result of a copying rOperator; return the rOperator."""
     user = conflict.user.operation
     value = user.operands[conflict.index]
     owner = value.owner

@@ -59,7 +59,7 @@ def _callee(op: ir.OpView) -> str:
 
 
 def _exchange(call: ir.Operation, layout: Layouts, function: ir.OpView) -> None:
-    """Redirect a call to a function that reads and returns some values in blocks."""
+    """Redirect a call to ``function``, which takes and gives the values of ``layout`` in blocks."""
     with ir.InsertionPoint(call), call.location:
         for number, dim in layout.inputs.items():
             call.operands[number] = pack(call.operands[number], dim)
@@ -70,7 +70,7 @@ def _exchange(call: ir.Operation, layout: Layouts, function: ir.OpView) -> None:
 
 
 def _store_in_blocks(value: ir.Value, dim: int) -> None:
-    """Change a value to blocks, and let all its users read its unpacked form."""
+    """Change a value's type to blocks along ``dim``; let all its users read an unpack of it."""
     kind = value.type
     value.set_type(blocked_type(kind, dim))
     plain = unpack(value, kind, dim)
@@ -107,7 +107,7 @@ class _Changed:
 
 
 def _change(function: ir.Operation, layout: Layouts) -> None:
-    """Read and return values in blocks; the function still computes on the plain layout."""
+    """Let a function take and give the values of ``layout`` in blocks and compute on plain ones."""
     block = function.regions[0].blocks[0]
     *_, end = block.operations
     for number, dim in layout.inputs.items():

@@ -100,7 +100,7 @@ class _Boundaries:
         self._known: dict[tuple[int, int], _Boundary] = {}
 
     def fit(self, a: int, b: int) -> bool:
-        """Whether the union of two regions has few enough inputs and results."""
+        """Whether the union of two regions is within the maximum number of inputs and results."""
         joined = self._of(a).joined(self._of(b))
         self._known[min(a, b), self._regions.size(a) + self._regions.size(b)] = joined
         return joined.size <= self._most

@@ -53,13 +53,13 @@ class OutlineRegions(Pass):
 
 @dataclass(frozen=True)
 class _Call:
-    """Replaces a region, whose units are all units of the graph, by a call."""
+    """Replaces a region by a call of a new function; ``region`` has only the region's units."""
 
     region: RegionGraph
     outliner: Outliner
 
     def create(self, mark: Mark) -> None:
-        """Outline the region."""
+        """Outline the region into a function of the code generator that ``mark`` names."""
         units = self.region.units
         numbers = range(len(units))
         inputs, outputs = self.region.inputs(numbers), self.region.outputs(numbers)
@@ -113,7 +113,7 @@ class _Call:
 
 
 def _without_pads(unit: Unit) -> Unit:
-    """Remove paddings of values from outside of the unit."""
+    """Return the unit without its paddings of values from outside of the unit."""
     inside = set(unit.operations)
 
     def is_pad(op: ir.Operation) -> bool:

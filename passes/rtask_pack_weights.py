@@ -69,7 +69,11 @@ class _Packer:
 
 
 def _channels_last(op: Structured, position: int) -> list[int] | None:
-    """Return the permutation that makes a weight's private parallel loop innermost, if needed."""
+    """Return the permutation of a weight that puts its output channels last, None if not needed.
+
+    Output channels are the last parallel loop that indexes no other input. Before them are the
+    other parallel loops, then the reductions.
+    """
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     if None in dims or len(set(dims)) != len(dims):
         return None

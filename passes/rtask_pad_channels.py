@@ -49,7 +49,7 @@ class _Padder:
         self._done: list[ir.OpView] = []
 
     def rewrite(self, op: ir.OpView) -> None:
-        """Emit the padded form of an operation with padding before the old operation."""
+        """Emit the padded form of an operation before it, if the chosen paddings adapt it."""
         part = self._paddings.parts.get(op.operation)
         if part is None:
             return
@@ -71,7 +71,7 @@ class _Padder:
         self._done.append(op)
 
     def finish(self) -> None:
-        """Give unpadded readers the values without padding, and erase the old operations."""
+        """Let readers that are not padded read slices without padding; erase the old operations."""
         for op in reversed(self._done):
             with ir.InsertionPoint(op), op.operation.location:
                 for value in op.operation.results:
@@ -107,7 +107,10 @@ class _Padder:
         return self._padded[value]
 
     def _padded_weight(self, value: ir.Value, grown: list[int]) -> ir.Value:
-        """Return a weight with zeros after each run of the padded dimensions."""
+        """Return a weight with zeros after each run of channels.
+
+        ``grown`` has the number of runs along each dimension, 0 where it is not padded.
+        """
         shape: list[int] = []
         size: list[int] = []
         whole: list[int] = []
@@ -137,7 +140,7 @@ def _padded_type(kind: ir.Type, padded: Padded) -> ir.Type:
 
 
 def _fresh(value: ir.Value, kind: ir.Type) -> ir.Value:
-    """Return an initial value with the old contents, in another shape."""
+    """Emit an initial tensor of type ``kind``, filled with the scalar of ``value`` or empty."""
     ranked = ir.RankedTensorType(kind)
     empty = tensor.EmptyOp(list(ranked.shape), ranked.element_type).result
     scalar = filling(value)
@@ -145,7 +148,7 @@ def _fresh(value: ir.Value, kind: ir.Type) -> ir.Value:
 
 
 def _own_channels(new: ir.Value, old: ir.Value, padded: Padded) -> ir.Value:
-    """Return a padded value without padding: a view, or a concatenation of several views."""
+    """Emit ``old`` from its padded form ``new``: a slice, or a concatenation of slices of runs."""
     shape = shape_of(old)
     shape[padded.dim] = padded.own
     kind = ir.RankedTensorType.get(shape, ir.RankedTensorType(old.type).element_type)
@@ -159,6 +162,9 @@ def _own_channels(new: ir.Value, old: ir.Value, padded: Padded) -> ir.Value:
 
 
 def _runs_of_dimensions(map_: ir.AffineMap, runs: Mapping[int, int]) -> list[int]:
-    """Return the number of runs of each padded dimension of an operand; 0 for others."""
+    """Return the number of runs along each dimension of an operand, 0 where it is not padded.
+
+    ``runs`` has the number of runs along each padded loop, which index the operand by ``map_``.
+    """
     loops = [plain_dim(expr) for expr in map_.results]
     return [0 if loop is None else runs.get(loop, 0) for loop in loops]

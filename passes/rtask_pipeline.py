@@ -87,7 +87,11 @@ def _emit_chunk(
     slices: dict[tuple[ir.Value, Cut], ir.Value],
     made: set[ir.Operation],
 ) -> dict[ir.Value, ir.Value]:
-    """Emit the operations of a chunk; return its parts of the region's results."""
+    """Emit the operations of a chunk; return its part of each used result of the region.
+
+    ``slices`` memoizes slices of values from outside of the region; emitted operations are added
+    to ``made``.
+    """
     parts: dict[ir.Value, tuple[ir.Value, Cut]] = {}
 
     def part_of(value: ir.Value, cut: Cut | None) -> ir.Value:

@@ -55,7 +55,7 @@ class PlanMemory(Pass):
 
 
 def propose_offsets(roots: Sequence[ir.Value], offsets: Mapping[int, int]) -> None:
-    """Annotate buffers with the byte offsets that a schedule has for them, by number."""
+    """Annotate buffers with a schedule's byte offsets, which are by their numbers in ``roots``."""
     for number, offset in offsets.items():
         owner = roots[number].owner
         assert not isinstance(owner, ir.Block), "an intermediate is no argument"
@@ -106,7 +106,10 @@ def _is_alloc(op: ir.OpView) -> bool:
 
 
 def arena_offsets(roots: Sequence[ir.Value]) -> dict[int, int] | None:
-    """Return the byte offset of each buffer in the arena; None before memory is planned."""
+    """Return the byte offset of each buffer of the arena, by the buffer's number in ``roots``.
+
+    None before memory is planned.
+    """
     offsets: dict[int, int] = {}
     for number, root in enumerate(roots):
         if not isinstance(root.owner, ir.Block) and root.owner.operation.name == "memref.view":

@@ -53,7 +53,7 @@ class Recompute(Pass):
 
 
 def _clone(block: ir.Block, read: OperatorSteps, repeated: Repeated) -> None:
-    """Clone operators of a block to match a sequence with repetitions."""
+    """Clone rOperators before their late readers, as the sequence ``repeated`` has them."""
     copies: dict[Root, ir.Value] = {}
     place = 0
     for origin, is_again in zip(repeated.origins, repeated.is_again, strict=True):
@@ -75,7 +75,10 @@ def _clone(block: ir.Block, read: OperatorSteps, repeated: Repeated) -> None:
 def _renamed(
     op: ir.Operation, read: OperatorSteps, copies: dict[Root, ir.Value], ip: ir.InsertionPoint
 ) -> ValueMap:
-    """Return the latest copy of each operand, seen through clones of its views."""
+    """Map each operand of ``op`` in a recomputed buffer to the same view of the buffer's last copy.
+
+    ``copies`` has the last copy of each recomputed buffer; views are cloned at ``ip``.
+    """
     mapping: ValueMap = {}
     for value in op.operands:
         root = read.root(value)
@@ -88,7 +91,10 @@ def _renamed(
 def _view_again(
     value: ir.Value, root: ir.Value, known: ValueMap, mapping: ValueMap, ip: ir.InsertionPoint
 ) -> None:
-    """Clone the views from a root to a value, and map the value to the result."""
+    """Clone at ``ip`` the views that make ``value`` from ``root``; map ``value`` to the last clone.
+
+    ``known`` maps ``root`` to its replacement; the clones are added.
+    """
     chain: list[ir.OpView] = []
     current = value
     while current != root:

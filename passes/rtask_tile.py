@@ -46,7 +46,7 @@ class Limit:
     op: ir.OpView
 
     def check(self, cost: TileCost) -> None:
-        """Raise OperationError if an rTask accesses too many bytes."""
+        """Raise OperationError if an rTask accesses more than the maximum bytes."""
         if self.memory and cost.num_bytes > self.memory:
             raise OperationError(
                 self.op,
@@ -248,7 +248,10 @@ class _Wanted:
     design: str
 
     def for_calls(self, calls: int) -> _Wanted:
-        """Return the criteria for a function with ``calls`` calling rOperators."""
+        """Return the criteria for a function that ``calls`` rOperators call.
+
+        If there are several candidates, ``_MANY_CALLS`` calls add another one on a CPU.
+        """
         one_more = 1 < self.candidates and calls >= _MANY_CALLS and self.device is None
         return replace(self, candidates=self.candidates + 1) if one_more else self
 

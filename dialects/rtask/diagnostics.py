@@ -43,7 +43,7 @@ def attribute(op: ir.Operation, key: str, kind: type[_A]) -> _A:
 
 
 def integer(op: ir.Operation, key: str, *, at_least: int, rule: str) -> int:
-    """Return an integer attribute that must not be below a bound."""
+    """Return an integer attribute of at least ``at_least``; the diagnostic ends with ``rule``."""
     value = attribute(op, key, ir.IntegerAttr).value
     if value < at_least:
         raise Broken(op, f"{key} >= {at_least}", value, rule)

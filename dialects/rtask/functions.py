@@ -43,7 +43,10 @@ def check_types(
     name: str,
     what: str = "operand",
 ) -> None:
-    """Check that buffers have the types of the function's arguments, except for layout offsets."""
+    """Check that the types ``got`` are the types ``expected``, except for layout offsets.
+
+    Diagnostics call a buffer ``what``; ``name`` is the function with the expected types.
+    """
     if len(got) != len(expected):
         raise Broken(
             op,

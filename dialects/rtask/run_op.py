@@ -20,7 +20,7 @@ class RunOp(MixedTypesOp, name="run", traits=[BufferEffects]):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check the parent operation and the numbers."""
+        """Check the parent, and the ranges of ``operator_id``, ``first`` and ``count``."""
         return verified_with_segments(op.operation, _check)
 
 

@@ -155,7 +155,10 @@ class ChannelBlocker:
     def _destination(
         self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops, result: Blocked | None
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        """Return an initial value with the old contents, in the layout of the result."""
+        """Return a result's initial value, filled as ``value``, and its index expressions.
+
+        Its layout is that of ``result``, or the plain layout with split dimensions for None.
+        """
         shape, exprs = _expanded(map_, shape_of(value), loops)
         if result is not None:
             # The point dimension follows its block dimension here, and becomes the innermost.
@@ -175,7 +178,10 @@ class ChannelBlocker:
     def _weight(
         self, op: Structured, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        """Store a weight in the order in which the loops read it; keep the innermost dimension."""
+        """Return a weight in the order in which the loops read it, and its index expressions.
+
+        The innermost dimension stays innermost.
+        """
         shape, exprs = _expanded(map_, shape_of(value), loops)
         points = set(loops.points.values())
         last = exprs[-1]
@@ -196,7 +202,7 @@ class ChannelBlocker:
     def _plain_operand(
         self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        """Read a value that is not blocked through a view that splits the dimension."""
+        """Return a view of a plain value with split dimensions, and its index expressions."""
         shape = shape_of(value)
         if not shape:
             return value, loops.renumber(map_)
@@ -321,7 +327,7 @@ def _count(shape: Sequence[int]) -> int:
 
 
 def _reassociated(op: ir.OpView, value: ir.Value, kind: ir.Type) -> ir.Value:
-    """Emit the same reshape of a blocked value; the points of a block stay innermost."""
+    """Emit the reshape ``op`` of a blocked value to ``kind``; a block's points stay innermost."""
     groups = reassociation(op)
     groups.append([groups[-1][-1] + 1])
     if op.operation.name == "tensor.collapse_shape":

@@ -113,7 +113,7 @@ def _divides(channels: int) -> bool:
 
 
 def _splittable(op: Structured, loops: frozenset[int], weights: Container[ir.Value]) -> bool:
-    """Whether the loops divide into blocks and index every operand by plain dimensions."""
+    """Whether the loops divide into blocks and index dimensions alone, not in expressions."""
     if not all(_divides(op.extents[loop]) for loop in loops):
         return False
     for map_, value in zip(op.maps, op.op.operation.operands, strict=True):

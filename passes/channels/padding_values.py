@@ -1,4 +1,4 @@
-"""The possible contents of padding channels: a few numbers, known at compile time.
+"""The possible contents of padding channels: at most ``_MOST_FILLS`` known numbers.
 
 They depend on constants alone: a sum of products with zero weights is zero, and the bodies of later
 operations are evaluated (``body_values``).
@@ -27,11 +27,11 @@ _MOST_FILLS = 4
 """Maximum number of different values in a tensor's padding channels."""
 
 _LARGEST = 1e30
-"""Largest accepted magnitude: sums of a few products with weights stay finite in f32."""
+"""Largest accepted magnitude, far below f32's largest: sums of products stay finite."""
 
 
 def held_fills(weight: ConstantArgument) -> Fills:
-    """Return the distinct numbers of an f32 weight if they are few and known; else an empty set."""
+    """Return the distinct numbers of a known f32 weight; an empty set for over ``_MOST_FILLS``."""
     # Parts add zeros and matrices compute new numbers; reshapes and transposes keep the numbers.
     held = None if PARTS in weight.attributes else weight.held
     if held is None or held.dtype != np.float32 or any(isinstance(s, tuple) for s in weight.steps):
@@ -54,7 +54,7 @@ def result_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
 
 
 def _is_product_with_zeros(op: Structured, inputs: Sequence[Fills]) -> bool:
-    """Whether all products are zero, because the weights of padding output channels are."""
+    """Whether all products are zero, because the weights of padding output channels are zero."""
     return (
         multiplies_and_adds(op.op)
         and not op.captures
@@ -73,7 +73,10 @@ def _initial_fills(op: Structured, number: int) -> Fills | None:
 
 
 def _reduced_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
-    """Evaluate the body until the set of results reaches a fixpoint."""
+    """Return the numbers of each result, by evaluating the body until they reach a fixpoint.
+
+    None if they are unknown, not finite, or more than ``_MOST_FILLS``.
+    """
     found: list[set[float]] = []
     for number in range(op.num_outputs):
         initial = _initial_fills(op, number)

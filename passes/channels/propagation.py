@@ -64,7 +64,7 @@ class Rules(Protocol[C]):
     def generic_part(
         self, op: Structured, values: Mapping[ir.Value, C], refused: Container[ir.Value]
     ) -> Part[C] | None:
-        """Return the adaptation of a generic that changes no ``refused`` result; None if none."""
+        """Return a generic's adaptation that changes no ``refused`` result, None without one."""
         ...
 
     def view(self, op: ir.OpView, operands: Sequence[C]) -> C | None:
@@ -87,7 +87,7 @@ class Rules(Protocol[C]):
 
 
 def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
-    """Return the changes of a block's values from which a benefiting operation is computed."""
+    """Return the changes of a block's values, except those that no benefiting operation uses."""
     converted, changes = _conversions(operations, rules)
     refused: set[ir.Value] = set()
     # Refusing values may make others useless: repeat until a fixpoint.
@@ -115,7 +115,10 @@ def _conversions(
 def _converted_operands(
     op: ir.OpView, rules: Rules[C], values: Mapping[ir.Value, C]
 ) -> dict[ir.Value, C]:
-    """Return the changes of a concatenation's plain operands, if they are at most half of it."""
+    """Return the changes of a concatenation's plain operands, by operand.
+
+    Empty if these have more than half of its elements, or if any cannot be converted.
+    """
     plain = [value for value in op.operation.operands if value not in values]
     elements = [prod(shape_of(value)) for value in plain]
     # Copying most of the operands would cost more than reading the result in its plain layout.

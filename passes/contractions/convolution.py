@@ -59,12 +59,12 @@ class Convolution(Contraction):
 
     @property
     def kind(self) -> object:
-        """Key: same image, strides, size of the result, and chains that differ in weights only."""
+        """Key, equal for equal image, strides and result size, and chains equal except weights."""
         return "convolution", self.image, self.strides, self.out, super().kind
 
 
 def find_convolution(op: ir.OpView, weights: DerivedWeights) -> Convolution | None:
-    """Match a convolution of floats with weights in the usual loop order, else return None."""
+    """Match a convolution of floats with weights; None for others and for other orders of loops."""
     if not is_generic(op) or not multiplies_and_adds(op):
         return None
     reading = Structured(op)
@@ -98,9 +98,9 @@ class _Axis:
 
 
 def _axis(terms: Terms | None, parallel: int) -> _Axis | None:
-    """Match ``stride * parallel + loop``; a window of one element has no loop.
+    """Match ``stride * parallel + loop``, where ``parallel`` is the number of a loop.
 
-    None for other expressions, such as dilated windows.
+    A window of one element has no ``loop``. None for other expressions, such as dilated windows.
     """
     if terms is None or terms.get(parallel, 0) < 1:
         return None

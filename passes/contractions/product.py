@@ -51,7 +51,7 @@ class Product(Contraction):
 
     @property
     def kind(self) -> object:
-        """Key: same matrix, and chains that differ in weights only."""
+        """Key, equal for products of the same matrix whose chains differ in weights only."""
         return "product", self.matrix, super().kind
 
 

@@ -1,4 +1,4 @@
-"""The slices that read a matrix in steps of some rows."""
+"""The slices that read a matrix in steps of equally many rows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _users(value: ir.Value) -> Sequence[ir.Operation]:
 
 
 def _step(user: ir.Operation) -> int | None:
-    """Return the only index of the first dimension that a slice reads; None if it reads several."""
+    """Return the only index of the first dimension that a slice reads; None if it reads more."""
     if user.name != "tensor.extract_slice" or len(user.operands) > 1:
         return None
     offsets = list(ir.DenseI64ArrayAttr(user.attributes["static_offsets"]))

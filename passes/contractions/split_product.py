@@ -11,7 +11,7 @@ from rammer_mlir.passes.ir.structured import Structured, shape_of
 
 
 def split_product(product: Product, readers: RowReaders, steps: int) -> None:
-    """Compute ``steps`` of the readers' steps per product; redirect each reader to its part."""
+    """Replace a product by one for every ``steps`` of the readers' steps; redirect the readers."""
     last = (product.chain or (product.op,))[-1].operation
     # The last part overlaps its predecessor where the steps do not divide evenly: parts of equal
     # size share their code.
@@ -29,7 +29,7 @@ def split_product(product: Product, readers: RowReaders, steps: int) -> None:
 
 
 def _part(product: Product, readers: RowReaders, begin: int, steps: int) -> ir.Value:
-    """Emit the product for the rows of some steps, in the shape that the readers slice."""
+    """Emit the product for ``steps`` steps from ``begin`` on, in the shape that readers slice."""
     rows = steps * readers.rows
     inner = shape_of(product.matrix)[1]
     element = ir.RankedTensorType(product.matrix.type).element_type
@@ -54,7 +54,10 @@ def _zeros(product: Product, rows: int) -> ir.Value:
 
 
 def _clone(op: ir.OpView, source: ir.Value, part: ir.Value, start: ir.Value) -> ir.Value:
-    """Clone a ``linalg.generic`` for some rows of ``source``; ``start`` is the initial result."""
+    """Clone a ``linalg.generic`` with ``part``, rows of ``source``, as input instead of it.
+
+    ``start`` is the initial value of the result.
+    """
     copy = op.operation.clone(ip=ir.InsertionPoint.current).operation
     for number, operand in enumerate(Structured(op).inputs):
         if operand == source:
@@ -74,6 +77,6 @@ def _expand(view: ir.Operation, part: ir.Value, steps: int) -> ir.Value:
 
 
 def _move(user: ir.Operation, step: int) -> None:
-    """Set the step that a slice reads."""
+    """Let a slice read index ``step`` of its operand's first dimension."""
     offsets: Sequence[int] = list(ir.DenseI64ArrayAttr(user.attributes["static_offsets"]))
     user.attributes["static_offsets"] = ir.DenseI64ArrayAttr.get([step, *offsets[1:]])

@@ -76,7 +76,7 @@ def _is_shared(problem: Problem, value: int) -> bool:
 
 @dataclass(frozen=True)
 class _Source:
-    """A value of the group from which another value is made, directly or by other operations."""
+    """A value of the group that another value equals (``is_direct``), or from which it is made."""
 
     value: int
     is_direct: bool
@@ -93,7 +93,7 @@ class _Reader:
             if not is_free(op) or _returns(computation, op.op.operation)
         ]
         self.opaque: set[int] = set()
-        """Values that are read through other operations."""
+        """Numbers of the values that assignments read through other operations."""
         self._values: dict[ir.Value, int] = {}
         for op in self.operations:
             for result in op.op.operation.results:
@@ -119,7 +119,10 @@ class _Reader:
         )
 
     def _name(self, number: int) -> str:
-        """Return a readable name: the costliest operation in the body, and a number."""
+        """Return an assignment's name: an operation of its body, and ``number``.
+
+        The operation is the last of the ``math`` dialect, or else the last.
+        """
         names = [inner.operation.name for inner in self.operations[number].body]
         dear = [name for name in names if name.startswith("math.")]
         name = [*names, *dear][-1] if names else "copy"

@@ -87,5 +87,5 @@ class UniqueInputs:
     gathers: ClassVar[bool] = True
 
     def admits(self, joined: Joined) -> bool:
-        """Whether the merged group reads few enough different tensors."""
+        """Whether the merged group reads at most ``most`` different tensors; 0 is no limit."""
         return not self.most or joined.inputs <= self.most

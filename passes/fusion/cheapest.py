@@ -28,8 +28,8 @@ RULES: tuple[Boundary, ...] = (Parallelism(), *(UniqueInputs(most) for most in r
 _MOST_SEARCHED = 2000
 """Maximum operations of a block for the full search.
 
-Each improvement takes time proportional to the block. In larger blocks, the groups of a few other
-boundaries are compared without improving them.
+Each improvement takes time proportional to the block. In larger blocks, the groups of
+``_FEW_RULES`` are compared without improving them.
 """
 
 _FEW_RULES: tuple[Boundary, ...] = (Parallelism(), UniqueInputs(3), UniqueInputs(0))
@@ -100,7 +100,11 @@ class CheapestGroups:
     def _solve(
         self, partition: Partition, component: Sequence[int], starts: Sequence[Sequence[Unit]]
     ) -> None:
-        """Put the cheapest units of a component: the best start, or the result of merging."""
+        """Put the cheapest units of a component into the partition.
+
+        The result of merging is compared with each of ``starts``; in small blocks the best is then
+        improved, in large ones there is no merging.
+        """
         alone = [Unit([number]) for number in component]
         if not self._is_large:
             partition.merge(component)
@@ -118,12 +122,12 @@ class CheapestGroups:
             partition.improve(component)
 
     def _units_of(self, rule: Boundary) -> list[Unit]:
-        """Return the units of another boundary."""
+        """Return the units that the boundary ``rule`` forms greedily."""
         units = self._units if rule.gathers else None
         return [self._unit(group) for group in group_operations(self._block, rule, units)]
 
     def _components(self) -> list[list[int]]:
-        """Return the connected components of fusable operations under legal pairs."""
+        """Return connected components of fusable operations; edges are pairs that may be fused."""
         found: list[list[int]] = []
         left = set(self._graph.fusable)
         while left:

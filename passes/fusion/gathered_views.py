@@ -60,7 +60,7 @@ def _source_indices(view: ir.Operation, indices: Sequence[ir.Value]) -> list[ir.
 
 
 def _main_dim(group: Sequence[int], shape: Sequence[int]) -> int:
-    """Return the only non-unit dimension of a group, or else the first."""
+    """Return a group's first dimension with another size than 1, or else its first dimension."""
     return next((dim for dim in group if shape[dim] != 1), group[0])
 
 

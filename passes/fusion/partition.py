@@ -23,7 +23,7 @@ _MOST_ROUNDS = 8
 
 
 class Partition:
-    """Units of some operations of a graph; every other operation is a unit alone."""
+    """Units of the operations of a graph, each in exactly one unit; initially each alone."""
 
     def __init__(
         self,
@@ -35,7 +35,8 @@ class Partition:
 
         Args:
             sources: the operations that each operation reads from.
-            readers: the operations that read from each; numbers after the last are ignored.
+            readers: the operations that read from each;
+                numbers after the last operation's are ignored.
             seconds: the price of a unit, infinite if it is illegal.
         """
         self._sources = sources
@@ -132,7 +133,11 @@ class Partition:
     def _gains(
         self, unit: Unit, inside: Collection[int]
     ) -> Iterator[tuple[float, int, int, Unit, Unit]]:
-        """Yield the price change of each merge with a gain (negative), and the two units."""
+        """Yield each merge of the unit with a neighbour that lowers the price.
+
+        A merge is the price change (negative), the units' least operations, which order merges of
+        equal gain, and the two units.
+        """
         for other in self._neighbours(unit, inside):
             loss = self._seconds(unit | other) - self._seconds(unit) - self._seconds(other)
             if loss < -_LEAST_GAIN:

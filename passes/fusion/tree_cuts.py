@@ -56,7 +56,13 @@ def cheapest_cuts(
 def _grow(
     states: Mapping[Unit, _Cut], above: Mapping[Unit, _Cut], cut: _Cut
 ) -> Iterable[tuple[Unit, _Cut]]:
-    """Yield the units of an operation with and without the unit of one more source."""
+    """Yield the open units of an operation, each with and without an open unit of a source.
+
+    Args:
+        states: the open units of the operation, which contain other sources only.
+        above: the open units of the source.
+        cut: the closed units if the edge between the source and the operation is cut.
+    """
     for unit, (rest, units) in states.items():
         yield unit, (rest + cut[0], (*units, *cut[1]))
         for other, (other_rest, other_units) in above.items():

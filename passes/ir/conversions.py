@@ -126,7 +126,7 @@ def _subnormal(size: Scalar, form: FloatFormat) -> Scalar:
 
 
 def _exponent(x: Scalar, saturate: bool, rounding: str) -> Scalar:
-    """Return the power of two near an f32, ignoring its sign."""
+    """Return the code of the power of two to which ``rounding`` rounds an f32 without its sign."""
     bits = x.bitcast(UINT32)
     exponent, fraction = bits.shift_right(23) & 0xFF, bits & 0x7FFFFF
     more = fraction.compare("gt", 0)

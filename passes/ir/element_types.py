@@ -33,12 +33,12 @@ _WIDEST_INTEGER = 64
 
 
 def is_packed(width: int) -> bool:
-    """Whether NumPy has integers of a width from ml_dtypes, with a byte for each."""
+    """Whether ml_dtypes has integers of ``width`` bits, each of which takes a byte."""
     return width in (2, 4)
 
 
 def stored_width(width: int) -> int:
-    """Return the width of the integers that hold those of another width, at most 64."""
+    """Return the least of 8, 16, 32 and 64 bits that holds integers of ``width`` bits."""
     return next(each for each in (8, 16, 32, _WIDEST_INTEGER) if width <= each)
 
 

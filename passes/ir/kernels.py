@@ -32,7 +32,7 @@ def describe_kernel(
     Args:
         name: the name of the function.
         num_rtasks: the number of rTasks.
-        accesses: ``reads`` and ``writes``.
+        accesses: the attributes ``reads`` and ``writes``, by name.
         operations: arithmetic operations per rTask.
         num_bytes: bytes that each rTask reads and writes.
         further: optional attributes.

@@ -59,7 +59,7 @@ def element_type(dtype: DType) -> ir.Type:
 
 
 def literal_attribute(value: float, dtype: DType) -> ir.Attribute:
-    """Return a constant as an attribute."""
+    """Return a number as an attribute of the MLIR type of ``dtype``."""
     kind = element_type(dtype)
     if is_float(dtype):
         return ir.FloatAttr.get(kind, float(value))
@@ -70,7 +70,7 @@ def literal_attribute(value: float, dtype: DType) -> ir.Attribute:
 
 
 def literal(value: float, dtype: DType) -> Scalar:
-    """Return a constant."""
+    """Emit a constant of type ``dtype``."""
     attribute = literal_attribute(value, dtype)
     return Scalar(arith.ConstantOp(element_type(dtype), attribute).result, dtype)
 
@@ -164,7 +164,7 @@ class Scalar:
         return self._divided(self._like(other), make)
 
     def _divides_by(self, other: Scalar | float) -> bool:
-        """Whether a division cannot trap."""
+        """Whether a division by ``other`` cannot trap: of floats, or by a positive number."""
         return is_float(self.dtype) or (not isinstance(other, Scalar) and other > 0)
 
     def _divided(self, divisor: Scalar, make: _Binary) -> Scalar:
@@ -241,7 +241,7 @@ class Scalar:
         return Scalar(arith.CmpIOp(predicate, self.value, right.value).result, BOOL)
 
     def select(self, yes: Scalar, no: Scalar) -> Scalar:
-        """Select by this truth value."""
+        """Emit ``yes`` if this truth value is true, else ``no``."""
         assert yes.dtype == no.dtype, f"{yes.dtype} and {no.dtype}"
         return Scalar(arith.SelectOp(self.value, yes.value, no.value).result, yes.dtype)
 
@@ -271,7 +271,7 @@ class Scalar:
         return Scalar(make(element_type(dtype), self.value).result, dtype)
 
     def index(self) -> ir.Value:
-        """Return an integer as an index."""
+        """Emit the conversion of the integer to an index."""
         cast = self._signed_choice(arith.IndexCastOp, arith.IndexCastUIOp)
         return cast(ir.IndexType.get(), self.value).result
 
@@ -281,7 +281,7 @@ def _through_float32(_kind: ir.Type, _value: ir.Value) -> NoReturn:
 
 
 def _conversion(source: DType, target: DType) -> _Conversion | None:
-    """Return the conversion operation; None if the bits are unchanged."""
+    """Return the class of the conversion operation; None if the bits are unchanged."""
     if is_float(source) and is_float(target):
         if source.itemsize == target.itemsize:
             return _through_float32
@@ -300,5 +300,5 @@ def _conversion(source: DType, target: DType) -> _Conversion | None:
 
 
 def index_value(value: ir.Value, dtype: DType = INT64) -> Scalar:
-    """Return an index as an integer."""
+    """Emit the conversion of an index to an integer of type ``dtype``."""
     return Scalar(arith.IndexCastOp(element_type(dtype), value).result, dtype)

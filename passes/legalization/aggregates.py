@@ -36,7 +36,7 @@ module attributes {transform.with_named_sequence} {
   }
 }
 """
-"""MLIR offers these decompositions only as operations of the transform dialect."""
+"""Transform script of the decompositions, which MLIR offers in its transform dialect only."""
 
 
 def decompose_aggregates(module: ir.Module) -> None:

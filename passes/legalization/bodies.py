@@ -33,7 +33,10 @@ def _select(op: ir.Operation) -> None:
 
 
 def _branch(op: ir.Operation, number: int, is_taken: ir.Value) -> list[ir.Value]:
-    """Clone a branch before its ``scf.if``, guarded so that it may run for any condition."""
+    """Clone branch ``number`` before its ``scf.if``, guarded for any condition; return its values.
+
+    ``is_taken`` is true where the ``scf.if`` would execute the branch.
+    """
     *inner, last = op.regions[number].blocks[0].operations
     mapping: ValueMap = {}
     for each in inner:

@@ -23,7 +23,7 @@ def lower_complex(module: ir.Module) -> None:
 
 
 def _split_selections(module: ir.Module) -> bool:
-    """Select each part by itself; return whether there were any selections."""
+    """Replace selects of complex numbers by selects of each part; return whether there were any."""
     found = [
         op
         for op in operations_named(module.operation, "arith.select")

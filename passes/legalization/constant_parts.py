@@ -1,4 +1,4 @@
-"""Constants of element types that no memory holds as they are."""
+"""Constants of element types that ``stored_types`` stores as tensors of other types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DENSE = re.compile(r"dense<(?P<values>.*)> : tensor<", re.DOTALL)
 
 
 def constant_parts(op: ir.Operation) -> list[ir.Value]:
-    """Emit the parts of an ``arith.constant`` of a tensor, in the place of its value."""
+    """Emit the tensors that store the value of an ``arith.constant``, one for each part."""
     kind = ir.RankedTensorType(op.results[0].type)
     storage = storage_of(kind.element_type)
     assert storage is not None
@@ -25,7 +25,7 @@ def constant_parts(op: ir.Operation) -> list[ir.Value]:
 
 
 def _bits(value: ir.Value, kind: ir.RankedTensorType, part: ir.Type) -> ir.Value:
-    """Emit bits as integers; MLIR folds these operations on constants."""
+    """Emit the bits of a constant as integers of type ``part``; MLIR folds the operations."""
     element = kind.element_type
     stored = ir.RankedTensorType.get(kind.shape, part)
     if isinstance(element, ir.IntegerType):
@@ -36,7 +36,7 @@ def _bits(value: ir.Value, kind: ir.RankedTensorType, part: ir.Type) -> ir.Value
 
 
 def _complex_parts(op: ir.Operation, kind: ir.RankedTensorType) -> list[ir.Value]:
-    """Emit real and imaginary parts as they stand in the text of a constant.
+    """Emit the real and the imaginary part of a constant, read from its text.
 
     The bindings have no class for dense attributes of complex numbers.
     """

@@ -40,12 +40,12 @@ def _allocated(op: ir.Operation) -> ir.Value:
 
 
 def _bounds(op: ir.Operation) -> list[tuple[int, ...]]:
-    """Return the begin, end and step of each loop."""
+    """Return (begin, end, step) of each loop, in the order of ``_BOUNDS``."""
     return list(zip(*(ir.DenseI64ArrayAttr(op.attributes[n]) for n in _BOUNDS), strict=True))
 
 
 def _has_simple_bounds(op: ir.Operation) -> bool:
-    """Whether a loop has constant bounds, and combines its threads only by inserting slices."""
+    """Whether an ``scf.forall`` has constant bounds, and its threads only insert slices."""
     *_, last = op.regions[0].blocks[0].operations
     joined = last.operation.regions[0].blocks[0].operations
     return not any(_DYNAMIC in each for each in _bounds(op)) and all(

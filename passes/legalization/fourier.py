@@ -18,13 +18,13 @@ from rammer_mlir.passes.ir.generics import sum_of_products
 from rammer_mlir.passes.ir.traversal import operations_named, replace
 
 _MOST_ELEMENTS = 2048
-"""Elements of a transformed dimension: two matrices of 16 MiB in f32."""
+"""Maximum elements of a transformed dimension: two matrices of 16 MiB in f32."""
 
 Matrix = NDArray[np.float64]
 
 
 def lower_fourier_transforms(module: ir.Module) -> None:
-    """Rewrite transforms of static shapes and short dimensions; others stay."""
+    """Rewrite static transforms of at most ``_MOST_ELEMENTS`` per dimension; others stay."""
     if stablehlo is None:
         return
     for op in list(operations_named(module.operation, "stablehlo.fft")):
@@ -60,14 +60,20 @@ class _Transform:
         return self._complex(*self._along_all(*_parts(given), is_inverse=True))
 
     def of_real(self, given: ir.Value) -> ir.Value:
-        """Transform the last dimension, of which half of the result tells the rest."""
+        """Emit the transform of a real tensor: n / 2 + 1 results along the last dimension.
+
+        The omitted results are conjugates of these.
+        """
         count = self._lengths[-1]
         matrix = _matrix(count, is_inverse=False)[:, : count // 2 + 1]
         parts = [self._product(given, part, self._rank - 1) for part in (matrix.real, matrix.imag)]
         return self._complex(*self._along_all(*parts, is_inverse=False, without_last=True))
 
     def to_real(self, given: ir.Value) -> ir.Value:
-        """Invert the last dimension at last: what is left out of it is the conjugate."""
+        """Emit the real tensor with a transform of n / 2 + 1 elements along the last dimension.
+
+        The last dimension is inverted last; its omitted elements are conjugates of the others.
+        """
         real, imaginary = self._along_all(*_parts(given), is_inverse=True, without_last=True)
         count = self._lengths[-1]
         matrix = _matrix(count, is_inverse=True)[: count // 2 + 1]
@@ -131,7 +137,7 @@ _KINDS: dict[str, Callable[[_Transform, ir.Value], ir.Value]] = {
 
 
 def _matrix(count: int, *, is_inverse: bool) -> NDArray[np.complex128]:
-    """Return the matrix of a transform, whose angles are reduced to a turn first."""
+    """Return the matrix of a transform of ``count`` elements; angles are reduced modulo 2 pi."""
     turns = np.outer(np.arange(count), np.arange(count)) % count / count
     matrix = np.exp((2j if is_inverse else -2j) * np.pi * turns)
     return np.asarray(matrix / count if is_inverse else matrix, np.complex128)

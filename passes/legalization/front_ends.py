@@ -41,7 +41,7 @@ def uses_dialect(module: ir.Module, dialect: str) -> bool:
 
 
 def run(module: ir.Module, *passes: str) -> None:
-    """Run MLIR's passes.
+    """Run passes of MLIR, given in the syntax of pipelines, on a module.
 
     Raises:
         FindingsError: with the diagnostics of the pass that fails.
@@ -96,7 +96,7 @@ def _lower_chlo(module: ir.Module) -> None:
 
 
 def _drop_hints(module: ir.Module) -> None:
-    """Remove barriers of optimizations, and the algorithms that products are wished to use."""
+    """Remove ``stablehlo.optimization_barrier``, and ``algorithm`` of ``stablehlo.dot_general``."""
     for op in operations_named(module.operation, "stablehlo.optimization_barrier"):
         replace(op, list(op.operands))
     for op in operations_named(module.operation, "stablehlo.dot_general"):
@@ -105,7 +105,10 @@ def _drop_hints(module: ir.Module) -> None:
 
 
 def _has_signs(module: ir.Module) -> bool:
-    """Whether functions take integers of types with signs, which TOSA's own pass removes."""
+    """Whether functions of a module without TOSA take signed or unsigned integers.
+
+    In modules with TOSA, TOSA's own pass makes integers signless.
+    """
     kinds = [
         element_of(argument.type)
         for op in operations_named(module.operation, "func.func")
@@ -120,11 +123,11 @@ _LOGICAL = {
     "stablehlo.add": "stablehlo.or", "stablehlo.maximum": "stablehlo.or",
     "stablehlo.multiply": "stablehlo.and", "stablehlo.minimum": "stablehlo.and",
 }  # fmt: skip
-"""Arithmetic on truth values, as StableHLO's specification means it."""
+"""The logical operation that each arithmetic operation on truth values is, by specification."""
 
 
 def _make_logical(module: ir.Module) -> None:
-    """Name the logic of truth values: MLIR's lowering would add them modulo 2."""
+    """Replace arithmetic on i1 by ``or`` and ``and``: MLIR's lowering would add modulo 2."""
     truth = ir.IntegerType.get_signless(1)
     for op in list(operations_named(module.operation, *_LOGICAL)):
         if element_of(op.results[0].type) == truth:

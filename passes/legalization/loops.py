@@ -101,7 +101,10 @@ def _while(op: ir.Operation) -> list[ir.Value]:
 def _choice(
     condition: ir.Value, first: ir.Region, second: ir.Region, op: ir.Operation
 ) -> list[ir.Value]:
-    """Emit an ``scf.if`` from the blocks of two regions."""
+    """Emit an ``scf.if`` of the blocks of two regions, and return its results.
+
+    ``op`` is the branch of StableHLO, whose result types it has.
+    """
     chosen = scf.IfOp(condition, [value.type for value in op.results], has_else=True)
     for region, block in ((first, chosen.then_block), (second, chosen.else_block)):
         with ir.InsertionPoint(block):

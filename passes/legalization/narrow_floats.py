@@ -12,7 +12,7 @@ _CONVERSIONS = ("arith.extf", "arith.truncf")
 
 
 def compute_in_f32(module: ir.Module) -> None:
-    """Let operations on narrow floats compute in f32, each of whose results is rounded."""
+    """Let operations on narrow floats compute in f32, and round the result of each operation."""
     names = sorted(
         {
             str(element_of(value.type))
@@ -58,7 +58,7 @@ def _dtype(value: ir.Value) -> DType:
 
 
 def _given(value: ir.Value) -> Scalar:
-    """Return a number with its NumPy type; a narrow one in a byte."""
+    """Return a value as a ``Scalar``; a narrow float as its bits, in a byte."""
     dtype = _dtype(value)
     if not _is_narrow(value):
         return Scalar(value, dtype)
@@ -69,7 +69,7 @@ def _given(value: ir.Value) -> Scalar:
 
 
 def _as_float(found: Scalar, kind: ir.Type) -> ir.Value:
-    """Return a number as a value of MLIR's type."""
+    """Return the value of a ``Scalar`` as ``kind``; a narrow float from its bits."""
     if str(kind) not in NARROW_FLOATS:
         return found.value
     width = ir.IntegerType.get_signless(ir.FloatType(kind).width)

@@ -50,7 +50,7 @@ def _sparse_constants(module: ir.Module) -> Iterator[OperationError]:
 
 
 def _is_complex(op: ir.Operation) -> bool:
-    """Whether the bindings have no class for the value of a constant."""
+    """Whether a constant is complex: the bindings have no class for such values."""
     return isinstance(element_of(op.results[0].type), ir.ComplexType)
 
 

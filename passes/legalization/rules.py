@@ -64,7 +64,7 @@ _ADVICE = {
     "onnx": "compile the ONNX model itself",
     "shape": "give static shapes, or dimensions of inputs that bind all others",
 }
-"""Advice to the user about operations of a dialect."""
+"""Advice to the user about operations, by their dialect."""
 
 _OF_REAL_NUMBERS = ("stablehlo.bitcast_convert", "stablehlo.maximum", "stablehlo.minimum")
 """Operations whose lowering in MLIR ends the process, or is wrong, for complex numbers."""
@@ -74,14 +74,14 @@ _OPERATION_ADVICE = {
     "stablehlo.custom_call": "replace the call by operations, or give its result as an argument",
     "stablehlo.fft": "give static shapes and at most 2048 elements along a dimension",
 }
-"""What to do about operations."""
+"""Advice to the user about operations, by name; preferred to the advice for the dialect."""
 
 
 def check_interface(function: ir.OpView) -> None:
     """Check arguments and results of a function, before any rewrite.
 
     Raises:
-        FindingsError: with all that are not tensors or scalars of a supported type.
+        FindingsError: with all arguments and results whose type is not supported.
     """
     found = list(_interface_problems(function))
     if found:
@@ -226,12 +226,12 @@ def _dynamic_shapes(root: ir.Operation) -> Iterator[OperationError]:
 def _nest_problems(
     op: ir.Operation, dialects: Sequence[str], *, is_stored: bool
 ) -> Iterator[OperationError]:
-    """Yield what is wrong with an operation that stands in a function, and with what it holds.
+    """Yield the errors in an operation directly in a function, and in its nested operations.
 
     Args:
         op: the operation.
-        dialects: those whose operations compute scalars.
-        is_stored: whether tensors have elements that memory holds as they are.
+        dialects: the dialects whose operations on scalars are allowed.
+        is_stored: whether tensors must have static shapes and element types in ``SUPPORTED``.
     """
     known = _SEQUENTIAL_OPERATIONS if op.name == REGION else _BODY_OPERATIONS
     for each, names in ((op, _TENSOR_OPERATIONS), *((i, known) for i in nested_operations(op))):
@@ -241,7 +241,7 @@ def _nest_problems(
 
 
 def _advice(op: ir.Operation) -> str:
-    """Return what to do about an operation that nobody lowers."""
+    """Return the advice to the user about an operation without a lowering."""
     found = _OPERATION_ADVICE.get(op.name) or _ADVICE.get(op.name.partition(".")[0])
     return found or "lower it to linalg on tensors first"
 

@@ -103,7 +103,7 @@ class _Lifting:
             self._tensors[result] = per_element([], result.type, elements, body)
 
     def _inputs(self, values: Sequence[ir.Value]) -> list[ir.Value]:
-        """Return the computed scalars among some values, each once."""
+        """Return the computed scalars among ``values``, each once."""
         return list(dict.fromkeys(value for value in values if value in self._tensors))
 
     @staticmethod
@@ -118,7 +118,7 @@ class _Lifting:
         return clone_into(op, mapping, ip)
 
     def _held(self, value: ir.Value) -> ir.Value:
-        """Return the 0-D tensor that holds a scalar."""
+        """Return the 0-D tensor of a computed scalar; emit a 0-D tensor for a constant."""
         if value in self._tensors:
             return self._tensors[value]
 

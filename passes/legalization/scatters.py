@@ -29,7 +29,7 @@ _COMBINED: dict[str, tuple[_Combine, _Combine]] = {
 def lower_scatters(module: ir.Module) -> None:
     """Rewrite scatters of one operand that add, multiply, take an extremum, or overwrite.
 
-    Others stay unchanged.
+    Other scatters stay unchanged.
     """
     if stablehlo is None:
         return
@@ -46,7 +46,7 @@ def lower_scatters(module: ir.Module) -> None:
 
 
 def _signless(kind: ir.Type) -> ir.Type:
-    """Return a tensor's type with integers that have no sign, as operations of arith take them."""
+    """Return a tensor type with signless integers, which operations of arith require."""
     ranked = ir.RankedTensorType(kind)
     element = ranked.element_type
     if not isinstance(element, ir.IntegerType):
@@ -55,7 +55,10 @@ def _signless(kind: ir.Type) -> ir.Type:
 
 
 def _viewed(value: ir.Value, kind: ir.Type) -> ir.Value:
-    """Emit a tensor as one of another sign; it is the same once StableHLO is lowered."""
+    """Emit a cast to ``kind``, whose integers differ in the sign only.
+
+    The cast disappears when StableHLO is lowered.
+    """
     if value.type == kind:
         return value
     name = "builtin.unrealized_conversion_cast"
@@ -178,7 +181,7 @@ class _Element:
         return all_of(conditions) if conditions else _true(), read
 
     def _starts(self, scatter: Sequence[ir.Value]) -> dict[int, ir.Value]:
-        """Emit the start of the update, by dimension of the operand."""
+        """Emit the start index of the update's window, by dimension of the operand."""
         numbers = self.numbers
         index_rank = len(ir.RankedTensorType(self.indices.type).shape)
         batch = [n for n in range(index_rank) if n != numbers.index_vector_dim]

@@ -19,7 +19,10 @@ _MOST_ELEMENTS = 4096
 
 
 def lower_sorts(module: ir.Module) -> None:
-    """Rewrite sorts of short lines whose comparisons are elementwise; others stay."""
+    """Rewrite sorts of lines of at most ``_MOST_ELEMENTS``; other sorts stay.
+
+    The comparison has to be elementwise.
+    """
     if stablehlo is None:
         return
     for op in list(operations_named(module.operation, "stablehlo.sort")):

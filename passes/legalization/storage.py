@@ -1,4 +1,4 @@
-"""Tensors whose elements no memory holds as they are become tensors of the parts of elements."""
+"""Tensors of element types in ``stored_types`` become tensors of the elements' parts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Values = Sequence[ir.Value]
 
 
 def store_elements(function: ir.OpView) -> None:
-    """Rewrite a function of one block, between whose operations are tensors alone.
+    """Replace tensors of element types in ``stored_types`` by tensors of the elements' parts.
 
-    Arguments and results of complex numbers get a dimension more, of both parts: what NumPy has
-    in memory.
+    The function has one block, and all values between its operations are tensors. Complex arguments
+    and results get a last dimension of size 2: real and imaginary part, as in NumPy's memory.
     """
     operation = function.operation
     block = operation.regions[0].blocks[0]
@@ -31,7 +31,7 @@ def store_elements(function: ir.OpView) -> None:
 
 
 def _storage(kind: ir.Type) -> Storage | None:
-    """Return how values of a type are stored, if they cannot be passed on as they are."""
+    """Return the storage of values of a type; None if such values stay unchanged."""
     if isinstance(kind, ir.RankedTensorType):
         return storage_of(kind.element_type)
     return storage_of(kind) if isinstance(kind, ir.ComplexType) else None
@@ -42,7 +42,7 @@ def _is_stored(op: ir.Operation) -> bool:
 
 
 def _part_type(kind: ir.Type, part: ir.Type) -> ir.Type:
-    """Return the type of a value that holds a part of another value."""
+    """Return ``kind`` with the element type ``part``; only ``part`` if ``kind`` is no tensor."""
     if isinstance(kind, ir.RankedTensorType):
         return ir.RankedTensorType.get(kind.shape, part)
     return part
@@ -58,9 +58,9 @@ class _Storing:
         self._function = function
         self._block = function.regions[0].blocks[0]
         self._values: ValueMap = {}
-        """Of values that stay one, new ones."""
+        """The new value of each old value that is not stored in parts."""
         self._parts: dict[ir.Value, list[ir.Value]] = {}
-        """Of values that are stored, their parts."""
+        """The parts of each old value that is stored in parts."""
         self._rewrites: dict[str, Callable[[ir.Operation], None]] = {
             "arith.constant": self._constant,
             "linalg.generic": self._generic,
@@ -117,7 +117,7 @@ class _Storing:
         self._rewrites.get(op.name, self._by_parts)(op)
 
     def _copy(self, block: ir.Block, upto: int | None = None) -> None:
-        """Copy operations of a nested block to the insertion point."""
+        """Copy the operations ``[:upto]`` of a nested block, rewritten, to the insertion point."""
         for each in list(block.operations)[:upto]:
             op = each.operation
             if any(map(self._is_concerned, (op, *nested_operations(op)))):
@@ -129,7 +129,7 @@ class _Storing:
             self._values.update(zip(op.results, copy.results, strict=True))
 
     def _value(self, value: ir.Value) -> ir.Value:
-        """Return a value that is not passed on in parts."""
+        """Return the new value of an old value; load a scalar that is stored in parts."""
         if value in self._parts and not isinstance(value.type, ir.RankedTensorType):
             storage = storage_of(value.type)
             assert storage is not None
@@ -146,7 +146,7 @@ class _Storing:
         return [self._value(value)] if storage is None else storage.store(self._value(value))
 
     def _expanded(self, values: Values) -> list[ir.Value]:
-        """Return values as they are passed on: each that is stored in its parts."""
+        """Return the new operands for ``values``: the parts of stored values, and other values."""
         return [
             part
             for value in values
@@ -158,7 +158,7 @@ class _Storing:
         ]
 
     def _record(self, old: Values, new: Values) -> None:
-        """Record new values, of which a stored old one has several."""
+        """Record the new values of ``old`` values in order; a stored value takes one per part."""
         rest = list(new)
         for value in old:
             count = len(_part_types(value.type))
@@ -170,9 +170,9 @@ class _Storing:
                 self._parts[value] = taken
 
     def _by_parts(self, op: ir.Operation) -> None:
-        """Repeat an operation for each part, or copy it if it neither takes nor gives stored ones.
+        """Repeat an operation on tensors for each part; copy an operation on scalars alone.
 
-        Operations on complex scalars are such: they are lowered later.
+        Operations on complex scalars are lowered later.
         """
         of_tensors = [
             value
@@ -243,7 +243,7 @@ class _Storing:
         self._record(op.results, list(new.results))
 
     def _load(self, old: Values, new: Values) -> None:
-        """Emit the elements of a body's block from the parts that it is given."""
+        """Map the ``old`` arguments of a body to elements, loaded from the ``new`` arguments."""
         rest = list(new)
         for value in old:
             storage = storage_of(value.type)
@@ -252,11 +252,11 @@ class _Storing:
             self._values[value] = taken[0] if storage is None else storage.load(taken)
 
     def _stored(self, values: Values) -> list[ir.Value]:
-        """Emit elements as a body's block returns them."""
+        """Return the values that a body yields for ``values``: the parts of stored elements."""
         return [part for value in values for part in self._parts_of(value)]
 
     def _with_region(self, op: ir.Operation) -> None:
-        """Repeat an operation, the body of which gives elements, for each part."""
+        """Repeat an operation for each part, with a body that yields this part of an element."""
         (old,) = [region.blocks[0] for region in op.regions]
         operands = [self._parts_of(value) for value in op.operands]
         made: list[ir.Value] = []
@@ -275,7 +275,7 @@ class _Storing:
         self._record(op.results, made)
 
     def _control_flow(self, op: ir.Operation) -> None:
-        """Copy a loop, branch or region, whose states are passed on in parts."""
+        """Copy a loop, branch or region; stored operands, arguments and results become parts."""
         new = ir.Operation.create(
             op.name,
             [kind for value in op.results for kind in _part_types(value.type)],
@@ -306,7 +306,7 @@ def _names(op: ir.Operation) -> list[str]:
 
 
 def _joined(parts: Values) -> ir.Value:
-    """Emit one tensor of all parts, which are its last dimension."""
+    """Emit a tensor whose last dimension indexes the parts; return a single part unchanged."""
     if len(parts) == 1:
         return parts[0]
     kind = ir.RankedTensorType(parts[0].type)

@@ -1,4 +1,4 @@
-"""Element types that no memory holds as they are: how tensors of other types hold them.
+"""Element types whose tensors are stored as tensors of other element types.
 
 | element type | tensors | computed in |
 | --- | --- | --- |
@@ -25,11 +25,11 @@ _BYTE = 8
 
 
 class Storage(Protocol):
-    """How an element type is stored."""
+    """How tensors of other element types store the elements of a type."""
 
     @property
     def parts(self) -> Sequence[ir.Type]:
-        """The element types of the tensors that hold it."""
+        """The element types of the tensors that together store the elements."""
         ...
 
     def load(self, parts: Sequence[ir.Value]) -> ir.Value:
@@ -42,7 +42,7 @@ class Storage(Protocol):
 
 
 def storage_of(element: ir.Type) -> Storage | None:
-    """Return how an element type is stored; None for those that are stored as they are."""
+    """Return how an element type is stored; None if it is stored as a tensor of this type."""
     if isinstance(element, ir.ComplexType):
         return _Complex(element) if isinstance(element.element_type, ir.FloatType) else None
     if isinstance(element, ir.FloatType):

@@ -99,7 +99,7 @@ def _share(node: ir.OpView, parts: Parts) -> float:
 
 
 def _height(live: Sequence[int], limit: int) -> float:
-    """Return a measure of the memory usage above a limit, dominated by the peaks."""
+    """Return the sum over ``live`` of MiB to the power ``_POWER``, where bytes exceed ``limit``."""
     return sum((size / 2**20) ** _POWER for size in live if size > limit)
 
 

@@ -84,7 +84,10 @@ def _body(function: ir.OpView) -> ir.Block | None:
 def _argument_parts(
     block: ir.Block, operations: Sequence[ir.OpView], wanted: dict[ir.Value, set[Cut | None]]
 ) -> Needed | None:
-    """Propagate parts from returned values to arguments; None if an argument needs several."""
+    """Return the part of each argument from which ``wanted`` parts of values are computed.
+
+    None if operands of an operation, or an argument, are needed in more than one part.
+    """
     for op in reversed(operations):
         parts = [
             (number, part)

@@ -95,7 +95,10 @@ def _of_generic(op: Structured, number: int, cut: Cut) -> Needed | None:
 def _interval(
     op: Structured, expr: ir.AffineExpr, loop: int, cut: Cut, place: tuple[int, int]
 ) -> Cut | None:
-    """Return the range of an index expression while a loop runs over a part of its iterations.
+    """Return the range of an index expression while ``loop`` runs over ``cut`` only.
+
+    ``place`` is the dimension that the expression indexes, and its size. None if the expression is
+    not linear, has negative terms, or exceeds the size.
 
     It begins where all other terms are zero, so that the indexing map stays the same.
     """

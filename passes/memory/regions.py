@@ -106,7 +106,11 @@ class Regions:
     def _axes(
         self, sink: ir.OpView, axis: int, part: tuple[int, int]
     ) -> tuple[int | None, ...] | None:
-        """Return the axes of the results that a common loop indexes; None if there are none."""
+        """Return the axes of the results that are cut with ``axis`` of the first used result.
+
+        An unused result has the axis None. Return None if the rOperator cannot be computed for the
+        interval ``part`` of these axes.
+        """
         first = first_used(sink)
         size = shape_of(first)[axis]
         choices: list[list[int | None]] = []

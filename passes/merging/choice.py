@@ -78,7 +78,10 @@ def choose_groups(
 
 
 def _copied(members: Sequence[Member]) -> list[ir.Value]:
-    """Return the results that a concatenation reads, which need a copy out of a merged result."""
+    """Return the results that need a copy out of a merged result.
+
+    A concatenation reads them, and its operands are not the members' results in order.
+    """
     results = [member.result for member in members]
     joins = [
         (result, list(use.owner.operation.operands))

@@ -24,7 +24,7 @@ def growth_of(group: Sequence[Member]) -> float:
 def groups_within(members: Sequence[Member], growth: float) -> list[list[Member]]:
     """Add every operator to the first group whose growth stays within the limit.
 
-    Return the groups of several operators.
+    Return the groups of at least two operators.
     """
     found: list[list[Member]] = []
     for member in members:

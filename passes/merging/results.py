@@ -34,7 +34,10 @@ def finish_merging(group: Sequence[Contraction], merged: ir.Value, weights: Deri
 
 
 def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeights) -> ir.Value:
-    """Merge an elementwise step of each member; concatenate the per-channel weights."""
+    """Emit one operation for ``ops``, the same elementwise step of each member, on ``source``.
+
+    ``source`` is the merged input; the steps' per-channel weights are concatenated.
+    """
     readings = [Structured(op) for op in ops]
     first = readings[0]
     inputs: list[ir.Value] = []

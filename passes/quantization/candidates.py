@@ -130,7 +130,7 @@ class _Maker:
         return Candidate(call, call_of(shared, operands, call.op), shared)
 
     def _shared(self, function: ir.OpView, name: str) -> ir.OpView:
-        """Return an existing equal function, or else name this function."""
+        """Return an equal earlier function and erase this one; else name this one and return it."""
         text = function.operation.get_asm(enable_debug_info=False, use_local_scope=True)
         known = self.known.setdefault(text, function)
         if known is function:

@@ -177,7 +177,7 @@ def _extreme(source: ir.Value, *, is_largest: bool) -> ir.Value:
 
 
 def cast(source: ir.Value, element: ir.Type) -> ir.Value:
-    """Emit the truncation of an f32 tensor to 16 bits."""
+    """Emit the truncation of an f32 tensor to ``element``, a float type of 16 bits."""
     return elementwise(
         [whole(source)], shape_of(source), element, lambda e: arith.truncf(element, e[0])
     )

@@ -41,7 +41,7 @@ _SMALLEST = 1e-12
 
 
 class Range(NamedTuple):
-    """The representable values; others are clipped."""
+    """The representable values, ``low`` to ``high``; other values are clipped."""
 
     low: float
     high: float
@@ -95,7 +95,7 @@ def _percentile(histogram: Histogram) -> Range:
 
 
 def _entropy(histogram: Histogram) -> Range:
-    """Return the limit whose 8-bit distribution diverges least from the values (Migacz, 2017)."""
+    """Return the range whose 8-bit distribution diverges least from the values (Migacz, 2017)."""
     counts = _absolute(histogram)
     one_sided = histogram.low >= 0 or histogram.high <= 0
     levels = _LEVELS if one_sided else _SIDE_LEVELS
@@ -116,7 +116,10 @@ def _absolute(histogram: Histogram) -> Counts:
 
 
 def _divergence(counts: Counts, bins: int, levels: int) -> float:
-    """Return the Kullback-Leibler divergence of the values clipped to ``bins`` from their steps."""
+    """Return the Kullback-Leibler divergence of values in ``bins`` bins from ``levels`` levels.
+
+    Values beyond the bins are clipped to the last bin.
+    """
     clipped = counts[:bins].copy()
     steps = np.arange(bins) * levels // bins
     filled = counts[:bins] > 0

@@ -120,7 +120,10 @@ class RegionRewrite:
     def _activation(
         self, factor: Factor, found: Range | None, *, is_symmetric: bool
     ) -> _Activation:
-        """Emit a factor in 8 bits; with a known zero point, quantize before padding."""
+        """Emit a factor in 8 bits; with a known zero point, quantize before padding.
+
+        ``found`` is the factor's range, None if scale and zero point are computed from the data.
+        """
         if self.precision.is_dynamic:
             value, made = self._by_data(factor.operand, is_symmetric=is_symmetric)
             return _Activation(value, made)
@@ -152,7 +155,10 @@ class RegionRewrite:
         weight: QuantizedWeight,
         dims: Sequence[int],
     ) -> ir.Value:
-        """Emit ``(total - zero * sum of the channel's weights) * scales``, in f32."""
+        """Emit ``(total - zero * sum of the channel's weights) * scales``, in f32.
+
+        ``dims`` are the dimensions of the result for the channels' dimensions of the weight.
+        """
         if isinstance(data, DynamicAffine):
             operands = [
                 whole(total), Operand(self._add(weight.sums), dims), single(data.zero),
@@ -181,7 +187,7 @@ class RegionRewrite:
     def _product_scaled(
         self, total: ir.Value, affines: Sequence[Affine | DynamicAffine]
     ) -> ir.Value:
-        """Emit the f32 values of sums over two activations; both are symmetric."""
+        """Emit the f32 values of sums of products of two activations, both with zero point 0."""
         shape, f32 = shape_of(total), Types().f32
         known = [a.scale for a in affines if isinstance(a, Affine)]
         if len(known) == len(affines):

@@ -85,7 +85,7 @@ class _Program:
     outputs: dict[ir.Value, int] = field(default_factory=dict[ir.Value, int])
 
     def tap(self, call: RegionCall, contractions: Sequence[Contraction]) -> RegionTaps:
-        """Replace a call to also return inner values; return the taps of its values.
+        """Replace a call by a call that also returns the inner sources of factors; return all taps.
 
         A call of a region without contractions stays unchanged, without taps.
         """

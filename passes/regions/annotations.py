@@ -22,7 +22,7 @@ READING = "rtask.reading"
 
 @dataclass(frozen=True)
 class Mark:
-    """The value of such an attribute: a name and a number."""
+    """The value of ``rtask.composite`` or ``rtask.region``: a name and a number."""
 
     name: str
     number: int

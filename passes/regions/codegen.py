@@ -194,7 +194,7 @@ def patterns_of(codegen: Codegen) -> Sequence[CompositePattern]:
 
 
 def answer(codegen: Codegen, method: str, call: Callable[[], object], kind: type[T]) -> T:
-    """Call a method of a code generator and check the result's type.
+    """Return ``call()``, which calls ``method`` of a code generator and has to return a ``kind``.
 
     Raises:
         PassError: if the call fails, or the result has another type.
@@ -223,7 +223,9 @@ def of_type(codegen: Codegen, what: str, found: object, kind: type[T]) -> T:
 
 
 def ask(codegen: Codegen, method: str, call: Callable[[], T]) -> T:
-    """Call a method of a code generator; an exception becomes an error of one line.
+    """Return ``call()``, which calls ``method`` of a code generator.
+
+    An exception becomes an error of one line, with the names of both.
 
     Raises:
         PassError: if the call fails.

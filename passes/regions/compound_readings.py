@@ -189,7 +189,7 @@ def read_grouped(op: ir.OpView, weights: Weights) -> Reading | None:
 
 
 def _generic_behind(value: ir.Value, uses: int = 1) -> Structured | None:
-    """Return the ``linalg.generic`` that produces a value with exactly ``uses`` uses, else None."""
+    """Return the ``linalg.generic`` that computes a value of ``uses`` uses; None for others."""
     owner = value.owner
     if isinstance(owner, ir.Block) or not is_generic(owner.opview):
         return None

@@ -68,6 +68,8 @@ class _Intervals:
     """Sizes of the intervals from each begin to a moving end.
 
     Attributes:
+        count: the number of units.
+        graph: the graph of the units.
         first: the least begin within the limits.
     """
 
@@ -83,7 +85,7 @@ class _Intervals:
         self.bytes, self.transfer_bytes, self.values = np.zeros((3, self.count), dtype=np.int64)
 
     def append(self, at: int, unit: Unit, limits: Limits) -> None:
-        """Add a unit to the end of all intervals."""
+        """Append unit ``at`` to all intervals; raise ``first`` to the least begin that fits."""
         inputs = set(unit.inputs)
         for value, size in unit.num_bytes.items():
             new = slice(max(self._seen.get(value, -1) + 1, self.first), at + 1)
@@ -102,13 +104,19 @@ class _Intervals:
         self.first = min(self.first, at)
 
     def _read(self, value: ir.Value, size: int) -> None:
-        """Count a reader; after its last reader, a value no longer leaves its intervals."""
+        """Count a reader of a value of ``size`` bytes.
+
+        Once all readers are counted, intervals with the producer do not return the value.
+        """
         if value in self._readers:
             self._readers[value] -= 1
             if not self._readers[value]:
                 self._cross(slice(self.first, self._made[value] + 1), -size, -1)
 
     def _cross(self, begins: slice, size: int, values: int) -> None:
-        """Add to the sizes of the values that cross the boundary of some intervals."""
+        """Add ``values`` tensors, ``size`` bytes in all, to the boundaries of some intervals.
+
+        ``begins`` is the range of these intervals' begins.
+        """
         self.transfer_bytes[begins] += size
         self.values[begins] += values

@@ -97,7 +97,7 @@ class Exchange:
 
 
 def _image(value: ir.Value) -> ir.Value | None:
-    """Return a value with other dimensions than batch and channels; None for others."""
+    """Return a tensor with more dimensions than batch and channels; None for other values."""
     is_image = isinstance(value.type, ir.RankedTensorType) and len(shape_of(value)) > _PRODUCT
     return value if is_image else None
 

@@ -66,7 +66,7 @@ class _State:
     numbers: frozenset[int] = frozenset()
 
     def bind(self, pattern: Wildcard, operand: Operand) -> _State | None:
-        """Return the state with another outside value; None if its name is bound to another."""
+        """Return the state with ``pattern`` bound to ``operand``; None if it has another value."""
         known = self.names.get(pattern.name, operand) if pattern.name else operand
         if known.value != operand.value:
             return None
@@ -223,7 +223,10 @@ def _offer(
     at: tuple[int, int],
     used: Collection[int],
 ) -> None:
-    """Push the preferred match of a pattern at a root, without used operations, to the worklist."""
+    """Push the preferred match of a pattern, without ``used`` readings, to the heap ``waiting``.
+
+    ``at`` has the number of the root and the pattern's number, which breaks ties.
+    """
     root, place = at
     for match in matches(graph, pattern.pattern, root, used):
         if pattern.check is None or _passes(pattern, match):

@@ -140,4 +140,4 @@ _TEMPLATES: tuple[tuple[str, Expression], ...] = (
 """Names of whole expressions, in the order in which they are tried."""
 
 NAMES = frozenset(name for name, _ in _TEMPLATES)
-"""Names of expressions of several functions."""
+"""Names of the whole expressions in ``_TEMPLATES``."""

@@ -62,7 +62,7 @@ _REMEMBERED: ContextVar[dict[tuple[ir.Value, bool], Reading | None] | None] = Co
 
 @contextmanager
 def remembered_readings() -> Generator[None]:
-    """Memoize readings until ``forget_readings``: reading thousands takes seconds."""
+    """Memoize readings in a ``with`` block, until ``forget_readings``: thousands take seconds."""
     token = _REMEMBERED.set({})
     try:
         yield

@@ -132,7 +132,11 @@ class RegionGraph:
         return [value for value in values if is_used_outside(value, inside)]
 
     def write(self, regions: Iterable[tuple[str, Sequence[int]]]) -> None:
-        """Number regions in the order of their first units, and mark only their operations."""
+        """Mark the operations of ``regions``, and remove all other marks.
+
+        Each region is a code generator and the numbers of its units. Regions are numbered in the
+        order of their first units.
+        """
         for unit in self.units:
             remove_mark(unit.operations, REGION)
         ordered = sorted(regions, key=lambda region: region[1][0])

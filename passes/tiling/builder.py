@@ -137,7 +137,7 @@ class _TileBuilder:
     def _box(
         self, map_: ir.AffineMap, operation: int, shape: Sequence[int]
     ) -> tuple[list[Size], list[Size]]:
-        """Return the offsets and actual sizes of an operand's box."""
+        """Return the offsets and the sizes, clipped at edges, of an operand's box per dimension."""
         spans = self._domain.spans(operation)
         sizes = self._loop_sizes(operation)
         boxes = [
@@ -323,7 +323,7 @@ def _reused_inputs(computation: Computation, op: Structured) -> dict[int, ir.Val
 
 
 def _final_output(computation: Computation, value: ir.Value) -> ir.Value | None:
-    """Follow a value through operations that update it in place to a result, if any."""
+    """Return the result of the function that ``value`` becomes by updates in place, or None."""
     while value not in computation.returned:
         use = _single_use(value)
         if use is None or not is_generic(use.owner):
@@ -340,7 +340,10 @@ def _final_output(computation: Computation, value: ir.Value) -> ir.Value | None:
 
 
 def _split(values: Sequence[Size]) -> tuple[list[ir.Value], list[int]]:
-    """Separate dynamic from static values, in the form of slice operations' operands."""
+    """Return the dynamic values, and all values with a marker for each dynamic value.
+
+    This is the form of the operands of slice operations.
+    """
     dynamic = [value for value in values if not isinstance(value, int)]
     marker = ir.ShapedType.get_dynamic_size()
     return dynamic, [value if isinstance(value, int) else marker for value in values]

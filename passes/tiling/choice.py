@@ -31,19 +31,23 @@ class Aim:
     memory: int = 0
 
     def is_met(self, cost: TileCost) -> bool:
-        """Whether an rTask reaches the targets of operations and bytes."""
+        """Whether an rTask has at most the operations and the bytes of the target."""
         return cost.operations <= self.operations and self.is_light(cost)
 
     def is_light(self, cost: TileCost) -> bool:
-        """Whether an rTask reaches the target of bytes."""
+        """Whether an rTask accesses at most the bytes of the target, and at most ``memory``."""
         return cost.num_bytes <= self.num_bytes and self.is_held(cost)
 
     def is_held(self, cost: TileCost) -> bool:
-        """Whether the data that an rTask accesses fits the memory."""
+        """Whether an rTask accesses at most ``memory`` bytes."""
         return cost.num_bytes <= (self.memory or cost.num_bytes)
 
     def is_partly_met(self, cost: TileCost, num_rtasks: int) -> bool:
-        """Whether the remaining target does not justify many more bytes."""
+        """Whether later cuts must not increase the bytes moved by more than ``_MUCH_MORE``.
+
+        That is so once the target of operations is reached, or, from ``enough`` rTasks on, the
+        target of bytes.
+        """
         enough = cost.operations <= self.operations or (
             num_rtasks >= self.enough and self.is_light(cost)
         )
@@ -110,7 +114,7 @@ def choose(
     cost: Callable[[Tiling], TileCost],
     aim: Aim,
 ) -> Tiling:
-    """Return the tile sizes for a target."""
+    """Return the first of ``refinements`` that meets ``aim``, or the last before a costly cut."""
     if 0 in extents:  # an empty iteration space is one rTask
         return tuple(extents)
     path = refinements(extents, limits, cost)

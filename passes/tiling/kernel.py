@@ -178,7 +178,10 @@ def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimi
 
 
 def _transformed_row(op: Structured, position: int, space: TileSpace, index: int) -> int | None:
-    """Return the class of the innermost parallel loop of an operand that a transform computes."""
+    """Return the loop class of the last tiled dimension of input ``position``.
+
+    None if no transform computes the input. ``index`` is the operation's number in ``space``.
+    """
     owner = op.inputs[position].owner
     if isinstance(owner, ir.Block) or not is_generic(owner.opview):
         return None
@@ -190,7 +193,10 @@ def _transformed_row(op: Structured, position: int, space: TileSpace, index: int
 
 
 def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict[int, int]:
-    """Map classes that index only this operand of a contraction to its innermost loop's class."""
+    """Map the loop classes that index only input ``position`` to the class of its last dimension.
+
+    Empty if that class indexes another input. ``index`` is the operation's number in ``space``.
+    """
     of_loop = {tile_class.loops.get(index): n for n, tile_class in enumerate(space.classes)}
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     others = [map_ for n, map_ in enumerate(op.maps[: len(op.inputs)]) if n != position]
@@ -219,7 +225,7 @@ def _contiguous_classes(outside: Container[ir.Value], space: TileSpace) -> list[
 
 
 def touches(computation: Computation, domain: TiledDomain) -> tuple[list[Touch], list[Touch]]:
-    """Return the accesses that an rTask reads and those that it writes."""
+    """Return the boxes of arguments that an rTask reads, and the boxes that it writes."""
     inputs = computation.block.arguments
     arguments: dict[ir.Value, int] = {argument: i for i, argument in enumerate(inputs)}
     returned = {value: i + len(arguments) for i, value in enumerate(computation.returned)}

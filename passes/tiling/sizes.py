@@ -9,14 +9,14 @@ from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.structured import element_bytes
 
 MOST_BYTES = 1 << 40
-"""Bytes of a tensor: more than the memory of a machine."""
+"""Maximum bytes of a tensor: 1 TiB, more than the memory of a machine."""
 
 MOST_RTASKS = 1 << 18
-"""rTasks of an rOperator: the schedule has a record of each, and compiling takes 15 s."""
+"""Maximum rTasks of an rOperator: a schedule lists each, and compiling this many takes 15 s."""
 
 
 def check_tensor_sizes(op: ir.OpView) -> None:
-    """Refuse an rOperator that takes or gives a tensor of too many bytes.
+    """Refuse an rOperator with an operand or a result of more than ``MOST_BYTES`` bytes.
 
     Raises:
         OperationError: with the type of the tensor.
@@ -34,10 +34,10 @@ def check_tensor_sizes(op: ir.OpView) -> None:
 
 
 def check_number_of_rtasks(op: ir.OpView, fewest: int) -> None:
-    """Refuse an rOperator that would have too many rTasks.
+    """Refuse an rOperator that needs at least ``fewest`` rTasks, if these exceed ``MOST_RTASKS``.
 
     Raises:
-        OperationError: with their number.
+        OperationError: with the number of rTasks.
     """
     if fewest > MOST_RTASKS:
         raise OperationError(

@@ -137,7 +137,10 @@ def _unify_gathers(
     producers: dict[ir.Value, Loop],
     classes: _Classes,
 ) -> bool:
-    """Unify the loops that index a value of the group; mark its other dimensions as whole."""
+    """Unify the loops of a gather and of the gathered value of the group that index a dimension.
+
+    Dimensions with other indices are marked as whole. Return False if a value cannot be gathered.
+    """
     found = gathers_of(op)
     if not all(only_gathers(op, found, value) for value in op.captures if value in producers):
         return False

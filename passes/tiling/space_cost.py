@@ -24,14 +24,20 @@ _BoxKey = tuple[tuple[tuple[tuple[int, int], ...], int], ...]
 
 @dataclass(frozen=True)
 class _Index:
-    """The index expression of a dimension; ``parts`` is None if all of it is accessed."""
+    """The index expression of a tensor's dimension: the sum of ``parts``, plus ``constant``.
+
+    ``extent`` is the size of the dimension; ``parts`` is None if all of it is accessed.
+    """
 
     extent: int
     parts: tuple[_Part, ...] | None = None
     constant: int = 0
 
     def box(self, tiling: Tiling, cut: Sequence[bool]) -> tuple[tuple[tuple[int, int], ...], int]:
-        """Return the loop classes that move the box between rTasks, with factors, and its size."""
+        """Return (class, factor) of each loop that moves the box between rTasks, and its size.
+
+        ``cut`` has True for each loop class with several tiles; the size is in elements.
+        """
         parts = self.parts
         if parts is None or all(k is None or tiling[k] == extent for k, extent, _ in parts):
             return (), self.extent

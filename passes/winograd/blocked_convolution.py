@@ -61,7 +61,7 @@ class BlockedConvolution:
 
 
 def read_convolution(function: ir.OpView) -> BlockedConvolution | None:
-    """Match an rOperator's function as such a convolution; None if it is not."""
+    """Match an rOperator's function as a ``BlockedConvolution``; None if it is none."""
     computation = Computation(function)
     generics = [op for op in computation.generics if filling(op.op.operation.results[0]) is None]
     if not generics or not _is_convolution(generics[0]):

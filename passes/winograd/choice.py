@@ -24,7 +24,7 @@ _MULTIPLY_ADDS = 32
 """Multiply-adds per cycle: two AVX-512 operations."""
 
 _PRODUCT = 1.1
-"""Slowdown of a product whose rows are only a few tiles."""
+"""Factor of the time of a product whose rows are few tiles, relative to long rows."""
 
 _TRANSFORM = 4.5
 """Cycles per register of a transformed tile: load, additions, and store."""

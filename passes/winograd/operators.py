@@ -26,7 +26,7 @@ _Body = Callable[[Sequence[ir.Value]], list[ir.Value]]
 
 @dataclass(frozen=True)
 class WinogradOperators:
-    """Emits a form of a convolution instead of its calls."""
+    """Replaces the calls of a convolution by the rOperators of a form of Winograd's filtering."""
 
     convolution: BlockedConvolution
     form: Form
@@ -34,7 +34,7 @@ class WinogradOperators:
     outliner: Outliner
 
     def replace(self, call: ir.Operation) -> None:
-        """Emit the rOperators before a call, and replace its results by theirs."""
+        """Emit the rOperators before a call, and replace the call's results by their results."""
         convolution, filtering = self.convolution, self.form.filtering
         operands = list(call.operands)
         with ir.InsertionPoint(call), call.location:
@@ -87,7 +87,7 @@ class WinogradOperators:
         return list(new.results)
 
     def _finish(self, sums: ir.Value, others: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the inverse transform of the sums, and the epilogue."""
+        """Emit the inverse transform of the sums, and the epilogue with the operands ``others``."""
         convolution = self.convolution
         result = transform_sums(sums, self.form.filtering)
         mapping: ValueMap = {convolution.result: result}

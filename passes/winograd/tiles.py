@@ -37,13 +37,16 @@ def join_tiles(value: ir.Value, shape: Sequence[int]) -> ir.Value:
 
 
 def _tiles(around: int) -> list[list[int]]:
-    """Return the groups of dimensions of [N, K, T, m, S, m, L] that form [N, K, H, W, L]."""
+    """Return the groups of dimensions of [N, K, T, m, S, m, L] that form [N, K, H, W, L].
+
+    ``around`` is the number of dimensions before T, two in this example.
+    """
     loops = list(range(around + 5))
     return [*([loop] for loop in loops[:-5]), loops[-5:-3], loops[-3:-1], loops[-1:]]
 
 
 def with_whole_tiles(image: ir.Value, shape: Sequence[int], outputs: int) -> ir.Value:
-    """Pad the image with zeros after it for whole tiles of its result.
+    """Pad an image with zeros after its rows and columns, so that its result has whole tiles.
 
     ``shape`` is that of the result [N, K, H, W, L]. An existing zero padding is extended.
     """
@@ -52,7 +55,10 @@ def with_whole_tiles(image: ir.Value, shape: Sequence[int], outputs: int) -> ir.
 
 
 def _with_zeros(image: ir.Value, more: Sequence[int]) -> ir.Value:
-    """Pad rows and columns with zeros after them, before a later split of channels into groups."""
+    """Pad rows and columns with ``more`` zeros after them.
+
+    A split of the image's channels into groups follows the padding.
+    """
     owner = image.owner
     if not isinstance(owner, ir.Block) and owner.name == EXPAND and _keeps_rows(owner.opview):
         source = _with_zeros(owner.operands[0], more)

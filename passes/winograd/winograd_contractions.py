@@ -78,7 +78,7 @@ def transform_sums(sums: ir.Value, filtering: Filtering) -> ir.Value:
 
 
 def _group(around: Sequence[int]) -> str:
-    """Return the subscript of the group loop, if there is a dimension besides the images."""
+    """Return the group loop's subscript, empty if ``around`` has only the number of images."""
     return "g, " if len(around) > 1 else ""
 
 

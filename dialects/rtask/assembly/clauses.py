@@ -6,7 +6,7 @@ from rammer_mlir.dialects.rtask.assembly.cursor import INTEGER, VALUE, Cursor
 
 
 def integer(cursor: Cursor, expected: str = "an integer") -> str:
-    """Parse an integer."""
+    """Parse an integer and return its text; errors describe it as ``expected``."""
     return cursor.take(INTEGER, expected)
 
 
@@ -19,7 +19,7 @@ def in_parentheses(cursor: Cursor) -> str:
 
 
 def values(cursor: Cursor) -> list[str]:
-    """Parse ``(%a, %b, ...)``."""
+    """Parse ``(%a, %b, ...)`` and return the names of the values, with ``%``."""
     found: list[str] = []
     cursor.expect("(")
     if cursor.accept(")"):
@@ -41,7 +41,10 @@ def further_attributes(cursor: Cursor, keyword: str = "") -> str:
 
 
 def location(cursor: Cursor, name: str | None = None, place: str = "") -> str:
-    """Parse ``loc(...)`` if it comes next; wrap it, or else the place, in a named location."""
+    """Parse ``loc(...)`` if it comes next; return it, or an empty string.
+
+    With a ``name``, return a location of this name around the parsed location or else ``place``.
+    """
     given = cursor.balanced("(") if cursor.accept("loc") else ""
     if name is None:
         return f" loc({given})" if given else ""

@@ -53,7 +53,7 @@ class Cursor:
         return self.position - self.text.rfind("\n", 0, self.position)
 
     def accept(self, literal: str) -> bool:
-        """Take a keyword or punctuation if it comes next."""
+        """Take a keyword or punctuation if it comes next; return whether it does."""
         return self.find(_literal(literal)) is not None
 
     def comes(self, literal: str) -> bool:
@@ -65,7 +65,7 @@ class Cursor:
         self.take(_literal(literal), f"'{literal}'")
 
     def find(self, pattern: re.Pattern[str]) -> str | None:
-        """Take a token if it comes next."""
+        """Take a token if it comes next and return its text, else None."""
         match = pattern.match(self.text, self.position)
         if match is None:
             return None
@@ -73,7 +73,7 @@ class Cursor:
         return match[1]
 
     def take(self, pattern: re.Pattern[str], expected: str) -> str:
-        """Take a token, which must come next."""
+        """Take a token, which must come next, and return its text; errors name ``expected``."""
         match = pattern.match(self.text, self.position)
         if match is None:
             raise self.error(expected)
@@ -100,7 +100,7 @@ class Cursor:
         return tokens.flat(inside)
 
     def item(self, expected: str) -> str:
-        """Take text up to the next comma, closing bracket or ``+:`` outside nested brackets."""
+        """Take text up to a comma, closing bracket or ``+:`` outside nested brackets; return it."""
         begin = self.position
         taken = tokens.flat(self.text[begin : self._end_of_list(expected, within=False)])
         if not taken:
@@ -108,7 +108,7 @@ class Cursor:
         return taken
 
     def _end_of_list(self, expected: str, *, within: bool) -> int:
-        """Move to the bracket that closes the enclosing list, or to the end of the item."""
+        """Move to the end of the item, or of the list if ``within``; return the position."""
         opened: list[str] = []
         for match in tokens.PARTS.finditer(self.text, self.position):
             part = match[0]

@@ -28,7 +28,7 @@ def parse_kernel(cursor: Cursor, output: Output) -> None:
 
 
 def _costs(cursor: Cursor) -> str:
-    """Parse the costs in any order; costs without a default are required."""
+    """Parse costs in any order; add missing ones that have a default, return generic attributes."""
     found: dict[str, str] = {}
     while key := next(filter(cursor.accept, (*COSTS, "seconds")), ""):
         if key in found:
@@ -68,7 +68,7 @@ def _accesses(cursor: Cursor, output: Output) -> None:
 
 
 def _access(cursor: Cursor) -> str:
-    """Parse ``ARGUMENT[OFFSET +: SIZE, ...]``."""
+    """Parse ``ARGUMENT[OFFSET +: SIZE, ...]`` and return it as a dictionary attribute."""
     argument = clauses.integer(cursor, "the number of an argument")
     offsets: list[str] = []
     sizes: list[str] = []

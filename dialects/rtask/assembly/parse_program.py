@@ -29,7 +29,7 @@ def parse_program(cursor: Cursor, output: Output) -> None:
 
 
 def _buffers(cursor: Cursor) -> dict[str, str]:
-    """Parse ``buffers(%a: TYPE, ...)`` if it comes next."""
+    """Parse ``buffers(%a: TYPE, ...)`` if it comes next; return each type by the value's name."""
     found: dict[str, str] = {}
     if not cursor.accept("buffers"):
         return found

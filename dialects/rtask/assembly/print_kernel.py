@@ -24,7 +24,13 @@ _SIZES = re.compile(r"array<i64(?:: ([-\d, ]+))?>")
 
 
 def print_kernel(indent: str, text: str, maps: Mapping[str, str]) -> str:
-    """Return an rKernel's description from the text after its name and the maps by alias."""
+    """Return the readable form of an ``rtask.kernel``.
+
+    Args:
+        indent: the indent of its first line.
+        text: the generic form after the operation's name.
+        maps: affine maps by the aliases in the text.
+    """
     op = read_op(text)
     function = op.value("function", _SYMBOL)
     head = f"rtask.kernel {function} rtasks({op.integer('num_rtasks')})"

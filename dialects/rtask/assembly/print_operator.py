@@ -13,7 +13,13 @@ _SEVERAL = re.compile(rf"\[{tokens.SYMBOL}(?:, {tokens.SYMBOL})*+\]")
 
 
 def print_operator(begin: str, text: str, name: str) -> str:
-    """Return an rOperator from the text before and after the name of its operation."""
+    """Return the readable form of an rOperator.
+
+    Args:
+        begin: the text before the operation's name: indent and results.
+        text: the generic form after the operation's name.
+        name: the node's name as a string literal, or an empty string.
+    """
     op = read_op(text)
     parts = [f"{begin}rtask.operator"]
     if "operator_id" in op.attributes:

@@ -45,7 +45,7 @@ class _ProgramPrinter:
         self._printed: list[str] = []
 
     def program(self) -> str:
-        """Read a program up to the line after it."""
+        """Read an rProgram up to the line after it; return its readable form."""
         indent = self._begin("program")
         while self._next().startswith(f'{indent}  "rtask.veu"'):
             self._veu()
