@@ -158,7 +158,7 @@ EXHIBITS = (
         "5,000 modules in three stacks on the description `v100_rammer`, 80 vEUs; the three sorts "
         "of barriers have the same placement", module_tables.section_5_2_5,
         "The paper's kernels are tuned, with measured times; ours are tiles of two sizes with "
-        "modelled times. A launch costs as much as a barrier there, so none of the gain is launches.",
+        "modelled times. A launch costs as much as a barrier there: none of the gain is launches.",
     ),
     Exhibit(
         "Figure 18", "The irregular module that gains most from tile barriers", "predicted",
