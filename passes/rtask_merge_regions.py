@@ -64,7 +64,7 @@ class _Boundary:
     outputs: Mapping[int, int]
 
     def joined(self, other: _Boundary) -> _Boundary:
-        """Return the boundary of the union of two regions."""
+        """Return the inputs and outputs of the union of two regions."""
         inputs = Counter(self.inputs)
         inputs.update(other.inputs)
         outputs = {

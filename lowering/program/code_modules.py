@@ -10,9 +10,9 @@ from rammer_mlir.programs.records import Program
 
 
 def completed(module: CodeModule, program: Program, scheduled: ScheduledModule) -> CodeModule:
-    """Return a module with the numbers of the rKernels that call it.
+    """Return a copy of ``module`` with the indices of the rKernels that call it.
 
-    Its ``operations`` become those of all rTasks of these rKernels.
+    Its ``operations`` is the number of scalar operations of all rTasks of these rKernels.
     """
     kernels = {
         number

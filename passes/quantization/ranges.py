@@ -116,9 +116,10 @@ def _absolute(histogram: Histogram) -> Counts:
 
 
 def _divergence(counts: Counts, bins: int, levels: int) -> float:
-    """Return the Kullback-Leibler divergence of values in ``bins`` bins from ``levels`` levels.
+    """Return the Kullback-Leibler divergence between a histogram and its quantized form.
 
-    Values beyond the bins are clipped to the last bin.
+    The histogram is the first ``bins`` bins of ``counts``, with ``levels`` levels when quantized.
+    Values beyond these bins are clipped to the last bin.
     """
     clipped = counts[:bins].copy()
     steps = np.arange(bins) * levels // bins

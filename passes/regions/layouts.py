@@ -69,7 +69,11 @@ class Exchange:
 
     @staticmethod
     def of(operations: Sequence[ir.OpView], layouts: Mapping[ir.Operation, Layouts]) -> Exchange:
-        """Propagate blocks forwards from their producers and backwards from their readers."""
+        """Return the values of a function that may have a blocked layout.
+
+        Blocked layouts propagate from region calls and convolutions: forwards through the readers
+        of their results, and backwards through the producers of their operands.
+        """
         computed, read = set[ir.Value](), set[ir.Value]()
         for view in operations:
             op = view.operation

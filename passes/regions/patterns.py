@@ -90,7 +90,7 @@ class Repeated(Pattern):
     step: Step
 
     def options(self) -> tuple[Pattern, Pattern]:
-        """Return the pattern with at least one step, and the pattern without a step."""
+        """Return two alternatives: the pattern with ``step`` around it at least once, or without it."""
         return self.step(Repeated(self.pattern, self.step)), self.pattern
 
 

@@ -78,7 +78,7 @@ def empty_program(num_veus: int) -> tuple[CpuImage, NativeCode, bytes]:
 
 
 def measure_launch(num_veus: int, samples: int = SAMPLES) -> LaunchTime:
-    """Time both ways to launch an empty program.
+    """Time launches of an empty program, by native code alone and by ``Executable.run``.
 
     Args:
         num_veus: threads, none of which has an rTask.

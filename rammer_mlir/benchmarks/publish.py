@@ -72,7 +72,7 @@ def replace_part(readme: str, part: str) -> str:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Publish a measurement."""
+    """Write a measurement into the folder of results and the README; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.publish")
     parser.add_argument("name", metavar="NAME", help="of the machine, as cpu-xeon-2-cores")
     parser.add_argument("--input", type=Path, default=Path("build/bench") / JSON)

@@ -173,7 +173,11 @@ class EndingSearch:
 
 
 def closed_groups(readers: Sequence[Mask], rest: Mask, most: int) -> list[Mask]:
-    """Return the connected endings of a set that have at most ``most`` units."""
+    """Return the connected endings of ``rest`` with at most ``most`` units.
+
+    An ending is a subset whose readers within ``rest`` all belong to it (IOS section 4). Bit i of
+    a mask stands for unit i.
+    """
     closed = {0}
     frontier = closed
     for _ in range(most):

@@ -134,7 +134,7 @@ def _error(outcome: Outcome) -> str:
 
 
 def fpga_table(results: Results) -> str:
-    """Return a table with a row per model of the paper."""
+    """Return a table of the times that "Bring Your Own Codegen" published for two FPGAs."""
     rows = [["model", "U250", "Zynq"]]
     for name in dict.fromkeys(result.request.model for result in results):
         if name in PUBLISHED:

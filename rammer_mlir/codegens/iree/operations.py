@@ -42,7 +42,7 @@ _EFFICIENCY = {
 
 
 def is_supported(reading: Reading) -> bool:
-    """Whether IREE compiles an operation efficiently and with the same element types."""
+    """Whether IREE compiles an operation efficiently, computing in the types of its operands."""
     operands = (*reading.inputs, reading.output)
     is_known = reading.kind in _MAIN or reading.kind in _ELEMENTWISE
     return is_known and all(operand.element_type in ELEMENT_TYPES for operand in operands)

@@ -223,7 +223,10 @@ def is_elided(value: ir.Attribute) -> bool:
 
 
 def drop_elided_values(function: ir.OpView) -> None:
-    """Remove elided values of weights, so that the values of ``constants`` are used instead."""
+    """Remove the attributes of weights whose values were elided when the module was printed.
+
+    Their values then come from the ``constants`` that the caller of ``compile`` gives.
+    """
     entries = argument_attributes(function)
     kept = [{k: v for k, v in each.items() if k != VALUE or not is_elided(v)} for each in entries]
     if kept != entries:

@@ -128,9 +128,10 @@ class _Inlined:
 
 
 def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
-    """Return each assignment's unit, counted from 0; None if the units form a cycle.
+    """Return the fused unit of each assignment, counted from 0; None if units form a cycle.
 
-    A reader of a value that does not end a unit belongs to the unit of the value's producer.
+    Values that are stored in memory are read in a later unit. Readers of all other values belong
+    to the unit of the value's producer.
     """
     units = [0] * len(problem.assignments)
     # Without a cycle, the fixpoint is reached after at most one pass per unit.

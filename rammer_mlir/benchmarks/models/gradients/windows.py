@@ -24,7 +24,15 @@ class _Window:
     pads: list[int]
 
     def uncovered(self, sizes: Sequence[int], results: Sequence[int]) -> list[int]:
-        """Return how many trailing elements, with padding, no window covers, by dimension."""
+        """Return the number of elements at the end of the padded input that no window covers.
+
+        Args:
+            sizes: of the input's spatial dimensions.
+            results: sizes of the output's spatial dimensions.
+
+        Returns:
+            A number for each spatial dimension.
+        """
         begins, ends = self.pads[: len(sizes)], self.pads[len(sizes) :]
         spans = zip(sizes, results, self.kernel, self.strides, self.dilations, strict=True)
         return [

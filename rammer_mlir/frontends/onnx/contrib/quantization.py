@@ -15,7 +15,11 @@ _WIDE_QUANTIZATION = 21
 
 
 def _real(call: Call, number: int, axis: int | None = None) -> str:
-    """Dequantize input ``number``, followed by scale and zero point along ``axis``, if given."""
+    """Dequantize input ``number``, and return the name of the result.
+
+    Its scale and zero point are the next two inputs: one for each element along ``axis``, or one
+    for the whole tensor without axis.
+    """
     inputs = [call.find(number + offset) for offset in range(3)]
     return call.op("DequantizeLinear", *_without_last(inputs), axis=axis)
 
