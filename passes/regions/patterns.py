@@ -90,7 +90,7 @@ class Repeated(Pattern):
     step: Step
 
     def options(self) -> tuple[Pattern, Pattern]:
-        """Return two alternatives: the pattern with ``step`` around it at least once, or without it."""
+        """Return two alternatives: the pattern with ``step`` around it once or more, or none."""
         return self.step(Repeated(self.pattern, self.step)), self.pattern
 
 
