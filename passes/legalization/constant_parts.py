@@ -8,7 +8,6 @@ import numpy as np
 
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.passes.ir.dense_values import array_of, dense_attribute
-from rammer_mlir.passes.ir.element_types import is_packed
 from rammer_mlir.passes.legalization.stored_types import storage_of
 
 _DENSE = re.compile(r"dense<(?P<values>.*)> : tensor<", re.DOTALL)
@@ -21,18 +20,7 @@ def constant_parts(op: ir.Operation) -> list[ir.Value]:
     assert storage is not None
     if isinstance(kind.element_type, ir.ComplexType):
         return _complex_parts(op, kind)
-    return [_bits(op.clone().results[0], kind, storage.parts[0])]
-
-
-def _bits(value: ir.Value, kind: ir.RankedTensorType, part: ir.Type) -> ir.Value:
-    """Emit the bits of a constant as integers of type ``part``; MLIR folds the operations."""
-    element = kind.element_type
-    stored = ir.RankedTensorType.get(kind.shape, part)
-    if isinstance(element, ir.IntegerType):
-        return (arith.extui if is_packed(element.width) else arith.extsi)(stored, value)
-    width = ir.IntegerType.get_signless(ir.FloatType(element).width)
-    integers = arith.bitcast(ir.RankedTensorType.get(kind.shape, width), value)
-    return integers if width == part else arith.extui(stored, integers)
+    return storage.store(op.clone().results[0])  # which MLIR folds
 
 
 def _complex_parts(op: ir.Operation, kind: ir.RankedTensorType) -> list[ir.Value]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from rammer_mlir.bindings import arith, ir, passmanager
+from rammer_mlir.bindings import ir, passmanager
 from rammer_mlir.passes.ir.conversions import convert
 from rammer_mlir.passes.ir.element_types import NARROW_FLOATS, dtype_of, element_of
-from rammer_mlir.passes.ir.scalar import UINT8, DType, Scalar, element_type
+from rammer_mlir.passes.ir.scalar import DType, Scalar
 from rammer_mlir.passes.ir.traversal import nested_operations, operations_named, replace
+from rammer_mlir.passes.legalization.stored_types import storage_of
 
 _CONVERSIONS = ("arith.extf", "arith.truncf")
 
@@ -59,19 +60,11 @@ def _dtype(value: ir.Value) -> DType:
 
 def _given(value: ir.Value) -> Scalar:
     """Return a value as a ``Scalar``; a narrow float as its bits, in a byte."""
-    dtype = _dtype(value)
-    if not _is_narrow(value):
-        return Scalar(value, dtype)
-    kind = ir.FloatType(value.type)
-    bits = arith.bitcast(ir.IntegerType.get_signless(kind.width), value)
-    byte = element_type(UINT8)
-    return Scalar(bits if bits.type == byte else arith.extui(byte, bits), dtype)
+    storage = storage_of(value.type)
+    return Scalar(value if storage is None else storage.store(value)[0], _dtype(value))
 
 
 def _as_float(found: Scalar, kind: ir.Type) -> ir.Value:
-    """Return the value of a ``Scalar`` as ``kind``; a narrow float from its bits."""
-    if str(kind) not in NARROW_FLOATS:
-        return found.value
-    width = ir.IntegerType.get_signless(ir.FloatType(kind).width)
-    bits = found.value if found.value.type == width else arith.trunci(width, found.value)
-    return arith.bitcast(kind, bits)
+    """Return the value of a ``Scalar`` as ``kind``; a narrow float from its bits, in a byte."""
+    storage = storage_of(kind)
+    return found.value if storage is None else storage.load([found.value])

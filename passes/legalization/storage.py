@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from rammer_mlir.bindings import ir, linalg, tensor
 from rammer_mlir.passes.ir.cloning import ValueMap, rename_operands
@@ -12,7 +13,7 @@ from rammer_mlir.passes.ir.structured import Structured
 from rammer_mlir.passes.ir.traversal import nested_operations
 from rammer_mlir.passes.legalization.constant_parts import constant_parts
 from rammer_mlir.passes.legalization.sequential import CONTROL_FLOW, REGION
-from rammer_mlir.passes.legalization.stored_types import Storage, storage_of
+from rammer_mlir.passes.legalization.stored_types import Storage, like, storage_of
 
 Values = Sequence[ir.Value]
 
@@ -41,16 +42,9 @@ def _is_stored(op: ir.Operation) -> bool:
     return any(_storage(value.type) for value in (*op.operands, *op.results))
 
 
-def _part_type(kind: ir.Type, part: ir.Type) -> ir.Type:
-    """Return ``kind`` with the element type ``part``; only ``part`` if ``kind`` is no tensor."""
-    if isinstance(kind, ir.RankedTensorType):
-        return ir.RankedTensorType.get(kind.shape, part)
-    return part
-
-
 def _part_types(kind: ir.Type) -> list[ir.Type]:
     storage = _storage(kind)
-    return [kind] if storage is None else [_part_type(kind, part) for part in storage.parts]
+    return [kind] if storage is None else [like(kind, part) for part in storage.parts]
 
 
 class _Storing:
@@ -101,7 +95,7 @@ class _Storing:
         first = storage.parts[0]
         count = len(storage.parts)
         if count == 1:
-            argument.set_type(_part_type(kind, first))
+            argument.set_type(like(kind, first))
             self._parts[argument] = [argument]
             return
         argument.set_type(ir.RankedTensorType.get([*kind.shape, count], first))
@@ -182,7 +176,7 @@ class _Storing:
         if not of_tensors:
             copy = ir.Operation.create(
                 op.name, [v.type for v in op.results], [self._value(v) for v in op.operands],
-                {name: op.attributes[name] for name in _names(op)},
+                _attributes(op),
             )  # fmt: skip
             self._values.update(zip(op.results, copy.results, strict=True))
             return
@@ -194,7 +188,7 @@ class _Storing:
                 op.name,
                 [each[min(number, len(each) - 1)] for each in results],
                 [each[min(number, len(each) - 1)] for each in operands],
-                {name: op.attributes[name] for name in _names(op)},
+                _attributes(op),
             )
             for number in range(count if results and len(results[0]) > 1 else 1)
         ]
@@ -218,21 +212,16 @@ class _Storing:
         structured = Structured(op.opview)
         count = len(list(op.opview.inputs))  # type: ignore[attr-defined]
         given = list(op.operands)
+        operands = [self._expanded([value]) for value in given]
+        inputs, outputs = list(chain(*operands[:count])), list(chain(*operands[count:]))
         maps: list[ir.AffineMap] = []
-        for value, map_ in zip(given, structured.maps, strict=True):
-            maps += [map_] * len(self._parts_of(value))
+        for parts, map_ in zip(operands, structured.maps, strict=True):
+            maps += [map_] * len(parts)
         kinds = [kind for value in op.results for kind in _part_types(value.type)]
         new = linalg.GenericOp(
-            kinds,
-            self._expanded(given[:count]),
-            self._expanded(given[count:]),
-            indexing_maps(maps),
-            iterator_types(structured.parallel),
+            kinds, inputs, outputs, indexing_maps(maps), iterator_types(structured.parallel)
         )
-        elements = [
-            ir.RankedTensorType(value.type).element_type
-            for value in [*self._expanded(given[:count]), *self._expanded(given[count:])]
-        ]
+        elements = [ir.RankedTensorType(value.type).element_type for value in (*inputs, *outputs)]
         old = op.regions[0].blocks[0]
         block = new.regions[0].blocks.append(*elements)
         with ir.InsertionPoint(block):
@@ -263,7 +252,7 @@ class _Storing:
         for number, kind in enumerate(_part_types(op.results[0].type)):
             new = ir.Operation.create(
                 op.name, [kind], [each[min(number, len(each) - 1)] for each in operands],
-                {name: op.attributes[name] for name in _names(op)}, regions=1,
+                _attributes(op), regions=1,
             )  # fmt: skip
             block = new.regions[0].blocks.append(*(value.type for value in old.arguments))
             self._values.update(zip(old.arguments, block.arguments, strict=True))
@@ -280,7 +269,7 @@ class _Storing:
             op.name,
             [kind for value in op.results for kind in _part_types(value.type)],
             self._expanded(op.operands),
-            {name: op.attributes[name] for name in _names(op)},
+            _attributes(op),
             regions=len(op.regions),
         )
         for old, region in zip(op.regions, new.regions, strict=True):
@@ -301,8 +290,8 @@ class _Storing:
                 op.operands[number] = _joined(self._parts[value])
 
 
-def _names(op: ir.Operation) -> list[str]:
-    return [*op.attributes]
+def _attributes(op: ir.Operation) -> dict[str, ir.Attribute]:
+    return {name: op.attributes[name] for name in op.attributes}
 
 
 def _joined(parts: Values) -> ir.Value:

@@ -37,8 +37,15 @@ class Storage(Protocol):
         ...
 
     def store(self, value: ir.Value) -> list[ir.Value]:
-        """Emit an element of each tensor."""
+        """Emit an element of each tensor; the tensors if ``value`` is a tensor of elements."""
         ...
+
+
+def like(kind: ir.Type, element: ir.Type) -> ir.Type:
+    """Return ``kind`` with another element type; ``element`` itself if ``kind`` is no tensor."""
+    if isinstance(kind, ir.RankedTensorType):
+        return ir.RankedTensorType.get(kind.shape, element)
+    return element
 
 
 def storage_of(element: ir.Type) -> Storage | None:
@@ -66,7 +73,7 @@ class _Complex:
 
     def store(self, value: ir.Value) -> list[ir.Value]:
         return [
-            ir.Operation.create(name, [self.element.element_type], [value]).results[0]
+            ir.Operation.create(name, [like(value.type, self.parts[0])], [value]).results[0]
             for name in ("complex.re", "complex.im")
         ]
 
@@ -86,8 +93,11 @@ class _Float:
         return arith.bitcast(self.element, bits)
 
     def store(self, value: ir.Value) -> list[ir.Value]:
-        bits = arith.bitcast(ir.IntegerType.get_signless(self.element.width), value)
-        return [bits if self.element.width == _BYTE else arith.extui(self.parts[0], bits)]
+        integer = ir.IntegerType.get_signless(self.element.width)
+        bits = arith.bitcast(like(value.type, integer), value)
+        if self.element.width == _BYTE:
+            return [bits]
+        return [arith.extui(like(value.type, self.parts[0]), bits)]
 
 
 @dataclass(frozen=True)
@@ -104,4 +114,4 @@ class _Integer:
     def store(self, value: ir.Value) -> list[ir.Value]:
         # ml_dtypes leaves the free bits of its integers 0, NumPy's integers have signs.
         widen = arith.extui if is_packed(self.element.width) else arith.extsi
-        return [widen(self.parts[0], value)]
+        return [widen(like(value.type, self.parts[0]), value)]
