@@ -23,6 +23,13 @@ def nodes_within(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
             yield from nodes_within(graph.node)
 
 
+def nodes_of_model(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Yield the nodes of a model's graph and of its functions, and those of their subgraphs."""
+    yield from nodes_within(proto.graph.node)
+    for function in proto.functions:
+        yield from nodes_within(function.node)
+
+
 def tensors_of_model(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Yield the tensors of a model's graph and of its functions."""
     yield from tensors_of_graph(proto.graph)

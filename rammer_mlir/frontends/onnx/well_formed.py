@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 
 import onnx
 
 from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label
-from rammer_mlir.frontends.onnx.traversal import nodes_within, subgraphs
+from rammer_mlir.frontends.onnx.traversal import nodes_of_model, subgraphs
 
 _FAULTS = (
     ArithmeticError, AssertionError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
@@ -43,8 +44,7 @@ def check_texts(proto: onnx.ModelProto, name: str) -> None:
         # protobuf returns invalid UTF-8 as bytes.
         if isinstance(text, bytes):
             raise ModelError(f"{name}: expected names in UTF-8, found {text[:40]!r}; rename it")
-    bodies = (proto.graph.node, *(function.node for function in proto.functions))
-    for node in (node for body in bodies for node in nodes_within(body)):
+    for node in nodes_of_model(proto):
         # Attributes of other frameworks' operators, which are refused later, may be bytes.
         for attribute in () if is_unknown(node) else node.attribute:
             for content in (attribute.s, *attribute.strings):
@@ -58,10 +58,8 @@ def check_element_types(proto: onnx.ModelProto, name: str) -> None:
         ModelError: naming the first such value.
     """
     known = frozenset(onnx.TensorProto.DataType.values())
-    bodies = (proto.graph.node, *(function.node for function in proto.functions))
-    nodes = (node for body in bodies for node in nodes_within(body))
-    graphs = (proto.graph, *(graph for node in nodes for graph in subgraphs(node)))
-    for graph in graphs:
+    nested = (graph for node in nodes_of_model(proto) for graph in subgraphs(node))
+    for graph in chain((proto.graph,), nested):
         for value in (*graph.input, *graph.output, *graph.value_info):
             found = value.type.tensor_type.elem_type
             if found not in known:
@@ -83,9 +81,9 @@ def check_operators(proto: onnx.ModelProto) -> None:
         ModelError: for the first such node, with the number of the others.
     """
     functions = {function.name for function in proto.functions if function.domain in ONNX_DOMAINS}
-    bodies = (proto.graph.node, *(function.node for function in proto.functions))
-    nodes = (node for body in bodies for node in nodes_within(body))
-    unknown = [node for node in nodes if is_unknown(node) and node.op_type not in functions]
+    unknown = [
+        node for node in nodes_of_model(proto) if is_unknown(node) and node.op_type not in functions
+    ]
     if unknown:
         kinds = ", ".join(sorted({node.op_type for node in unknown}))
         raise ModelError(
@@ -101,8 +99,7 @@ def check_subgraphs(proto: onnx.ModelProto) -> None:
     Raises:
         ModelError: for the first such node.
     """
-    bodies = (proto.graph.node, *(function.node for function in proto.functions))
-    for node in (node for body in bodies for node in nodes_within(body)):
+    for node in nodes_of_model(proto):
         if node.domain not in ONNX_DOMAINS or node.op_type not in ("If", "Loop"):
             continue
         inputs, outputs = _interface(node)
