@@ -24,6 +24,9 @@ FOR_IMAGENET = gpu_runs.IMAGENET_STUDY.name
 MI50 = gpu_runs.MI50_STUDY.name
 _MISSING = "-"
 
+_BATCHED_RUNS = [GpuRun(model, batch=batch) for model in BATCHED for batch in (1, 4, 16)]
+"""The runs of Figures 12 and 17."""
+
 
 def _run(records: Records, model: str, device: str = gpu_runs.DEVICE, batch: int = 1) -> Record:
     return _found(records, GpuRun(model, device, batch))
@@ -46,8 +49,9 @@ def _rows(
     for run in runs:
         record = _found(records, run)
         title = run.model if run.batch == 1 else f"{run.model}, batch {run.batch}"
-        found.append([title, *cells(record)])
-    return found
+        found.append([title, *([record["error"]] if "error" in record else cells(record))])
+    width = max(map(len, found))
+    return [row + [_MISSING] * (width - len(row)) for row in found]
 
 
 def table_1(records: Records) -> str:
@@ -171,8 +175,6 @@ def plot_11(records: Records) -> Plot:
 
 def _beside_published(records: Records, runs: Sequence[GpuRun]) -> str:
     def cells(run: Record) -> list[str]:
-        if "error" in run:
-            return [run["error"], _MISSING, _MISSING]
         base, rammer = run["base"]["ms"], run["select"]["ms"]
         return [ms(base), ms(rammer), ratio(base / rammer)]
 
@@ -193,9 +195,7 @@ def _beside_published(records: Records, runs: Sequence[GpuRun]) -> str:
 
 def figure_12(records: Records) -> str:
     """Return a table of the base's and Rammer's times by batch size."""
-    return _beside_published(
-        records, [GpuRun(model, batch=batch) for model in BATCHED for batch in (1, 4, 16)]
-    )
+    return _beside_published(records, _BATCHED_RUNS)
 
 
 def figure_13(records: Records) -> str:
@@ -252,18 +252,15 @@ def _overhead(run: Record) -> list[str]:
 
 def figure_17(records: Records) -> str:
     """Return times with the fastest rKernels and with those that Algorithm 1 selects."""
-    rows = [["model", "base, fast ms", "base, select ms", "Rammer, fast ms", "Rammer, select ms",
-             "other rKernel"]]  # fmt: skip
-    names = ("base", "base_select", "fast", "select")
-    runs = [(model, batch) for model in BATCHED for batch in (1, 4, 16)]
-    found = [_run(records, model, batch=batch) for model, batch in runs]
-    for (model, batch), run in zip(runs, found, strict=True):
-        title = f"{model}, batch {batch}"
-        if "error" in run:
-            rows.append([title, run["error"], *[_MISSING] * 4])
-            continue
-        times = (ms(run[name]["ms"]) for name in names)
-        rows.append([title, *times, f"{run['changed']:.0%}"])
+    head = ["model", "base, fast ms", "base, select ms", "Rammer, fast ms", "Rammer, select ms",
+            "other rKernel"]  # fmt: skip
+
+    def cells(run: Record) -> list[str]:
+        times = (ms(run[name]["ms"]) for name in ("base", "base_select", "fast", "select"))
+        return [*times, f"{run['changed']:.0%}"]
+
+    rows = _rows(records, _BATCHED_RUNS, cells)
+    found = (_found(records, run) for run in _BATCHED_RUNS)
     measured = [run for run in found if "error" not in run]
     ratios = [["ratio", "mean", "most", "paper, mean", "paper, most"]]
     for title, above, below, papers in (
@@ -273,7 +270,7 @@ def figure_17(records: Records) -> str:
     ):
         values = [run[above]["ms"] / run[below]["ms"] for run in measured]
         ratios.append([title, ratio(mean(values)), ratio(max(values)), *papers])
-    return f"{table(rows)}\n\n{table(ratios)}"
+    return f"{table([head, *rows])}\n\n{table(ratios)}"
 
 
 def figure_19(records: Records) -> str:
