@@ -30,7 +30,7 @@ def check_runs_there(options: argparse.Namespace, executable: RunnableModel) -> 
         raise OptionError("--device: expected a GPU as target, found the CPU; leave it out")
     if isinstance(executable, HostedModel):
         for name in ("timeline", "explain", "pin", "threads"):
-            if getattr(options, name):
+            if _is_given(options, name):
                 raise OptionError(
                     f"--{name}: expected one program, found a model that the host runs in parts, "
                     "because data decides what runs, or how large it is; leave it out"
@@ -38,10 +38,15 @@ def check_runs_there(options: argparse.Namespace, executable: RunnableModel) -> 
     if not on_host:
         check_timeline(options, executable.target)
         for name in ("pin", "threads"):
-            if getattr(options, name):
+            if _is_given(options, name):
                 raise OptionError(
                     f"--{name}: expected the target cpu, found {executable.target}; omit it"
                 )
+
+
+def _is_given(options: argparse.Namespace, name: str) -> bool:
+    found = getattr(options, name)
+    return found is not None and found is not False  # a number 0 is given too
 
 
 def parse_cores(text: str) -> list[int]:

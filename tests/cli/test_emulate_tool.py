@@ -55,6 +55,13 @@ def test_emulation_agrees_with_the_cpu(
             ["--emulate", "--target", "nvvm", "--veus", "2", "--timeline", "t.json"],
             "timeline: expected the target cpu, whose vEUs record times",
         ),
+        *(
+            (
+                ["--emulate", "--target", "nvvm", "--veus", "2", "--threads", count],
+                "--threads: expected the target cpu, found nvvm",
+            )
+            for count in ("0", "2")
+        ),
     ],
 )
 def test_refusals(
