@@ -4,7 +4,8 @@ A register tile of a product reads a panel of an operand along the whole sum, an
 reads the same panel again. If the panel exceeds the first-level cache, it comes from the second
 level each time. So the sum becomes the outer loop: a piece of it for all tiles, then the next
 piece, with partial sums in the result's memory (Goto and van de Geijn, *Anatomy of High-Performance
-Matrix Multiplication*). The order of summation is unchanged.
+Matrix Multiplication*). The order of summation is unchanged, except that dot products, which sum
+in the lanes of registers, sum the lanes after each piece.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ _PANEL_BYTES = 20 * 1024
 
 _PANEL_WIDTH = 32
 """Elements of a panel for a step of the sum: two AVX-512 registers of f32."""
+
+_DOT_PRODUCT_ROWS = 8
+"""The same if both operands are contiguous along the sum: rows of a tile of dot products."""
 
 _FEWEST_TILES = 28
 """Fewest results that share a panel for which splitting pays: mostly two register tiles."""
@@ -81,7 +85,8 @@ def _piece_of_sum(op: Structured) -> _Piece | None:
     """Return the piece by which to split a product's sum; None if splitting does not pay."""
     first, *inner = _reductions(op)
     element = element_bytes(op.outputs[0].type)
-    step = prod(op.extents[loop] for loop in inner) * _PANEL_WIDTH * element
+    width = _DOT_PRODUCT_ROWS if _are_dot_products(op) else _PANEL_WIDTH
+    step = prod(op.extents[loop] for loop in inner) * width * element
     is_spread = any(_is_spread(op, number) for number in range(2))
     longest = _PANEL_BYTES if is_spread else _LONG_PANEL_BYTES
     if op.extents[first] * step <= longest or step > _PANEL_BYTES:
@@ -101,6 +106,14 @@ def _trips(total: int, most: int) -> int:
     """
     divisor = max(n for n in range(1, most + 1) if total % n == 0)
     return divisor if 2 * divisor >= most else -(-total // -(-total // most))
+
+
+def _are_dot_products(op: Structured) -> bool:
+    """Return whether the last dimension of both operands is that of a reduction loop.
+
+    The lanes of a register are then summed after each piece, which is slow for short pieces.
+    """
+    return all(_loops(map_)[-1] in op.reduction_loops for map_ in op.maps[:2])
 
 
 def _is_spread(op: Structured, number: int) -> bool:

@@ -108,3 +108,38 @@ def test_rows_on_other_pages_are_read_in_pieces(
     assert sum(pieces) > 0
     sums = x.astype(np.float64) @ weights.astype(np.float64)
     np.testing.assert_allclose(found, np.maximum(sums, 0), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(("length", "is_cut"), [(1024, False), (1031, False), (4096, True)])
+def test_dot_products_have_long_pieces(
+    length: int, is_cut: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both operands are contiguous along the sum: its lanes are added up after each piece."""
+    graph = helper.make_graph(
+        [helper.make_node("Gemm", ["x", "w"], ["y"], transB=1)],
+        "g",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [60, length]),
+            helper.make_tensor_value_info("w", TensorProto.FLOAT, [50, length]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    rng = np.random.default_rng(length)
+    feeds = {
+        name: rng.standard_normal([size, length]).astype(np.float32)
+        for name, size in (("x", 60), ("w", 50))
+    }
+    pieces: list[int] = []
+
+    def split(function: Any) -> None:
+        before = _loops(function)
+        split_long_reductions(function)
+        pieces.append(_loops(function) - before)
+
+    monkeypatch.setattr(kernels_to_llvm, "split_long_reductions", split)
+    with rammer_mlir.compile(model, num_veus=2, cache=False) as executable:
+        found = executable.run(feeds)["y"]
+    assert (sum(pieces) > 0) == is_cut
+    x, w = (feeds[name].astype(np.float64) for name in "xw")
+    np.testing.assert_allclose(found, x @ w.T, rtol=1e-4, atol=1e-3)

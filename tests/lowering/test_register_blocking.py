@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.kernels_to_llvm import vector_steps
-from rammer_mlir.lowering.cpu.vectorize.cost import cost_in_cache, miss_cost, tiles_of
+from rammer_mlir.lowering.cpu.vectorize.cost import conflicts, cost_in_cache, miss_cost, tiles_of
 from rammer_mlir.lowering.cpu.vectorize.register_blocking import plan_tile
-from rammer_mlir.lowering.cpu.vectorize.tile import Access, Loop, LoopNest
+from rammer_mlir.lowering.cpu.vectorize.tile import Access, Loop, LoopNest, TilePlan
 
 
 def _nest(
@@ -50,6 +52,43 @@ def test_transposed_b_reduces_along_the_lanes() -> None:
     plan = plan_tile(nest)
     assert plan.vector == 2
     assert plan.unroll
+
+
+@pytest.mark.parametrize(("length", "few"), [(1024, True), (2048, True), (1008, False)])
+def test_rows_of_the_same_cache_set_are_few(length: int, few: bool) -> None:
+    """A row of 4 KiB or a multiple puts all rows in the same set, of 8 lines."""
+    plan = plan_tile(
+        _nest(
+            {"m": 256, "n": 16, "k": 128},
+            "k",
+            [{"m": length, "k": 1}, {"k": 16, "n": 1}],
+            {"m": 16, "n": 1},
+        )
+    )
+    rows = plan.points(0)
+    assert plan.vector == 1
+    assert rows <= 8 if few else rows > 20
+
+
+@pytest.mark.parametrize("stride", [1000, 1008, 1024, 512, 2048, 3072, 4096, 96, 16, 5])
+def test_conflicts_are_those_of_a_simulated_cache(stride: int) -> None:
+    """Rows conflict if lines of an 8-way cache of 32 KiB are evicted before their next read."""
+    rows = 14
+    access = Access((stride, 0, 1))
+    nest = _nest(
+        {"m": rows, "n": 16, "k": 8}, "k", [{"m": stride, "k": 1}, {"n": 1}], {"m": 16, "n": 1}
+    )
+    plan = TilePlan(1, 16, unroll=((0, rows),))
+    sets: dict[int, list[int]] = {}
+    misses = 0
+    for k in range(16):
+        for row in range(rows):
+            line = (row * stride + k) // 16
+            lines = sets.setdefault(line % 64, [])
+            misses += line not in lines
+            lines[:] = [*(other for other in lines if other != line), line][-8:]
+    distinct = len({(row * stride + k) // 16 for row in range(rows) for k in range(16)})
+    assert conflicts(nest, access, plan, {}) == (misses > distinct)
 
 
 def test_convolution_takes_the_packed_output_channels() -> None:

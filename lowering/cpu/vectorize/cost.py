@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from itertools import product
 
 from rammer_mlir.lowering.cpu.vectorize.tile import (
@@ -18,6 +19,9 @@ _LATENCY = 4.0  # cycles from a fused multiply-add to its result's use by the ne
 _HORIZONTAL = 8.0  # cycles to reduce one register to a scalar
 _TILE_OVERHEAD = 4.0  # cycles for the loops around a micro tile
 _LINE_COST = 1.0  # cycles to bring a cache line to the first level, beside the arithmetic
+_CONFLICT_COST = 4.0  # cycles to bring a line that was evicted by lines of the same set
+_SETS = 64  # sets of the first level: lines 4 KiB apart are in the same set
+_WAYS = 8  # lines of a set; 12 on newer processors
 _LOAD_COST = 0.1  # cycles of a load even if arithmetic hides it
 _RESIDENT_LINES = 384  # lines of an operand that stay in the first level: half of 48 KiB
 _STRIDED = 1.25  # cycles per lane of a gather or scatter
@@ -174,11 +178,43 @@ def miss_cost(nest: LoopNest, plan: TilePlan, tiles: Tiles) -> float:
     """Return the stall cycles for misses in the first-level cache."""
     if not nest.reductions:
         return 0.0
-    return _LINE_COST * sum(
-        count * _lines_loaded(nest, access, plan, points)
+    return sum(
+        count * _cycles_of_lines(nest, access, plan, points)
         for count, points in tiles
         for access in nest.inputs
     )
+
+
+def _cycles_of_lines(
+    nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]
+) -> float:
+    """Return the cycles in which a micro tile brings an operand's lines to the first level."""
+    if conflicts(nest, access, plan, points):
+        loads = _loads(nest, access, plan, points) * _reduction_steps(nest, plan)
+        return _CONFLICT_COST * max(loads, _lines_of(nest, access, plan, points))
+    return _LINE_COST * _lines_loaded(nest, access, plan, points)
+
+
+def conflicts(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> bool:
+    """Return whether lines that a step of the reduction reads evict one another.
+
+    If the row of a matrix has 4 KiB, all rows are in the same set of the first level. With more
+    rows than ways, a line is evicted before later steps of the reduction read its other elements.
+    """
+    offsets = [0]
+    moves = [(access.strides[loop], points.get(loop, factor)) for loop, factor in plan.unroll]
+    if plan.vector is not None and not nest.loops[plan.vector].reduction:
+        size = points.get(plan.vector, plan.points(plan.vector))
+        moves.append((access.strides[plan.vector], size))
+    for stride, count in moves:
+        if stride is None:
+            return False
+        if stride:
+            offsets = [offset + stride * i for offset in offsets for i in range(count)]
+    lines = {offset // nest.line for offset in offsets}
+    if len(lines) <= _WAYS:
+        return False
+    return max(Counter(line % _SETS for line in lines).values()) > _WAYS
 
 
 def _lines_loaded(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
