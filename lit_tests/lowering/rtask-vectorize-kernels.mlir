@@ -69,6 +69,28 @@ func.func private @row_sum(%id: index, %x: memref<256xf32>, %y: memref<f32>) {
 
 // -----
 
+// A transposed operand of a sum is read in rows, and transposed between registers.
+// CHECK-LABEL: func.func private @transposed_operand
+// CHECK-NOT: vector.gather
+// CHECK-COUNT-16: vector.load {{.*}} vector<16xf32>
+// CHECK: vector.shuffle
+// CHECK: arith.addf {{.*}} : vector<16xf32>
+// CHECK: vector.store {{.*}} vector<16xf32>
+func.func private @transposed_operand(%id: index, %x: memref<16x16xf32>, %y: memref<16x16xf32>,
+                                      %z: memref<16x16xf32>) {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j, i)>,
+                                   affine_map<(i, j) -> (i, j)>],
+                  iterator_types = ["parallel", "parallel"]}
+      ins(%x, %y : memref<16x16xf32>, memref<16x16xf32>) outs(%z : memref<16x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %old: f32):
+    %c = arith.addf %a, %b : f32
+    linalg.yield %c : f32
+  }
+  return
+}
+
+// -----
+
 // A transpose reads and writes contiguously; the shuffles are between registers.
 // CHECK-LABEL: func.func private @transpose
 // CHECK-NOT: vector.gather

@@ -83,7 +83,9 @@ def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
     if plan.vector is not None:
         size = points.get(plan.vector, plan.points(plan.vector))
         instances *= -(-size // plan.lanes)
-    loads = sum(_loads(nest, a, plan, points) * _access_cost(nest, a, plan) for a in nest.inputs)
+    loads = sum(
+        _loads(nest, a, plan, points) * _load_cost(nest, a, plan, points) for a in nest.inputs
+    )
     step = max(instances * nest.work / 2, loads / 2) + _LOAD_COST * loads
     ends = sum(_output_cost(nest, a, plan, points) for a in nest.outputs)
     if not nest.reductions:
@@ -122,6 +124,32 @@ def _distinct(nest: LoopNest, access: Access, plan: TilePlan, loop: int, count: 
     return count
 
 
+def is_apart(stride: object) -> bool:
+    """Return whether elements with this stride, None if it is not constant, need a gather."""
+    return not isinstance(stride, int) or not 0 <= stride <= MAX_STRIDE
+
+
+def _load_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
+    """Return the cost of loading a register of a micro tile: plain, or as a row of a transpose."""
+    if plan.vector is not None and is_apart(access.strides[plan.vector]):
+        rows = _transposed_rows(access, plan, points)
+        if rows >= MIN_TRANSPOSED:
+            return _transpose_cost(rows, plan)
+    return _access_cost(nest, access, plan)
+
+
+def _transposed_rows(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
+    """Count the adjacent elements of an operand along an unrolled loop, 1 if there are none."""
+    return next((points.get(i, n) for i, n in plan.unroll if access.strides[i] == 1), 1)
+
+
+def _transpose_cost(rows: int, plan: TilePlan) -> float:
+    """Return the cycles per register to transpose ``rows`` of them, and to load or store lanes."""
+    rows = min(rows, plan.lanes)
+    stages = (rows - 1).bit_length()
+    return ((1 << stages) * stages + 1.5 * plan.lanes) / rows
+
+
 def _access_cost(nest: LoopNest, access: Access, plan: TilePlan) -> float:
     """Return the cost of loading a register of an operand, where an aligned load costs 1."""
     stride = 0 if plan.vector is None else access.strides[plan.vector]
@@ -157,12 +185,8 @@ def _store_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int
     stride = 0 if plan.vector is None else access.strides[plan.vector]
     if stride in (0, 1):
         return 1.0
-    along = [points.get(i, factor) for i, factor in plan.unroll if access.strides[i] == 1]
-    if not along or along[0] < MIN_TRANSPOSED:
-        return _strided_cost(nest, plan)
-    rows = min(along[0], plan.lanes)
-    stages = (rows - 1).bit_length()
-    return ((1 << stages) * stages + 1.5 * plan.lanes) / rows
+    rows = _transposed_rows(access, plan, points)
+    return _transpose_cost(rows, plan) if rows >= MIN_TRANSPOSED else _strided_cost(nest, plan)
 
 
 def _reduction_steps(nest: LoopNest, plan: TilePlan) -> int:

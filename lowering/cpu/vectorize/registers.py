@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.lowering.cpu.vectorize import memory
-from rammer_mlir.lowering.cpu.vectorize.cost import MIN_TRANSPOSED
+from rammer_mlir.lowering.cpu.vectorize.cost import MIN_TRANSPOSED, is_apart
 from rammer_mlir.lowering.cpu.vectorize.memory import Mask, Scope
 from rammer_mlir.lowering.cpu.vectorize.nest import Nest, Operand
-from rammer_mlir.lowering.cpu.vectorize.shuffle import segment, transpose
+from rammer_mlir.lowering.cpu.vectorize.shuffle import joined, segment, transpose
 from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant, multiply
 from rammer_mlir.passes.ir.boxes import PANEL_WIDTH
@@ -140,6 +140,9 @@ class Registers:
             return operand.value
         if operand.results is not None:
             return self._load_anywhere(operand, spans, instance)
+        along = self._contiguous_loop(operand, spans, instance)
+        if along is not None:
+            return self._load_transposed(operand, spans, instance, along)
         stride = self._vector_stride(operand) if self.vector in instance.offsets else 0
         address = self._address(operand, spans, instance)
         mask = instance.mask if not isinstance(stride, int) or stride else Mask(None, None)
@@ -147,6 +150,49 @@ class Registers:
             ("load", operand.value, address, mask.count),
             lambda: memory.load(operand, self._emit_address(address), stride, self.lanes, mask),
         )
+
+    def _contiguous_loop(self, operand: Operand, spans: Spans, instance: Instance) -> int | None:
+        """Return the unrolled loop whose rows are loaded and transposed; None for plain loads.
+
+        The operand is contiguous along that loop, and neither along the lanes nor a broadcast.
+        """
+        if self.vector is None or not {*spans, *instance.offsets} >= {self.vector}:
+            return None
+        stride = operand.strides[self.vector]
+        if spans[self.vector].valid is not None or operand.jumps or not is_apart(stride):
+            return None
+        along = [i for i in self.unroll if operand.strides[i] == 1 and i in instance.offsets]
+        return along[0] if along and spans[along[0]].points >= MIN_TRANSPOSED else None
+
+    def _load_transposed(
+        self, operand: Operand, spans: Spans, instance: Instance, along: int
+    ) -> ir.Value:
+        """Load the registers of adjacent points of loop ``along`` together: a row per lane."""
+        group, place = divmod(instance.offsets[along], self.lanes)
+        first = Instance(instance.offsets | {along: group * self.lanes}, instance.mask)
+        count = min(self.lanes, spans[along].points - group * self.lanes)
+        address = self._address(operand, spans, first)
+        registers = self.scope.once(
+            ("transposed", operand.value, address, instance.mask.count),
+            lambda: self._columns(operand, spans, first, count),
+        )
+        return registers[place]
+
+    def _columns(
+        self, operand: Operand, spans: Spans, first: Instance, count: int
+    ) -> list[ir.Value]:
+        """Emit a contiguous load of ``count`` elements per lane, and return their transpose."""
+        assert self.vector is not None
+        size = 1 << (count - 1).bit_length()
+        mask = memory.make_mask(size, count)
+        existing = first.mask.count if isinstance(first.mask.count, int) else self.lanes
+        rows: list[ir.Value] = []
+        for lane in range(existing):
+            offsets = first.offsets | {self.vector: first.offsets[self.vector] + lane}
+            address = self._address(operand, spans, Instance(offsets, mask))
+            rows.append(memory.load(operand, self._emit_address(address), 1, size, mask))
+        rows += [rows[-1]] * (self.lanes - existing)
+        return transpose([joined(rows[row::size]) for row in range(size)], self.lanes)
 
     def _load_anywhere(self, operand: Operand, spans: Spans, instance: Instance) -> ir.Value:
         """Load through a map that is not linear: compute every lane's index."""

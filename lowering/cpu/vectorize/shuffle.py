@@ -47,6 +47,14 @@ def _swap_halves(low: ir.Value, high: ir.Value, size: int, lanes: int) -> tuple[
     return vector.shuffle(low, high, new_low), vector.shuffle(low, high, new_high)
 
 
+def joined(parts: list[ir.Value]) -> ir.Value:
+    """Emit the concatenation of registers of equal size; their number is a power of two."""
+    while len(parts) > 1:
+        lanes = list(range(2 * ir.VectorType(parts[0].type).shape[0]))
+        parts = [vector.shuffle(*parts[i : i + 2], lanes) for i in range(0, len(parts), 2)]
+    return parts[0]
+
+
 def segment(register: ir.Value, number: int, size: int) -> ir.Value:
     """Emit the ``number``-th group of ``size`` lanes of a register."""
     picked = list(range(number * size, (number + 1) * size))
