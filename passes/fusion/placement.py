@@ -43,6 +43,14 @@ class Placement:
 
     storage: dict[ir.Value, Storage] = field(default_factory=dict[ir.Value, Storage])
     conflicts: list[Conflict] = field(default_factory=list[Conflict])
+    _reported: set[tuple[ir.Operation, int]] = field(default_factory=set[tuple[ir.Operation, int]])
+
+    def report(self, user: ir.OpView, index: int) -> None:
+        """Add a conflict, unless the operand has one already."""
+        key = user.operation, index
+        if key not in self._reported:
+            self._reported.add(key)
+            self.conflicts.append(Conflict(user, index))
 
     def is_callers(self, value: ir.Value) -> bool:
         """Whether a value lies in an array of the caller, whose alignment is unknown."""
@@ -106,7 +114,7 @@ def _ask(
     if 0 in shape_of(value):
         return  # A tensor without elements needs no memory.
     if value in requested or not _can_be_computed_in(value, storage, requested):
-        placement.conflicts.append(Conflict(user, index))
+        placement.report(user, index)
     else:
         requested[value] = storage
 
@@ -136,7 +144,7 @@ def _resolve(op: ir.OpView, requested: dict[ir.Value, Storage], placement: Place
     if name == "rtask.operator" or name in VIEWS:
         for index, value in enumerate(op.operation.operands):
             if _is_recomputed(value):
-                placement.conflicts.append(Conflict(op, index))
+                placement.report(op, index)
     if name in ("rtask.operator", CONCAT):
         for result in op.operation.results:
             fresh = Storage(result, Layout.row_major(shape_of(result)))
@@ -147,7 +155,7 @@ def _resolve(op: ir.OpView, requested: dict[ir.Value, Storage], placement: Place
         return
     layout = view_layout(op, source.layout)
     if layout is None:
-        placement.conflicts.append(Conflict(op, 0))
+        placement.report(op, 0)
     else:
         storage[op.operation.results[0]] = Storage(source.root, layout)
 

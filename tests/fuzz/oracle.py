@@ -130,15 +130,13 @@ _NEWEST = frozenset(("Softmax",))
 """Those of which it knows one meaning alone, that of opset 13 and later."""
 
 
-def run_wide(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array] | None:
-    """Run a model of plain operators in float64 by ONNX's reference; None for another model."""
-    if any(node.op_type not in WIDENED or node.domain for node in model.graph.node):
-        return None
-    is_old = any(not opset.domain and opset.version < 13 for opset in model.opset_import)
-    if is_old and any(node.op_type in _NEWEST for node in model.graph.node):
-        return None
+def run_wide(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the outputs that only plain operators lead to, in float64 by ONNX's reference."""
     wide = onnx.ModelProto()
     wide.CopyFrom(model)
+    _keep_plain(wide)
+    if not wide.graph.output:
+        return {}
     values = [*wide.graph.input, *wide.graph.output, *wide.graph.value_info]
     for value in values:
         if value.type.tensor_type.elem_type == TensorProto.FLOAT:
@@ -153,5 +151,26 @@ def run_wide(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Ar
         with np.errstate(all="ignore"):
             found: Any = ReferenceEvaluator(wide).run(names, given)
     except Exception:  # it lacks types for which it has no word
-        return None
+        return {}
     return dict(zip(names, map(np.asarray, found), strict=True))
+
+
+def _keep_plain(model: onnx.ModelProto) -> None:
+    """Drop the operators that are not plain, and all that reads their results."""
+    is_old = any(not opset.domain and opset.version < 13 for opset in model.opset_import)
+    known = WIDENED - _NEWEST if is_old else WIDENED
+    kept: list[onnx.NodeProto] = []
+    lost: set[str] = set()
+    for node in model.graph.node:
+        if node.op_type in known and not node.domain and lost.isdisjoint(node.input):
+            kept.append(node)
+        else:
+            lost.update(node.output)
+    for field, items in (
+        (model.graph.node, kept),
+        (model.graph.output, [o for o in model.graph.output if o.name not in lost]),
+        (model.graph.value_info, [v for v in model.graph.value_info if v.name not in lost]),
+    ):
+        copies = [type(item).FromString(item.SerializeToString()) for item in items]
+        del field[:]
+        field.extend(copies)

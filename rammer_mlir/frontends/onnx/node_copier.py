@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import onnx
 from onnx import helper
 
+from rammer_mlir.errors import ModelError
+from rammer_mlir.frontends.onnx.tensors import label
+
 
 def copy_function(
     function: onnx.FunctionProto,
@@ -21,7 +24,19 @@ def copy_function(
         call: the replaced node.
         attributes: default values of attributes that the call omits.
         prefix: prefix of new names.
+
+    Raises:
+        ModelError: if the call has more inputs or results than the function.
     """
+    for kind, inner, outer in (
+        ("inputs", function.input, call.input),
+        ("results", function.output, call.output),
+    ):
+        if len(outer) > len(inner):
+            raise ModelError(
+                f"{label(call)}: expected at most {len(inner)} {kind} of function "
+                f"'{function.name}', found {len(outer)}"
+            )
     names = _pair(function.input, call.input)
     results = _pair(function.output, call.output)
     computed = {inner: outer for inner, outer in results.items() if inner not in names}
