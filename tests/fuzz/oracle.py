@@ -166,11 +166,15 @@ def _keep_plain(model: onnx.ModelProto) -> None:
             kept.append(node)
         else:
             lost.update(node.output)
-    for field, items in (
-        (model.graph.node, kept),
-        (model.graph.output, [o for o in model.graph.output if o.name not in lost]),
-        (model.graph.value_info, [v for v in model.graph.value_info if v.name not in lost]),
-    ):
-        copies = [type(item).FromString(item.SerializeToString()) for item in items]
-        del field[:]
-        field.extend(copies)
+    outputs = [value for value in model.graph.output if value.name not in lost]
+    infos = [value for value in model.graph.value_info if value.name not in lost]
+    _replace(model.graph.node, kept)
+    _replace(model.graph.output, outputs)
+    _replace(model.graph.value_info, infos)
+
+
+def _replace(items: Any, kept: Sequence[onnx.NodeProto] | Sequence[onnx.ValueInfoProto]) -> None:
+    """Keep some items of a repeated field."""
+    copies = [type(item).FromString(item.SerializeToString()) for item in kept]
+    del items[:]
+    items.extend(copies)
