@@ -33,16 +33,19 @@ from rammer_mlir.benchmarks.offload.options import (
 )
 from rammer_mlir.benchmarks.prediction import PredictionRequest, predict_and_measure
 from rammer_mlir.benchmarks.roofline import measure_roofline
+from rammer_mlir.benchmarks.sweep.measure import CaseResult, SweepRequest, measure_sweep
 from rammer_mlir.errors import OptionError
 
-PARTS = ("models", "launch", "nodes", "prediction", "offload", "calls", "fusion", "busy")
+PARTS = (
+    "models", "launch", "nodes", "prediction", "offload", "calls", "fusion", "busy", "sweep",
+)  # fmt: skip
 DEFAULT_PARTS = ("models", "launch")
 """Parts that are measured if the command names neither parts nor models.
 
 ``PARTS`` are latency and compile time of models, the cost of an empty launch, the share of ONNX's
 node tests that pass, predicted against measured time, code generators beside the compiler's own
-rKernels, the cost of calling foreign code, fusion of training steps, and latency beside busy
-processes.
+rKernels, the cost of calling foreign code, fusion of training steps, latency beside busy processes,
+and random operators of random sizes.
 """
 
 FUSION_PAGE = Path(__file__).with_name("results") / "fusion.md"
@@ -81,6 +84,8 @@ def _parser() -> argparse.ArgumentParser:
         help="description of this machine for predictions, by `this_cpu`; measured if left out",
     )  # fmt: skip
     parser.add_argument("--timeout", type=float, default=1200.0, help="seconds for each model")
+    parser.add_argument("--cases", type=int, default=1000, help="random cases of the sweep")
+    parser.add_argument("--first", type=int, default=0, help="seed of the sweep's first case")
     add_codegen_options(parser)
     parser.add_argument("--output", type=Path, default=Path("build/bench"), help="results folder")
     return parser
@@ -117,6 +122,8 @@ def measure_all(options: argparse.Namespace) -> report.Report:
         _measure_fusion(options, found)
     if "busy" in parts:
         _measure_busy(options, found)
+    if "sweep" in parts:
+        _measure_sweep(options, found)
     if "calls" in parts:
         found.calls.extend(measure_calls())
     if "nodes" in parts:
@@ -127,7 +134,7 @@ def measure_all(options: argparse.Namespace) -> report.Report:
 
 def _measure_models(options: argparse.Namespace, found: report.Report) -> None:
     names = select(options.models)
-    found.rooflines.extend(measure_roofline(threads) for threads in sorted(set(options.threads)))
+    _measure_rooflines(options, found)
     for number, name in enumerate(names, start=1):
         print(f"[{number}/{len(names)}] {name} ...", end=" ", file=sys.stderr, flush=True)
         start = time.perf_counter()
@@ -224,6 +231,30 @@ def _measure_busy(options: argparse.Namespace, found: report.Report) -> None:
         )  # fmt: skip
         found.busy.append(measure_busy(request))
         report.write(found, options.output)
+
+
+def _measure_sweep(options: argparse.Namespace, found: report.Report) -> None:
+    _measure_rooflines(options, found)
+    request = SweepRequest(
+        options.cases, options.first, tuple(options.threads), options.seconds / 10, options.timeout
+    )
+
+    def keep(result: CaseResult) -> None:
+        found.sweep.append(result)
+        ratio = "-" if result.ratio is None else f"{result.ratio:.2f}"
+        case = result.case
+        print(f"[{case.seed}] {ratio} {result.threads} {case.title}", file=sys.stderr, flush=True)
+        if len(found.sweep) % 50 == 0:
+            report.write(found, options.output)
+
+    measure_sweep(request, keep)
+    report.write(found, options.output)
+
+
+def _measure_rooflines(options: argparse.Namespace, found: report.Report) -> None:
+    if not found.rooflines:
+        threads = sorted(set(options.threads))
+        found.rooflines.extend(measure_roofline(number) for number in threads)
 
 
 @one_line_errors

@@ -31,6 +31,8 @@ from rammer_mlir.benchmarks.offload import verdict as offload
 from rammer_mlir.benchmarks.offload.measure import OffloadResult
 from rammer_mlir.benchmarks.prediction import Prediction, prediction_table
 from rammer_mlir.benchmarks.roofline import Roofline, roofline_table
+from rammer_mlir.benchmarks.sweep import tables as sweep
+from rammer_mlir.benchmarks.sweep.measure import CaseResult
 
 MB = 1e6
 
@@ -58,6 +60,7 @@ class Report:
     calls: list[CallTime] = field(default_factory=list[CallTime])
     fusions: list[FusionResult] = field(default_factory=list[FusionResult])
     busy: list[BusyResult] = field(default_factory=list[BusyResult])
+    sweep: list[CaseResult] = field(default_factory=list[CaseResult])
     figures_21: list[Figure21] = field(default_factory=list[Figure21])
     machine: dict[str, str | int | None] = field(default_factory=machine)
 
@@ -112,13 +115,21 @@ def text(report: Report) -> str:
         parts.append(fusion.text(report.fusions, report.figures_21))
     if report.busy:
         parts += busy_text(report.busy)
+    if report.sweep:
+        parts += sweep.text(report.sweep, report.rooflines)
+    return "\n\n".join([*parts, *_small_parts(report)]) + "\n"
+
+
+def _small_parts(report: Report) -> list[str]:
+    """Return the parts that do not run whole models."""
+    parts: list[str] = []
     if report.launches:
         parts += ["Launch of an empty program, medians", launch_table(report.launches)]
     if report.calls:
         parts += [CALLS, call_table(report.calls)]
     if report.nodes:
         parts += ["ONNX's node tests through the whole compiler", summary(report.nodes)]
-    return "\n\n".join(parts) + "\n"
+    return parts
 
 
 def _models(results: Sequence[Result]) -> list[str]:

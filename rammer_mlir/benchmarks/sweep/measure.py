@@ -1,0 +1,191 @@
+"""Times random cases: each contender in a process that opens one case after the other."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from rammer_mlir.benchmarks.bench import worst_error
+from rammer_mlir.benchmarks.comparison import Array
+from rammer_mlir.benchmarks.contender_process import Feeds, Lane, turn
+from rammer_mlir.benchmarks.contenders.ours import Ours
+from rammer_mlir.benchmarks.contenders.protocol import Contender, Open
+from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_contender
+from rammer_mlir.benchmarks.models import random_feeds
+from rammer_mlir.benchmarks.sweep.cases import Case, draw
+from rammer_mlir.benchmarks.timing import Latency, take_turns
+from rammer_mlir.errors import RammerError, TargetError
+
+OURS = "ours"
+
+RENEWED = 50
+"""Cases after which the contenders' processes begin anew, so that none is slow for its age."""
+
+
+@dataclass(frozen=True)
+class SweepRequest:
+    """The cases to measure, and the settings of their measurement.
+
+    Attributes:
+        cases: number of cases.
+        first: seed of the first case.
+        threads: numbers of threads.
+        budget: seconds of timing of a case with a number of threads.
+        timeout: seconds within which a contender must open a case.
+    """
+
+    cases: int = 1000
+    first: int = 0
+    threads: tuple[int, ...] = (1, 2)
+    budget: float = 0.3
+    timeout: float = 120.0
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """A case with a number of threads.
+
+    Attributes:
+        latencies: median and quartiles of each contender.
+        worst: our largest error against the reference, divided by the tolerance.
+        missing: reasons of contenders without a latency.
+    """
+
+    case: Case
+    threads: int
+    latencies: dict[str, Latency] = field(default_factory=dict[str, Latency])
+    worst: float = 0.0
+    missing: list[str] = field(default_factory=list[str])
+
+    @property
+    def ratio(self) -> float | None:
+        """The least median of the other contenders over ours; None if one of both is missing."""
+        others = [found.median for name, found in self.latencies.items() if name != OURS]
+        ours = self.latencies.get(OURS)
+        return min(others) / ours.median if ours is not None and others else None
+
+
+def openers() -> dict[str, Open]:
+    """Return a function per contender that opens a case, the reference first."""
+    others: dict[str, Open] = {
+        name: partial(open_contender, name=name) for name in (REFERENCE, "openvino")
+    }
+    return {**others, OURS: partial(Ours, policy="wavefront")}
+
+
+class Gallery:
+    """A contender that opens one model after the other in its process."""
+
+    def __init__(self, model: Path, threads: int, opener: Open) -> None:
+        """Open the first model."""
+        self._threads, self._opener = threads, opener
+        self.open(model)
+
+    def open(self, model: Path) -> None:
+        """Open another model in place of the last."""
+        self._contender = self._opener(model, self._threads)
+
+    def run(self, feeds: Feeds) -> dict[str, Array]:
+        """Run the model that was opened last; return its outputs by name."""
+        return self._contender.run(feeds)
+
+
+def _opened(contender: Contender, _: Feeds, model: Path, feeds: Feeds) -> dict[str, Array]:
+    assert isinstance(contender, Gallery), "lanes of a sweep open galleries"
+    contender.open(model)
+    return contender.run(feeds)
+
+
+def _turn(contender: Contender, _: Feeds, feeds: Feeds) -> list[float]:
+    return turn(contender, feeds)
+
+
+class _Contenders:
+    """The processes of all contenders with a number of threads."""
+
+    def __init__(self, opens: Mapping[str, Open], threads: int, timeout: float) -> None:
+        self._opens, self._threads, self._timeout = opens, threads, timeout
+        self._lanes: dict[str, Lane] = {}
+
+    def open(self, name: str, model: Path, feeds: Feeds) -> dict[str, Array]:
+        """Open a case in a contender's process, and return its outputs.
+
+        Raises:
+            TargetError: if the contender refuses it; its process ends.
+        """
+        try:
+            if name not in self._lanes:
+                opener = partial(Gallery, opener=self._opens[name])
+                self._lanes[name] = Lane(name, opener, model, self._threads, feeds)
+                self._lanes[name].open(self._timeout)
+            call = partial(_opened, model=model, feeds=feeds)
+            return self._lanes[name].call(call, self._timeout)
+        except TargetError:
+            self._lanes.pop(name).close()
+            raise
+
+    def turn(self, name: str, feeds: Feeds) -> Callable[[], list[float]]:
+        """Return a function that times a contender's runs of the case."""
+        return partial(self._lanes[name].call, partial(_turn, feeds=feeds))
+
+    def close(self) -> None:
+        """End all processes."""
+        while self._lanes:
+            self._lanes.popitem()[1].close()
+
+
+def measure_sweep(
+    request: SweepRequest,
+    report: Callable[[CaseResult], None],
+    opens: Mapping[str, Open] | None = None,
+) -> None:
+    """Measure all cases, and report each as soon as it is measured.
+
+    ``opens`` maps contenders to functions that open a model; by default those of ``openers``.
+    """
+    opens = opens or openers()
+    with tempfile.TemporaryDirectory(prefix="rammer-sweep-") as folder, ExitStack() as stack:
+        groups = {n: _Contenders(opens, n, request.timeout) for n in request.threads}
+        for group in groups.values():
+            stack.callback(group.close)
+        for number in range(request.cases):
+            case, model = draw(request.first + number)
+            path = Path(folder) / f"{case.seed}.onnx"
+            path.write_bytes(model.SerializeToString())
+            feeds = random_feeds(model, seed=case.seed)
+            for threads, group in groups.items():
+                report(_measure(case, threads, path, feeds, group, tuple(opens), request.budget))
+                if number % RENEWED == RENEWED - 1:
+                    group.close()
+            path.unlink()
+
+
+def _measure(
+    case: Case, threads: int, model: Path, feeds: Feeds, group: _Contenders,
+    names: Sequence[str], budget: float,
+) -> CaseResult:  # fmt: skip
+    missing: list[str] = []
+    outputs: dict[str, Mapping[str, Array]] = {}
+    for name in names:
+        try:
+            outputs[name] = group.open(name, model, feeds)
+        except RammerError as error:
+            missing.append(str(error))
+    worst = 0.0
+    if OURS in outputs and REFERENCE in outputs:
+        worst = worst_error(outputs[REFERENCE], outputs[OURS])
+    try:
+        latencies = take_turns({name: group.turn(name, feeds) for name in outputs}, budget)
+    except TargetError as error:
+        group.close()
+        return CaseResult(case, threads, {}, worst, [*missing, str(error)])
+    return CaseResult(case, threads, latencies, worst, missing)
+
+
+def ratios(results: Iterable[CaseResult]) -> list[float]:
+    """Return the ratios of all cases that have one, ascending."""
+    return sorted(ratio for result in results if (ratio := result.ratio) is not None)
