@@ -17,7 +17,7 @@ _ON_MEMREFS = frozenset((*MEMORY_OPERATIONS, *VIEWS, "memref.dim"))
 
 
 def check_kernel(launch: Launch, subgroup: int) -> None:
-    """Refuse a kernel with unknown effects on memory, or with unsupported use of its threads.
+    """Raise an error for a kernel with unknown memory effects or unsupported use of its threads.
 
     ``subgroup`` is the number of lanes on which the kernel may depend.
 

@@ -18,7 +18,7 @@ from rammer_mlir.passes.ir.entry import functions, symbol_name
 from rammer_mlir.passes.program.task_graph import root_of
 
 MOST_THREADS = 1024
-"""Most threads of a block, on every GPU."""
+"""Largest number of threads of a block, on every GPU."""
 
 _LAUNCH = "gpu.launch_func"
 _ALLOCATIONS = ("memref.alloc", "memref.alloca", "gpu.alloc")
@@ -31,7 +31,7 @@ _HOST_PURE = ("arith.", "affine.", "index.")
 
 
 class _LaunchView(Protocol):
-    """The bindings' view of a ``gpu.launch_func``."""
+    """The type of a ``gpu.launch_func`` in MLIR's Python bindings."""
 
     gridSizeX: ir.Value
     gridSizeY: ir.Value
@@ -54,8 +54,8 @@ class Launch:
         operation: the launch.
         kernel: its ``gpu.func``.
         grid, block: sizes in x, y and z.
-        scalars: value of each argument that is not a memref, by its number.
-        memrefs: the other arguments, by their numbers.
+        scalars: the constant value of each scalar argument, by argument number.
+        memrefs: the value of each memref argument, by argument number.
     """
 
     operation: ir.Operation
@@ -131,7 +131,7 @@ def erase_other_hosts(module: ir.Module, host: ir.OpView) -> None:
 
 
 def _holders(function: ir.OpView) -> set[str]:
-    """Return the names of the ``gpu.module`` whose kernels a function launches."""
+    """Return the names of the ``gpu.module`` operations with kernels that a function launches."""
     launches = (op for op in walk(function.operation) if op.name == _LAUNCH)
     return {ir.SymbolRefAttr(op.attributes["kernel"]).value[0] for op in launches}
 
@@ -277,9 +277,11 @@ def _symbol(operation: ir.Operation) -> str:
 
 
 def _static(operation: ir.Operation, value: ir.Value, number: int) -> ir.Value:
-    """Return ``value``, argument ``number`` of a launch.
+    """Return ``value``, argument ``number`` of a launch, if it is a static memref.
 
-    Refuse it unless it is a memref of static layout in an allocation or argument of the host.
+    Raises:
+        OperationError: if its layout is not static, its elements are not whole bytes, or its
+            buffer is no allocation or argument of the host function.
     """
     kind = value.type
     if not isinstance(kind, ir.MemRefType) or not kind.has_static_shape:

@@ -23,10 +23,10 @@ from rammer_mlir.lowering.kernels.buffers import (
 from rammer_mlir.passes.ir.structured import as_buffer
 
 BLOCK_THREADS = "rtask.block_threads"
-"""Attribute of an rKernel written for the threads of a block: their number."""
+"""Attribute of an rKernel written for a block's threads: the number of threads."""
 
 SUBGROUP = "rtask.subgroup"
-"""Attribute of an rKernel for a block's threads that uses shuffles: lanes of a warp or wave."""
+"""Attribute of an rKernel that uses shuffles: the number of lanes of its warps or waves."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class BufferType:
 
     @property
     def elements(self) -> int:
-        """The number of elements up to the last, including those before the offset."""
+        """The number of elements from the buffer's beginning to the view's last element."""
         pairs = zip(self.shape, self.strides, strict=True)
         return 1 + self.offset + sum((size - 1) * stride for size, stride in pairs)
 
 
 @dataclass(frozen=True)
 class MappedKernels:
-    """Arguments of rKernels, besides the rTask's id: their buffers, then shared memory and scratch.
+    """The arguments that rKernels have besides the rTask's id: buffers, shared memory, scratch.
 
     Attributes:
         signatures: types of each rKernel's buffers, by symbol.

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from rammer_mlir.bindings import ir, llvm
 
 _DYNAMIC = -(2**31)
-"""Marks a dynamic index of an address computation."""
+"""Marker of a dynamic index among the indices of ``llvm.getelementptr``."""
 
 _HIDDEN = 1
 """LLVM's number for hidden visibility."""

@@ -7,7 +7,7 @@ import re
 from rammer_mlir.lowering.llvm.float_literals import rewrite_float_literals
 
 _UNKNOWN = re.compile(r"\bnocreateundeforpoison ")
-"""An attribute of intrinsics, only a hint, that llvmlite's LLVM does not parse."""
+"""Matches an attribute of intrinsics that llvmlite's LLVM does not parse; it is only a hint."""
 
 
 def downgrade(text: str) -> str:

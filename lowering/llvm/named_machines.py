@@ -17,7 +17,7 @@ X86_64, AARCH64 = "x86_64", "aarch64"
 
 
 class _Feature(NamedTuple):
-    """An instruction set: LLVM's name, and Linux's name if artifacts record it."""
+    """An instruction set: LLVM's name, and Linux's name if artifacts record the instruction set."""
 
     llvm: str
     linux: str = ""
@@ -92,7 +92,7 @@ class NamedMachine:
 
     @property
     def lacking(self) -> str:
-        """The property that this machine lacks to execute code for the processor; empty if none."""
+        """The first property that this machine lacks to execute the processor's code, or ""."""
         if self.architecture != platform.machine():
             return f"a processor of the family {self.architecture}, found {platform.machine()}"
         missing = sorted(set(self.features) - set(cpu_features()))

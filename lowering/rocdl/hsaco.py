@@ -41,7 +41,7 @@ def read_resources(code: bytes) -> KernelResources:
 
 
 _WIDE_UNSIGNED = {0xCC: 1, 0xCD: 2, 0xCE: 4}
-"""MessagePack's type bytes of longer unsigned integers, and their numbers of bytes."""
+"""Number of bytes of unsigned integers, by MessagePack's type byte."""
 
 
 def _metadata(code: bytes, name: str) -> int:
