@@ -20,7 +20,7 @@ from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.onnx.importer_messages import HEADER, Reply
 
 _SECONDS = 60.0
-"""Seconds for a single node after which the importer counts as hanging."""
+"""Number of seconds for a single node after which the importer counts as hanging."""
 
 
 class ImporterDied(Exception):

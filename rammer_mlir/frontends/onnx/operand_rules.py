@@ -10,7 +10,7 @@ Shape = list[int]
 
 
 class Operands(Protocol):
-    """The view of a node for these rules; unknown shapes are None."""
+    """The view of a node for rules on operands; unknown shapes are None."""
 
     operator: str
 
@@ -131,7 +131,10 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
 def recurrent(node: Operands) -> Iterator[str]:
-    """Yield a recurrent layer's operands that do not fit the input's shape and the hidden size."""
+    """Yield a problem for each operand of a recurrent layer that does not fit.
+
+    Operands must fit the shape of the input and the hidden size.
+    """
     data, hidden_weights = node.shape(0), node.shape(2)
     for number, shape in enumerate((data, node.shape(1), hidden_weights)):
         if shape is not None and len(shape) != 3:

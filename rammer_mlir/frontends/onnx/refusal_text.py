@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _SHOWN = 3
-"""Limit of nodes per reason in a message."""
+"""Largest number of nodes per reason in a message."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Refusal:
 
 
 def refusals_text(refusals: Iterable[Refusal]) -> str:
-    """Return the reasons, in the order of their first nodes."""
+    """Return the message of all refusals: each reason once, in the order of their first nodes."""
     groups: dict[str, list[Refusal]] = {}
     for refusal in refusals:
         groups.setdefault(refusal.why, []).append(refusal)

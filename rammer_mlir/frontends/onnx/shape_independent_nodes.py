@@ -12,10 +12,10 @@ _OF_SHAPES = ("Shape", "Size")
 
 
 def lasting_nodes(model: Model) -> list[onnx.NodeProto]:
-    """Return nodes that can neither be folded nor removed, except those in subgraphs.
+    """Return the nodes that can neither be folded nor removed, except nodes in subgraphs.
 
-    Such a node reads values of inputs, is random or not an ONNX operator; and an output needs its
-    results independent of conditionals that sizes decide.
+    These nodes read values of inputs, are random, or are no ONNX operators; and an output needs
+    their results independent of conditionals that sizes decide.
     """
     varying = _varying_names(model)
     needed = {value.name for value in model.graph.output}
@@ -30,7 +30,7 @@ def lasting_nodes(model: Model) -> list[onnx.NodeProto]:
 
 
 def _varying_names(model: Model) -> set[str]:
-    """Return the values that do not depend on sizes only."""
+    """Return the names of values that depend on more than the sizes of inputs."""
     varying = {value.name for value in model.inputs}
     for node in model.graph.node:
         if node.domain in ONNX_DOMAINS and node.op_type in _OF_SHAPES:

@@ -126,7 +126,7 @@ def with_data(model: onnx_ir.Model) -> ModelWithData:
 
 
 def _is_large(tensor: onnx_ir.TensorProtocol) -> bool:
-    """Whether a tensor is worth sharing, and is in ONNX's raw form in memory."""
+    """Return whether a tensor is large enough to share, and in memory in ONNX's raw form."""
     kind = onnx.TensorProto.DataType.Name(int(tensor.dtype))
     return tensor.nbytes >= _SHARED_BYTES and kind not in BITS and kind != "STRING"
 

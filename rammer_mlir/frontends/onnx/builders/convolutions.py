@@ -64,8 +64,8 @@ def convolve(
         x: data.
         w: filters.
         groups: number G of groups of channels.
-        strides: for each spatial dimension.
-        dilations: for each spatial dimension.
+        strides: stride of the windows along each spatial dimension.
+        dilations: distance of the taps along each spatial dimension.
         space: spatial extents of the result.
         dtype: element type of the result and of the arithmetic.
 

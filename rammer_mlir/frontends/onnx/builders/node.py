@@ -118,4 +118,4 @@ class Node:
 
 
 Builder = Callable[[Node], Tensor | Sequence[Tensor | None]]
-"""Returns the results in the node's order; None for unused results."""
+"""A builder emits a node, and returns its results in order; None for unused results."""
