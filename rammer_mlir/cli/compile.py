@@ -128,7 +128,7 @@ def _compile_model(options: argparse.Namespace) -> int:
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
-    """Refuse options that request different outputs.
+    """Raise an error if options request different outputs.
 
     Raises:
         OptionError: with the names of the options.
@@ -189,7 +189,7 @@ def _compiled(
 
 
 def _most(text: str | None) -> int | None:
-    """Parse the upper bound of data-dependent sizes.
+    """Return the upper bound of data-dependent sizes as a number, None if not given.
 
     Raises:
         OptionError: if it is not a whole number.

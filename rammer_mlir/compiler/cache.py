@@ -138,7 +138,7 @@ class CachedCompiler:
         *,
         cached: bool = True,
     ) -> None:
-        """Identify the model.
+        """Set the model and the options of its compilations.
 
         Args:
             source: the model, or its digest.
@@ -224,7 +224,7 @@ class CachedCompiler:
 
 
 def _why_no_cache(options: CheckedOptions, *, cached: bool) -> str:
-    """Return the reason why a compilation does not use the user's cache."""
+    """Return a text with the reason why a compilation does not use the user's cache."""
     if not cached:
         return "the user compiles anew"
     if not options.backend.is_cached:

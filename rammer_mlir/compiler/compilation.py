@@ -256,7 +256,7 @@ class Compilation:
 
     @contextmanager
     def _places(self) -> Generator[None]:
-        """Add locations in the module's file to errors of passes."""
+        """Add locations in the module's file to errors of passes in the context."""
         try:
             yield
         except PassError as error:
@@ -282,9 +282,9 @@ class Compilation:
         return loaded
 
     def _add_fallback(self, loaded: CompiledModel, device: int) -> None:
-        """Compile a fallback without external code for ``loaded``, if the user requests it.
+        """Compile ``loaded`` without external code as its fallback, if the user requests one.
 
-        A program without external code needs none.
+        A program without external code needs no fallback.
         """
         wanted = self._options.given["fallback"] == "host"
         if not wanted or not isinstance(loaded, Executable) or not loaded.image.may_lack:
@@ -318,7 +318,7 @@ class Compilation:
             return graph_of_operators(self.module).graph()
 
     def _priced_graph(self, passes: tuple[str, ...]) -> TaskGraph:
-        """Return the task graph after passes that annotate rKernels with costs."""
+        """Return the task graph after ``passes``, which annotate rKernels with costs."""
         self.run_to("buffers")
         if passes:
             run_pipeline(self.module, f"builtin.module({','.join(passes)})")

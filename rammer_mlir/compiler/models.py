@@ -127,7 +127,7 @@ class Request:
         return model, fixed.shapes
 
     def compiler(self) -> CachedCompiler:
-        """Return a compiler of the model for static shapes."""
+        """Return a compiler, with cache, of the model for static shapes."""
         return CachedCompiler(
             self._onnx, self.options, self.device, self.executor, cached=self.cached
         )

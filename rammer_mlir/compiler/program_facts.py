@@ -27,5 +27,5 @@ class ProgramFacts:
 
     @property
     def makes_new(self) -> bool:
-        """True: programs are compiled for any shapes."""
+        """Always True: programs can be compiled for any shapes."""
         return True

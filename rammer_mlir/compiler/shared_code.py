@@ -12,7 +12,7 @@ from rammer_mlir.lowering.cpu.kernel_objects import ObjectStore
 _Code = TypeVar("_Code")
 
 _MOST_OBJECTS = 16
-"""Number of objects kept; equal parts of a model, such as its layers, follow each other closely."""
+"""Number of objects kept: equal parts of a model, such as its layers, are close together."""
 
 
 class KnownCode(Generic[_Code]):

@@ -24,7 +24,7 @@ from rammer_mlir.support.paths import path_of
 Array = NDArray[np.generic]
 
 REPLACED = "replaced"
-"""Statistics entry: modules replaced by the host's rKernels, with the reason, by name."""
+"""Statistics entry with the reasons, by name, for replacing modules by the host's rKernels."""
 
 
 class RunnableModel(ABC):
@@ -151,7 +151,7 @@ class CompiledModel(RunnableModel):
 
     @property
     def fallback(self) -> CompiledModel | None:
-        """The same model without external code, used if that is missing; None without one."""
+        """The same model without external code, for machines that lack it; None without one."""
         return None
 
     @property

@@ -25,7 +25,7 @@ _CONTRACTIONS = (
 _ACTIVATIONS = ("relu", "clip", "sigmoid", "swish", "gelu", "hard_swish", "leaky_relu", "tanh")
 
 _MOST_STEPS = 3
-"""Most element-wise functions after a contraction: bias, sum of branches, activation."""
+"""Largest number of element-wise functions after a contraction: bias, sum, activation."""
 
 
 def _step(value: Pattern) -> Pattern:
@@ -65,5 +65,5 @@ class Host:
         return facts.macs > 0
 
     def version(self) -> str:
-        """Return the version: the code depends on this project alone."""
+        """Return an empty version, since the code depends on this project alone."""
         return ""

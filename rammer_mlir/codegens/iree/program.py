@@ -18,7 +18,7 @@ _OUTPUT = "iree.abi.output"
 _NAME = "NAME"
 
 SECONDS = 120.0
-"""Default time limit for a region: IREE's compiler takes very long for some inputs."""
+"""Default time limit for a region in seconds; IREE's compiler can take very long."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "hard_sigmoid": ("alpha", "beta"),
     "clip": ("minimum", "maximum"),
 }  # fmt: skip
-"""Unary functions, and the attributes of their readings that are parameters."""
+"""Attributes of readings that are parameters of their function, by unary function."""
 
 _WITH_NUMBER: Mapping[str, Callable[[float], Function]] = {
     "add": lambda c: linear(1.0, c),
@@ -33,7 +33,7 @@ _WITH_NUMBER: Mapping[str, Callable[[float], Function]] = {
     "minimum": lambda c: Function("clip", -math.inf, c),
     "pow": lambda c: Function("power", c),
 }
-"""Functions of a tensor and a scalar second operand."""
+"""Functions of a tensor and a number as the second operand, by kind of reading."""
 
 _BINARY = ("add", "mul", "maximum", "minimum", "div", "sub")
 

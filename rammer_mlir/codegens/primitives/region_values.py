@@ -12,7 +12,7 @@ from rammer_mlir.passes.ir.packs import BLOCK, PACK, UNPACK
 from rammer_mlir.passes.regions.region import Region, RegionOperation
 
 _IMAGES = (3, 4, 5)
-"""Ranks of images: batch, channels, and one to three spatial axes."""
+"""Numbers of dimensions of images: batch, channels, and one to three spatial axes."""
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class EmulatorBackend(Backend):
         return self.emulated.default_veus
 
     def check(self, options: CompileOptions) -> None:
-        """Refuse options that the emulated GPU refuses."""
+        """Raise OptionError for options that the emulated GPU refuses."""
         self.emulated.check(options)
 
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:

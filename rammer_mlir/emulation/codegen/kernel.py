@@ -38,7 +38,7 @@ _PREFIX = "kernel."
 """Prefix of the symbols of a kernel's functions, so that none collides with the C library's."""
 
 _CALL_BYTES, _PAGE, _ALIGNMENT = 48 << 10, 4096, 64
-"""In bytes: stack for calls and spilled registers; unit of stacks; alignment of allocations."""
+"""Numbers of bytes: stack for calls and spills, unit of stacks, alignment of allocations."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class LoweredKernel:
 class KernelCode:
     """A kernel for the emulator as LLVM IR of this machine, with its description.
 
-    See ``EmulatedKernel``.
+    The fields of the description are those of ``EmulatedKernel``.
     """
 
     name: str
@@ -79,7 +79,10 @@ class KernelCode:
 def compile_kernel(
     module: ir.Module, name: str, *, checked: bool, traced: bool = False
 ) -> EmulatedKernel:
-    """Compile a kernel for this process, and load it: see ``lower_gpu_kernel``."""
+    """Compile a kernel for this process and load it.
+
+    The arguments are those of ``lower_gpu_kernel``.
+    """
     code = lower_gpu_kernel(module, name, checked=checked, traced=traced)
     return load_kernel(code, emit_object(code.text, host_machine()))
 
@@ -189,7 +192,7 @@ def _steps(machine: Machine) -> list[Step]:
 
 
 def _stack_bytes(module: ir.Module) -> int:
-    """Return the most bytes of stack that a lane needs: allocations, and room for calls."""
+    """Return the number of bytes of stack that a lane needs: allocations, and room for calls."""
     total = _CALL_BYTES
     for operation in walk(module.operation):
         if operation.name == "llvm.alloca":

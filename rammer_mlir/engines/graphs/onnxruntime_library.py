@@ -9,7 +9,7 @@ from enum import IntEnum
 from rammer_mlir.engines.functions import Argument, call_function, text_at
 
 API_VERSION = 12
-"""Version of the table; the library returns null if it no longer supports it."""
+"""Version of the requested function table; a library without support returns null."""
 
 
 class Function(IntEnum):

@@ -87,7 +87,7 @@ class HipDriver(VendorDriver):
         )
 
     def peaks(self) -> Peaks:
-        """Return peaks by clock rates."""
+        """Return the peak rates, computed from clock rates."""
         return self._peaks
 
     def activate(self) -> None:

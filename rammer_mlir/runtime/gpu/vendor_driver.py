@@ -138,15 +138,15 @@ class VendorDriver(ABC):
     @staticmethod
     @abstractmethod
     def _bindings() -> ModuleType:
-        """Import the bindings."""
+        """Import and return the vendor's bindings."""
 
     @abstractmethod
     def _open(self) -> Device:
-        """Activate the device, and describe it."""
+        """Make the device current, and return its description."""
 
     @abstractmethod
     def peaks(self) -> Peaks:
-        """Return peaks by clocks: two operations per cycle and lane, two transfers per cycle."""
+        """Return the peak rates: two operations per clock and lane, two transfers per clock."""
 
     @abstractmethod
     def activate(self) -> None:
@@ -161,11 +161,11 @@ class VendorDriver(ABC):
         """Return the mode in which only unsafe calls of the same thread invalidate a capture."""
 
     def _stream_flags(self) -> tuple[int, ...]:
-        """Return the arguments for creating a stream."""
+        """Return the vendor's flags for creating a stream."""
         return ()
 
     def _event_flags(self, *, timed: bool) -> tuple[int, ...]:
-        """Return the arguments for creating an event, which records its time if ``timed``."""
+        """Return the vendor's flags for creating an event, which records its time if ``timed``."""
         del timed
         return ()
 
@@ -231,13 +231,13 @@ class VendorDriver(ABC):
         return int(self._do(self._names.function_attribute, attribute, kernel))
 
     def needs(self, kernel: object, threads: int) -> BlockNeeds:
-        """Return the resources of a block of the kernel."""
+        """Return the resources of a block of ``threads`` threads of the kernel."""
         registers = self._function_attribute(kernel, "NUM_REGS")
         shared = self._function_attribute(kernel, "SHARED_SIZE_BYTES")
         return BlockNeeds(threads, registers, shared)
 
     def resident_blocks(self, kernel: object, threads: int) -> int:
-        """Return the number of resident blocks on the device; 0 without cooperative launches."""
+        """Return the most blocks that are resident at once; 0 without cooperative launches."""
         if not self._device.is_cooperative:
             return 0
         each = self._do(self._names.occupancy, kernel, threads, 0)
