@@ -53,7 +53,7 @@ def linear(factor: float, offset: float = 0.0) -> Function:
 
 
 def unary_function(reading: Reading) -> Function | None:
-    """Return the library's function of a unary operation or of a tensor and a number; else None."""
+    """Return the library's function of one tensor, or of a tensor and a number; else None."""
     if reading.kind in _PARAMETERS:
         values = (reading.attributes.get(name, 1.0) for name in _PARAMETERS[reading.kind])
         return Function(reading.kind, *(float(cast("float", value)) for value in values))
