@@ -37,12 +37,12 @@ from rammer_mlir.errors import OptionError
 
 PARTS = ("models", "launch", "nodes", "prediction", "offload", "calls", "fusion", "busy")
 DEFAULT_PARTS = ("models", "launch")
-"""Parts that are measured if the command names neither parts nor models.
+"""The parts that are measured if the command names neither parts nor models.
 
-``PARTS`` are latency and compile time of models, the cost of an empty launch, the share of ONNX's
-node tests that pass, predicted against measured time, code generators beside the compiler's own
-rKernels, the cost of calling foreign code, fusion of training steps, and latency beside busy
-processes.
+All parts are in ``PARTS``: latency and compile time of models, the cost of an empty launch, the
+share of ONNX's node tests that pass, predicted against measured time, code generators beside the
+compiler's own rKernels, the cost of calling foreign code, fusion of training steps, and latency
+beside busy processes.
 """
 
 FUSION_PAGE = Path(__file__).with_name("results") / "fusion.md"
@@ -87,7 +87,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def select(patterns: Sequence[str], models: Iterable[str] = MODELS) -> list[str]:
-    """Expand names and patterns to model names; raise OptionError if a pattern matches none."""
+    """Return the model names that match names or patterns.
+
+    Raises:
+        OptionError: if a pattern matches no model.
+    """
     if not patterns:
         return list(models)
     chosen: dict[str, None] = {}

@@ -193,7 +193,7 @@ class _Measuring:
         return self._request.timeout if self._is_needed(name) else self._request.patience
 
     def _give_up(self, name: str, error: BaseException) -> None:
-        """Raise the error of a required contender; record that of any other as missing."""
+        """Raise the error of a required contender; record the error of any other contender."""
         if self._is_needed(name) or not isinstance(error, RammerError):
             raise error
 
@@ -201,7 +201,7 @@ class _Measuring:
         return name in (REFERENCE, *self._request.policies)
 
     def _check(self, lanes: Mapping[str, Lane], threads: int) -> dict[str, float]:
-        """Return each contender's ``worst_error``; leave out those that cannot run the model."""
+        """Return each contender's ``worst_error``, without contenders that cannot run the model."""
         expected = lanes[REFERENCE].call(outputs)
         worst = {REFERENCE: 0.0}
         for name in (name for name in lanes if name != REFERENCE):

@@ -91,12 +91,12 @@ class Tail:
 
     @classmethod
     def of(cls, name: str, busy: int, samples: Sequence[float], worst: float) -> Tail:
-        """Summarise at least two runs."""
+        """Return the quantiles of at least two runs' seconds, ``samples``."""
         cuts = statistics.quantiles(samples, n=100, method="inclusive")
         return cls(name, busy, cuts[49], cuts[89], cuts[98], len(samples), worst)
 
     def __str__(self) -> str:
-        """Format the quantiles in milliseconds."""
+        """Return the quantiles in milliseconds as text."""
         return " / ".join(f"{1e3 * value:.2f}" for value in (self.median, self.p90, self.p99))
 
 

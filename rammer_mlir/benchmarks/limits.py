@@ -11,7 +11,10 @@ from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.roofline import Roofline
 
 WORST = 3
-"""Number of rKernels listed for a model: those that lose most time against their bounds."""
+"""Number of rKernels that are listed for a model.
+
+They are those that lose most time against their bounds.
+"""
 
 
 @dataclass(frozen=True)

@@ -170,12 +170,15 @@ def _measure(
 
 
 def low(seconds: list[float]) -> float:
-    """Return the median of the faster half: other work on the machine only slows runs down."""
+    """Return the median of the faster half of ``seconds``; other work only slows runs down."""
     return statistics.median(sorted(seconds)[: (len(seconds) + 1) // 2])
 
 
 def operator_seconds(timeline: Timeline) -> OperatorSeconds:
-    """Sum the rTasks' seconds of each operator; operators of equal name and rKernel are merged."""
+    """Return the seconds of each operator's rTasks, summed.
+
+    Operators of equal name and rKernel are merged.
+    """
     found: OperatorSeconds = {}
     for span in timeline.spans:
         if span.kind == "rtask":

@@ -30,7 +30,7 @@ from rammer_mlir.runtime.pool import native_code
 
 _ONE = "memref<1xf32>"
 _BYTES = 64
-"""Bytes between the values of two steps: a cache line, against false sharing."""
+"""Distance in bytes between the values of two steps: a cache line, against false sharing."""
 
 _KERNEL = f"""
 func.func private @step(%id: index, %x: {_ONE}, %y: {_ONE}) {{

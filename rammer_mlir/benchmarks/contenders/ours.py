@@ -44,9 +44,9 @@ class KernelWork:
     """Work of an rKernel's rOperators in a run.
 
     Attributes:
-        operator: name of the first of them in the model.
+        operator: name of the rKernel's first rOperator in the model.
         count: number of rOperators.
-        flops: scalar operations.
+        flops: scalar operations of all rOperators.
         num_bytes: bytes that they read and write, each buffer counted once for each rOperator.
         seconds: shortest recorded time of their rTasks, summed over vEUs.
     """
@@ -64,8 +64,8 @@ class Work:
     """Work of a program in a run, and the waiting time of a recorded run.
 
     Attributes:
-        touched_bytes: weights, inputs and outputs once, intermediates twice.
-        footprint_bytes: memory of all these, with the arena instead of the intermediates.
+        touched_bytes: bytes of weights, inputs and outputs once, and of intermediates twice.
+        footprint_bytes: bytes of weights, inputs, outputs, and the arena.
         seconds: duration of the recorded run.
         waiting: fraction of the vEUs' time in that run that they waited at barriers.
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 from rammer_mlir.benchmarks.contenders.protocol import Contender
 
 REFERENCE = "onnxruntime"
-"""The contender that ratios and errors refer to."""
+"""Name of the contender to which ratios and errors refer."""
 
 CONTENDERS: dict[str, str] = {
     REFERENCE: "onnx_runtime:open_onnx_runtime",
@@ -16,7 +16,10 @@ CONTENDERS: dict[str, str] = {
     "iree": "iree:Iree",
     "pytorch": "pytorch:PyTorch",
 }
-"""``module:class`` or ``module:function`` in this package that opens a model, by name."""
+"""Class or function in this package that opens a model, by the name of the contender.
+
+It has the form ``module:class`` or ``module:function``.
+"""
 
 
 def open_contender(model: Path, threads: int, name: str) -> Contender:

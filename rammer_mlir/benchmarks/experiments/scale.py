@@ -33,7 +33,7 @@ from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.verifier import verify
 
 WIDTH, TILES = 10, 100
-"""Operators in a layer, and rTasks in an operator."""
+"""Numbers of operators in a layer, and of rTasks in an operator."""
 _ROW_BYTES = 4096
 
 _LONGEST = 600.0
@@ -42,7 +42,7 @@ _LONGEST = 600.0
 
 @dataclass(frozen=True)
 class Scale:
-    """Seconds and bytes for scheduling a number of rTasks."""
+    """The time in seconds and the memory in bytes of scheduling a number of rTasks."""
 
     operators: int
     rtasks: int
@@ -102,7 +102,7 @@ def measure(size: tuple[int, int]) -> Scale:
 
 
 def report(found: Sequence[Scale]) -> str:
-    """Return a row for each size."""
+    """Return a table with a row for each size."""
     rows = [["operators", "rTasks", "wavefront s", "minimise s", "verify s", "all s", "us/rTask",
              "peak MB"]]  # fmt: skip
     rows += [

@@ -10,7 +10,7 @@ from typing import cast
 
 @dataclass(frozen=True)
 class CaseResult:
-    """The largest error of a case in tolerances, or the reason why there is none."""
+    """The largest error of a case, relative to the tolerance, or the reason for its absence."""
 
     case: str
     excess: float = 0.0
@@ -64,7 +64,7 @@ class Result:
 
     @property
     def excess(self) -> float:
-        """The largest error of all cases, in tolerances."""
+        """The largest error of all cases, relative to the tolerance."""
         return max((case.excess for case in self.ran), default=0.0)
 
     @property

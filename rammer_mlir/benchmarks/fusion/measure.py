@@ -53,9 +53,10 @@ class Fused:
     Attributes:
         setting: the name of the setting.
         seconds: time of a step, the median of the faster half, on one core.
-        operators: rOperators of the program.
-        arena_bytes: memory of intermediate tensors, which share memory if not live together.
-        intermediate_bytes: sum of the sizes of all intermediate tensors.
+        operators: number of rOperators of the program.
+        arena_bytes: bytes of the arena, in which intermediate tensors share memory if they are not
+            live together.
+        intermediate_bytes: sum of the sizes of all intermediate tensors in bytes.
         compile_seconds: time of the compiler's thread.
         worst: largest error against ONNX Runtime, divided by the tolerance; above 1 is wrong.
     """

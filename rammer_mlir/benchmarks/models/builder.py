@@ -58,7 +58,7 @@ class GraphBuilder:
 
     @contextmanager
     def scope(self, name: str) -> Generator[None]:
-        """Prefix the names of everything built inside with the name and a slash."""
+        """Prefix the names of everything built in the context with ``name`` and a slash."""
         self._scopes.append(name)
         yield
         self._scopes.pop()
@@ -143,9 +143,10 @@ class GraphBuilder:
         pads: Sequence[int] | None = None,
         with_bias: bool = False,
     ) -> Value:
-        """Add a 2-D convolution of x [N, C, H, W]; by default padded to the same size at stride 1.
+        """Add a 2-D convolution of x [N, C, H, W]; by default padded to the same size.
 
-        A single number is a square kernel; pads are top, left, bottom, right.
+        A single number is a square kernel; pads are top, left, bottom, right. The result has the
+        size of x for stride 1.
         """
         height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
         shape = [channels, x.shape[1] // groups, height, width]

@@ -16,7 +16,11 @@ from rammer_mlir.benchmarks.models.scale import Scale
 
 @dataclass(frozen=True)
 class InceptionV3:
-    """Sizes: image, divisor of all channels, repeats of the three kinds of modules, classes."""
+    """Sizes of the network.
+
+    They are the side of the image, the divisor of all channels, the repeats of the three kinds of
+    modules, and the number of classes.
+    """
 
     image: int
     thinner: int
@@ -77,9 +81,9 @@ class _Inception:
         stride: int = 1,
         valid: bool = False,
     ) -> Value:
-        """Add convolution, batch norm and ReLU; same padding unless ``valid``.
+        """Add convolution, batch norm and ReLU; with same padding unless ``valid``.
 
-        ``channels`` are the paper's, which are divided by ``thinner``.
+        ``channels`` is the number of channels in the paper, which is divided by ``thinner``.
         """
         pads = [0, 0, 0, 0] if valid else None
         x = self.g.conv(x, channels // self.thinner, kernel, stride=stride, pads=pads)
@@ -112,7 +116,7 @@ class _Inception:
         return self.join([small, middle, large, self.pooled(x, pooled)])
 
     def reduction_17(self, x: Value) -> Value:
-        """Go from the 35x35 to the 17x17 grid (Figure 10)."""
+        """Add the reduction from the 35x35 to the 17x17 grid (Figure 10)."""
         direct = self.conv(x, 384, 3, stride=2, valid=True)
         deep = self.chain(x, (64, 1), (96, 3))
         return self.join([direct, self.conv(deep, 96, 3, stride=2, valid=True), self.shrink(x)])
@@ -127,7 +131,7 @@ class _Inception:
         return self.join([self.conv(x, 192, 1), once, twice, self.pooled(x, 192)])
 
     def reduction_8(self, x: Value) -> Value:
-        """Go from the 17x17 to the 8x8 grid."""
+        """Add the reduction from the 17x17 to the 8x8 grid."""
         direct = self.conv(self.conv(x, 192, 1), 320, 3, stride=2, valid=True)
         deep = self.chain(x, (192, 1), (192, (1, 7)), (192, (7, 1)))
         return self.join([direct, self.conv(deep, 192, 3, stride=2, valid=True), self.shrink(x)])

@@ -22,7 +22,7 @@ from rammer_mlir.benchmarks.models.recurrent import HIDDEN, State, StepSequence
 
 @dataclass(frozen=True)
 class MLstm:
-    """Sizes of the mLSTM."""
+    """Sizes of the mLSTM: batch, sequence length, hidden units, embedding, and symbols."""
 
     batch: int
     length: int

@@ -13,7 +13,11 @@ from rammer_mlir.benchmarks.models.scale import Scale
 
 @dataclass(frozen=True)
 class Stage:
-    """Consecutive inverted residuals: expansion t, channels c, repeats n, stride s of the first."""
+    """Consecutive inverted residuals, with the letters of the paper's table.
+
+    They are the expansion t, the channels c, the number n of residuals, and the stride s of the
+    first.
+    """
 
     expansion: int
     channels: int

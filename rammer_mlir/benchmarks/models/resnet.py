@@ -14,7 +14,7 @@ from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
 from rammer_mlir.benchmarks.models.scale import Scale
 
 EXPANSION = 4
-"""Ratio of the channels after a bottleneck to those inside."""
+"""Ratio of the channels after a bottleneck to the channels inside it."""
 
 BRANCH_GAIN = 0.25
 """Standard deviation of a block's result relative to its shortcut.

@@ -89,7 +89,7 @@ _SEPARABLE = {
     "full": ((2, 1), (4, 2), (4, 1), (8, 2), (8, 1), (16, 2), *((16, 1),) * 5, (32, 2), (32, 1)),
     "small": ((2, 1), (4, 2), (8, 2), (16, 2), (32, 2)),
 }
-"""Strides of MobileNet's separable convolutions, and their channels relative to the first."""
+"""(stride, channels relative to the first convolution) of MobileNet's separable convolutions."""
 
 
 def build_mobilenet(batch: int, scale: Scale) -> onnx.ModelProto:
@@ -192,7 +192,7 @@ def _predictions(
 
 
 def _candidates(g: GraphBuilder, classes: Value, boxes: Value) -> Detections:
-    """Return each image's ``CANDIDATES`` highest scores of all classes and anchors."""
+    """Return the ``CANDIDATES`` highest scores of all classes and anchors, for each image."""
     batch, anchors, length = classes.shape
     scores = g.op("Softmax", classes, axis=-1)
     scores = g.op("Slice", scores, g.integers(1), g.integers(length), g.integers(2))

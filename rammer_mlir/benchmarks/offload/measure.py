@@ -24,7 +24,10 @@ from rammer_mlir.errors import TargetError
 
 HOST = "host"
 ALWAYS, COST = "always", "cost"
-"""Ways to choose between a code generator and the compiler: always the former, or by cost."""
+"""Ways to divide a model between a code generator and the compiler.
+
+``always`` prefers the code generator, ``cost`` decides by cost.
+"""
 
 
 @dataclass(frozen=True)

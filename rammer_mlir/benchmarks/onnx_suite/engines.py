@@ -17,7 +17,7 @@ from rammer_mlir.benchmarks.test_workers import Check
 from rammer_mlir.errors import RammerError
 
 _REFUSED, _WRONG, _FAULT = "refused: ", "wrong: ", "fault: "
-"""Prefixes of reasons; a crash or a time-out has no prefix."""
+"""Prefixes of the reasons of failures; reasons of crashes and time-outs have no prefix."""
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,13 @@ from rammer_mlir.benchmarks.gpu.kit.results import (
 )
 
 _SANITIZER_FAULTS = 99
-"""Exit code of a sanitizer that found a fault."""
+"""Exit code of a sanitizer's process if it found a fault."""
 
 _WORTH_BEGINNING = 60.0
-"""Seconds that must be left to begin a case with a longer limit; few cases take their limit."""
+"""Seconds that must be left to begin a case with a longer limit.
+
+Few cases take as long as their limit.
+"""
 
 _LONGEST_MESSAGE = 500
 

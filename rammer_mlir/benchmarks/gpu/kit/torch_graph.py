@@ -22,7 +22,10 @@ Module: TypeAlias = Any
 """A ``torch.nn.Module``."""
 
 _LONGEST_LITERAL = 16
-"""Longest integer constant, in elements, that is stored in the graph; such are shapes."""
+"""Largest number of elements of an integer constant that is stored in the graph.
+
+Short integer constants are shapes.
+"""
 
 
 @dataclass(frozen=True)
@@ -329,4 +332,4 @@ _OPERATORS: dict[str, Callable[..., Tensor]] = {
     "Sum": _sum,
     "Transpose": _transpose,
 }
-"""The function for each ONNX operator: of the attributes, then the inputs."""
+"""The function for each ONNX operator; its arguments are the attributes, then the inputs."""

@@ -86,7 +86,7 @@ class Network:
 def measure(network: Network) -> Record:
     """Return the predicted milliseconds of each schedule, and the size of the search.
 
-    Of a schedule's ``growths``, the fastest counts. Plans are verified.
+    A schedule's time is that of the fastest of its ``growths``. Plans are verified.
     """
     model = build(network.model, 1, network.scale)
     device = find_device(network.device).device()

@@ -185,7 +185,7 @@ def resnext29(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def _pooled(g: GraphBuilder, x: Value) -> Value:
-    """Halve height and width, and double the channels by zero padding on both sides."""
+    """Return x with half the height and width, and twice the channels by zero padding."""
     x = g.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
     border = x.shape[1] // 2
     return g.op("Pad", x, g.integers(0, border, 0, 0, 0, border, 0, 0))
