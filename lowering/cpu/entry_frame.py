@@ -90,7 +90,7 @@ class EntryFrame:
         return llvm.LoadOp(self._context.type, address).result
 
     def block(self, *arguments: ir.Type) -> ir.Block:
-        """Append a block with ``arguments`` to the function, before ``leave`` and ``finish``."""
+        """Append a block with ``arguments`` to the function, before ``leave``; return the block."""
         return self.leave.create_before(*arguments)
 
     def buffer(self, slot: Number) -> ir.Value:

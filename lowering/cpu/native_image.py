@@ -55,7 +55,9 @@ def build_image(
     num_veus: int,
     modules: Sequence[CodeModule] = (),
 ) -> CpuImage:
-    """Compile a module at the `program` stage to native code and its data, without changing it.
+    """Return a module at the `program` stage as native code and its data.
+
+    The module is not changed.
 
     Args:
         module: rPrograms, rKernels and a planned arena.

@@ -48,7 +48,7 @@ def find_c_compiler() -> list[str]:
 
 
 def compile_c(code: ForeignCode, machine: Machine) -> bytes:
-    """Compile C source to a relocatable object for a processor.
+    """Compile C source for a processor, and return the relocatable object.
 
     Raises:
         TargetError: if there is no compiler, it does not support the processor, or it refuses the

@@ -94,7 +94,7 @@ class Arithmetic:
         return min(found, key=lambda r: r.high - r.low)
 
     def product(self, a: Range, b: Range) -> Range:
-        """Return the range of products."""
+        """Return a range that contains the products of two values of these ranges."""
         for one, other in ((a, b), (b, a)):
             if one.constant is not None:
                 return other.scaled(one.constant)

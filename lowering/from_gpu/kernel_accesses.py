@@ -57,7 +57,7 @@ class _View:
 def find_accesses(
     kernel: ir.Operation, arguments: Mapping[ir.BlockArgument, int], ranges: IndexRanges, grid: Dim3
 ) -> KernelAccesses:
-    """Find the elements that a block of a kernel touches.
+    """Return the boxes of arguments that a block of a kernel touches.
 
     Args:
         kernel: a ``gpu.func``.

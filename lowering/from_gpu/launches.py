@@ -87,7 +87,7 @@ class Launch:
         return prod(self.block)
 
     def refuse(self, message: str) -> NoReturn:
-        """Raise an error about the launch."""
+        """Raise an OperationError that names the launch."""
         refuse_launch(self.operation, message)
 
 
@@ -101,7 +101,8 @@ def host_function(module: ir.Module, name: str = "") -> ir.OpView:
     """Return the function that launches kernels: the named function, or the only one.
 
     Raises:
-        PassError: if there is no such function, or without a name not exactly one.
+        PassError: if there is no function of this name, or, without a name, not exactly one
+            function with launches.
     """
     hosts = {symbol_name(f): f for f in functions(module) if _launches_kernels(f)}
     names = ", ".join(f"@{host}" for host in hosts) or "none"
@@ -142,7 +143,7 @@ def _launches_kernels(function: ir.OpView) -> bool:
 
 
 def read_launches(module: ir.Module, host: ir.OpView) -> list[Launch]:
-    """Read the launches of a host function in order.
+    """Return the launches of a host function in order.
 
     Raises:
         OperationError: naming the launch or operation that cannot be part of a static program.

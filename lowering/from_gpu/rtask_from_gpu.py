@@ -50,7 +50,7 @@ class FromGpu(Pass):
     function: str = ""
 
     def check_options(self) -> None:
-        """Refuse an invalid subgroup size."""
+        """Raise OptionError for an invalid subgroup size."""
         if self.subgroup not in (32, 64):
             raise OptionError(f"subgroup: expected 32 or 64 lanes, found {self.subgroup}")
 

@@ -44,7 +44,7 @@ class ColumnPlan:
 
     @property
     def num_results(self) -> int:
-        """The number of results."""
+        """The number of results of the block's reduction."""
         return prod(self.contraction.extents[loop] for loop in self.contraction.parallel)
 
     @property

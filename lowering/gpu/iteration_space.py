@@ -26,7 +26,7 @@ class Loops:
 
     @staticmethod
     def of(generic: Structured) -> Loops:
-        """Read the loops, and emit dynamic bounds."""
+        """Return the loops of a ``linalg.generic``, emitting their dynamic bounds."""
         bounds = tuple(_bound(source) for source in generic.extent_sources)
         return Loops(bounds, generic.parallel_loops, generic.reduction_loops)
 

@@ -72,7 +72,7 @@ def map_kernels(
     async_copies: bool = False,
     matrix_unit: MatrixUnit | None = None,
 ) -> MappedKernels:
-    """Map the rKernels of a module to the threads of a block, in place.
+    """Map the rKernels of a module to the threads of a block, in place; return their arguments.
 
     rKernels that are written for a block's threads are unchanged except for their temporaries.
 
@@ -81,7 +81,7 @@ def map_kernels(
         kernels: functions ``(rTask id, memrefs...)`` on linalg operations.
         shared_limit: most bytes of shared memory for temporaries and staged operands; other
             temporaries go to scratch memory.
-        block_threads: threads of a block, a multiple of 64.
+        block_threads: number of threads of a block, a multiple of 64.
         async_copies: whether the target copies to shared memory asynchronously.
         matrix_unit: the target's matrix instruction, restricted to permitted element types.
 
@@ -132,7 +132,7 @@ def symbol(operation: ir.Operation | ir.OpView) -> str:
 
 
 def run_passes(module: ir.Module, pipeline: str) -> None:
-    """Run upstream passes on a module."""
+    """Run the textual pipeline ``pipeline`` of upstream passes on a module."""
     passes = passmanager.PassManager.parse(f"builtin.module({pipeline})")
     passes.run(module.operation)
 

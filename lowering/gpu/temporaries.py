@@ -54,7 +54,9 @@ class TemporaryMemory:
 
 
 def place_temporaries(kernel: ir.Operation, shared_limit: int) -> TemporaryMemory:
-    """Place every temporary, the smallest first, in shared memory as long as it fits.
+    """Return a place for each temporary, in shared memory as long as it fits.
+
+    Smaller temporaries are placed first; temporaries that do not fit go to scratch memory.
 
     Raises:
         UnsupportedError: if a temporary has no static bound.

@@ -20,7 +20,7 @@ _DIALECTS = frozenset(("llvm", "nvvm", "rocdl"))
 
 
 def to_llvm_ir(module: ir.Module | ir.Operation) -> str:
-    """Translate a module of the LLVM dialect to LLVM IR text that llvmlite parses.
+    """Return a module of the LLVM dialect as LLVM IR text that llvmlite parses.
 
     The module is a ``builtin.module``, or a ``gpu.module`` that may use its target's intrinsics.
     Raises ``TargetError`` if the module still has other operations, on which the translation would
@@ -48,7 +48,7 @@ class LinkedIr:
 
 
 def emit_object(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ()) -> bytes:
-    """Optimize LLVM IR text and compile it to a relocatable object for ``machine``.
+    """Return LLVM IR text, optimized and compiled to a relocatable object for ``machine``.
 
     ``linked`` IR is optimized together with it, so that its functions may be inlined.
 
@@ -61,7 +61,7 @@ def emit_object(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ())
 
 
 def emit_assembly(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ()) -> str:
-    """Optimize LLVM IR text and compile it to assembly text for ``machine``.
+    """Return LLVM IR text, optimized and compiled to assembly text for ``machine``.
 
     ``linked`` IR is optimized together with it, as by ``emit_object``.
     """

@@ -11,7 +11,7 @@ Number = TypeVar("Number", "Bits", "Float")
 
 
 class Mask:
-    """An i1 value, or a vector of them."""
+    """An i1 value, or a vector of i1, that selects between values in each lane."""
 
     def __init__(self, value: ir.Value) -> None:
         self.value = value

@@ -11,5 +11,5 @@ _UNKNOWN = re.compile(r"\bnocreateundeforpoison ")
 
 
 def downgrade(text: str) -> str:
-    """Rewrite the syntax of newer LLVM so that llvmlite's LLVM parses it, with the same meaning."""
+    """Return LLVM IR with the same meaning in syntax that llvmlite's older LLVM parses."""
     return rewrite_float_literals(_UNKNOWN.sub("", text))

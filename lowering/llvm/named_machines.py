@@ -64,10 +64,10 @@ _LEVEL_OF = {
     **dict.fromkeys(("skylake-avx512", "cascadelake", "cooperlake"), "x86-64-v4"),
     **dict.fromkeys(("icelake-server", "sapphirerapids", "znver4", "znver5"), "x86-64-v4"),
 }
-"""LLVM's names of processors, with the level whose instructions their code is limited to.
+"""The x86-64 level to which the code of a processor is limited, by LLVM's name.
 
-Beyond the level, such a processor only affects the order and choice of instructions: so the
-requirements of an artifact can be checked by Linux's flags.
+The processor itself only affects the order and choice of instructions: so the requirements of an
+artifact can be checked by Linux's flags.
 """
 
 

@@ -38,7 +38,7 @@ def device_ptx(code: Sequence[ForeignCode], chip: str) -> tuple[PtxModule, ...]:
 
 
 def compile_cuda(code: ForeignCode, chip: str) -> str:
-    """Compile CUDA source to PTX for a chip.
+    """Compile CUDA source for a chip, and return the PTX.
 
     Raises:
         TargetError: if there is no compiler, or it refuses the source.

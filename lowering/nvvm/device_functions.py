@@ -46,7 +46,7 @@ class PtxModule:
 
     @cached_property
     def version(self) -> tuple[int, int]:
-        """Version of the PTX language."""
+        """The version (major, minor) of the PTX language that the text requires."""
         found = _VERSION.search(self.text)
         if found is None:
             raise self.refused("PTX that begins with '.version'", "none")

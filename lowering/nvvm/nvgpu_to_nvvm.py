@@ -43,10 +43,11 @@ def lower_shared_memory(module: ir.Module, index_bits: int) -> None:
 
 
 def _copy(operation: ir.Operation, pointers: Pointers) -> None:
-    """Emit a copy of 4, 8 or 16 bytes, of which those after ``srcElements`` elements become zeros.
+    """Lower an asynchronous copy of 4, 8 or 16 bytes.
 
-    If ``srcElements`` is zero, nothing is read: so a select whose only purpose is to replace an
-    outside index in that case is skipped, as in CUTLASS (``cp_async_zfill``).
+    Bytes after the first ``srcElements`` elements become zeros. If ``srcElements`` is zero, nothing
+    is read: so a select that only replaces an outside index in that case is skipped, as in CUTLASS
+    (``cp_async_zfill``).
     """
     copy = async_copy(operation)
     width = copied_bytes(copy)

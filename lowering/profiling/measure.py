@@ -61,7 +61,7 @@ Threads would disturb each other, and the bindings' compilation is not thread-sa
 
 
 def measure(source: KernelSource) -> MeasuredSeconds:
-    """Compile an rKernel for this processor and time it, in this process, on one thread.
+    """Compile an rKernel for this processor; return the times of an rTask on one thread.
 
     Raises:
         TargetError: if it cannot be compiled.
@@ -143,9 +143,10 @@ class Loop:
         return MeasuredSeconds(hot_seconds, cold_seconds, far_seconds)
 
     def _hot(self, call: float, deadline: float) -> float:
-        """Return the seconds of an rTask whose memory is in the core's own cache.
+        """Return the seconds of an rTask with all of its memory in the core's own cache.
 
-        ``call`` is the seconds of a call without rTasks; ``deadline`` is as in ``_samples``.
+        ``call`` is the seconds of a call without rTasks. ``deadline`` is a time in processor
+        seconds of this thread, after which only the first two samples are taken.
         """
         groups = self._groups()
         seconds = 0.0

@@ -52,7 +52,7 @@ class NativeKernel:
 
 
 def load_kernel(source: KernelSource) -> NativeKernel:
-    """Compile an rKernel for this processor, and load it.
+    """Compile an rKernel for this processor, and return it as native code in this process.
 
     Raises:
         TargetError: if it cannot be compiled.

@@ -21,7 +21,10 @@ class Constants:
 
 
 def pack_constants(weights: Mapping[int, NDArray[np.generic]]) -> Constants:
-    """Copy arrays, given by argument number, into one array, each at an aligned byte offset."""
+    """Return copies of all arrays in one array, each at an aligned byte offset.
+
+    ``weights`` has the arrays by argument number.
+    """
     offsets: dict[int, int] = {}
     total = 0
     for number, array in weights.items():

@@ -15,7 +15,7 @@ def amd_machine(chip: str) -> Machine:
 
 
 def link_hsaco(object_file: bytes) -> bytes:
-    """Link an object to a code object that HIP loads.
+    """Link an object, and return the code object that HIP loads.
 
     Raises:
         TargetError: if no linker is found or it fails.
@@ -24,7 +24,7 @@ def link_hsaco(object_file: bytes) -> bytes:
 
 
 def read_resources(code: bytes) -> KernelResources:
-    """Read the resources of a code object's only kernel from its metadata.
+    """Return the resources of a code object's only kernel, from its metadata.
 
     The metadata is MessagePack (LLVM's AMDGPU user guide, code object version 3 and later); of its
     map, only the integers after the names are read. Spilled registers have 4 bytes; the vector

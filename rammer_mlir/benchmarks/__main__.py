@@ -106,7 +106,7 @@ def select(patterns: Sequence[str], models: Iterable[str] = MODELS) -> list[str]
 
 
 def measure_all(options: argparse.Namespace) -> report.Report:
-    """Measure the requested parts; print progress on standard error."""
+    """Measure the requested parts, and return the report; print progress on standard error."""
     found = report.Report()
     parts = options.parts or (("models",) if options.models else DEFAULT_PARTS)
     if "launch" in parts:

@@ -65,7 +65,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class Result:
-    """All measurements of a model."""
+    """All measurements of a model: latencies of contenders, compile cost, and work of programs."""
 
     request: Request
     counts: Counts | None = None
@@ -95,7 +95,7 @@ def openers(request: Request) -> dict[str, Open]:
 
 
 def measure(request: Request, opens: Mapping[str, Open] | None = None) -> Result:
-    """Open a model by every contender and number of threads, and time them side by side.
+    """Open a model by every contender and number of threads; return timings side by side.
 
     An error of this compiler or of the reference is stored in the result; an error of another
     contender becomes the reason why it has no latency. ``opens`` maps contenders to functions that
@@ -132,7 +132,7 @@ def write_model(job: tuple[Request, Path]) -> tuple[Feeds, Counts]:
 
 
 class _Measuring:
-    """A result under construction."""
+    """The measurement of a model, which collects its results."""
 
     def __init__(
         self, request: Request, opens: Mapping[str, Open], model: Path, feeds: Feeds

@@ -135,9 +135,10 @@ def openers() -> dict[str, Open]:
 
 
 def measure_busy(request: BusyRequest, opens: Mapping[str, Open] | None = None) -> BusyResult:
-    """Time all contenders beside each number of busy processes; store an error in the result.
+    """Time all contenders beside each number of busy processes; return all measurements.
 
-    ``opens`` maps contenders to functions that open a model; by default those of ``openers``.
+    An error is stored in the result. ``opens`` maps contenders to functions that open a model; by
+    default those of ``openers``.
     """
     found = BusyResult(request)
     with tempfile.TemporaryDirectory(prefix="rammer-busy-") as folder, ExitStack() as stack:

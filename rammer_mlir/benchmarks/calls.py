@@ -180,7 +180,7 @@ class _Memory:
 
 
 def measure_calls(rows: int = ROWS, size: int = SIZE, budget: float = 20.0) -> list[CallTime]:
-    """Time all forms in turns.
+    """Time all forms of calls in turns; return the times of each form.
 
     Args:
         rows: rows of the product.

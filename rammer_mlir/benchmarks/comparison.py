@@ -61,7 +61,7 @@ def compare(
     relative: float = RELATIVE,
     absolute: float = ABSOLUTE,
 ) -> Comparison:
-    """Compare outputs by name.
+    """Compare outputs by name; return the largest error and all mismatches.
 
     A float is right within ``relative * |expected| + absolute * scale``, where the scale is the
     largest finite magnitude of that output. NaN matches NaN, an infinity the same infinity;

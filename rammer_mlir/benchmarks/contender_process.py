@@ -72,7 +72,7 @@ class Lane:
 
     @property
     def process(self) -> int:
-        """The process ID."""
+        """The ID of the process."""
         return self._process.pid
 
     def open(self, timeout: float) -> None:
@@ -143,7 +143,7 @@ class Lane:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        """End the process."""
+        """End the process of the contender."""
         self.close()
 
 

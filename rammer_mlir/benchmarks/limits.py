@@ -72,7 +72,10 @@ class KernelLimit:
 
 
 def limit(result: Result, work: Work, roofline: Roofline) -> Limit | None:
-    """Compare a measured model with its lower bounds; None if it was not measured."""
+    """Return the lower bounds of a measured model, and how close its time comes to them.
+
+    None if the model was not measured.
+    """
     latency = result.latency(work.policy, work.num_veus)
     if latency is None or result.counts is None:
         return None

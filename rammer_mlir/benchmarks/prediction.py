@@ -77,7 +77,10 @@ class Prediction:
 
 
 def predict_and_measure(request: PredictionRequest) -> list[Prediction]:
-    """Compile a model with measured rKernels for each number of threads, run it and compare."""
+    """Predict and measure a model for each number of threads; return both times.
+
+    The predictions use measured rKernels.
+    """
     model = build(request.model, 1, request.scale)
     feeds = random_feeds(model, seed=1)
     found: list[Prediction] = []

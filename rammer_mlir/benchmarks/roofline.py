@@ -47,7 +47,7 @@ class Roofline:
 
 
 def measure_roofline(threads: int) -> Roofline:
-    """Measure with a number of threads; other work on the machine lowers the result."""
+    """Return the measured limits of a number of threads; other work lowers them."""
     loops = PeakLoops(host_machine())
     with ThreadPoolExecutor(threads) as pool:
 

@@ -130,7 +130,7 @@ def _cache_bytes(level: int, otherwise: int) -> int:
 
 
 def description(found: dict[str, float]) -> str:
-    """Return the text of a device file."""
+    """Return the text of a device file with the measured figures."""
     place = machine()
     source = f"measured by rammer_mlir.benchmarks.this_cpu on {place['date']}"
     guess = "as in the description of a round CPU"
@@ -166,7 +166,7 @@ def description(found: dict[str, float]) -> str:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and write a device file."""
+    """Measure this machine, and write a device file; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.this_cpu")
     parser.add_argument("-o", "--output", type=Path, default=Path("this_cpu.toml"))
     path = parser.parse_args(arguments).output

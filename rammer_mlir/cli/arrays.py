@@ -32,7 +32,7 @@ def each_array(outputs: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.gen
 
 
 def read_arrays(name: str) -> dict[str, NDArray[np.generic]]:
-    """Read a file of named arrays.
+    """Return the arrays of a file by name.
 
     Raises:
         InputError: if the file cannot be read, or is not an .npz file of arrays.

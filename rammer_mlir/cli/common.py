@@ -230,7 +230,7 @@ def _report(message: str, debug: bool, code: int) -> int:
 
 
 def read_input(name: str) -> bytes:
-    """Read a file, or standard input for ``-``.
+    """Return the bytes of a file, or of standard input for ``-``.
 
     Raises:
         OptionError: if the file cannot be read.

@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def compile_parser() -> ArgumentParser:
-    """Return the parser of all options."""
+    """Return the parser of all options of ``rammer-compile``."""
     parser = ArgumentParser(
         prog="rammer-compile", description="Compile an ONNX model or an MLIR module."
     )
@@ -172,7 +172,10 @@ def _compiled(
     sizes: Mapping[str, Sequence[int]],
     compared: Sequence[str],
 ) -> RunnableModel:
-    """Compile the model or find it in the cache; predict and explain a run if requested."""
+    """Compile the model or find it in the cache, and return it.
+
+    A run is predicted and explained if the options request it.
+    """
     if options.timeline is None and not options.explain:
         from rammer_mlir.compiler.models import compile_for
 

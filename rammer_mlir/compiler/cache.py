@@ -183,7 +183,9 @@ class CachedCompiler:
         return self._cache.find(digest_of(parts), self._device, parts)
 
     def compile(self, model: Model, given: Given) -> CompiledModel | HostedGraph:
-        """Compile the model for given shapes; store the result if it is a single program.
+        """Compile the model for given shapes, and return the program or host program.
+
+        A single program is stored in the cache.
 
         Raises:
             RammerError: as ``compile_model`` does.

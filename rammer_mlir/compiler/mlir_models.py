@@ -151,7 +151,7 @@ class EntryCompiler(ProgramFacts):
     weights: ConstantStore = field(default_factory=ConstantStore)
 
     def model(self, specializations: int) -> CompiledModel | OpenModel:
-        """Compile the function, now or when its open dimensions are bound.
+        """Return the function's model, compiled now or when open dimensions are bound.
 
         Raises:
             RammerError: if the function cannot be compiled.

@@ -12,7 +12,7 @@ class ProgramFacts:
 
     @property
     def target(self) -> str:
-        """The target of all programs."""
+        """The target of all programs, in the form of the ``--target`` option."""
         return self.options.backend.target
 
     @property

@@ -19,7 +19,7 @@ class KnownCode(Generic[_Code]):
     """A small least-recently-used cache of objects or kernels, by the identity of their code."""
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Begin without objects."""
         self._objects: OrderedDict[bytes, _Code] = OrderedDict()
         self._lock = threading.Lock()
 

@@ -92,7 +92,7 @@ class Recipe:
         return array.astype(given, copy=False)
 
     def _joined(self, values: Mapping[str, Array]) -> Array:
-        """Concatenate the parts with their zero padding."""
+        """Return the parts, each with its zero padding, concatenated."""
         arrays: list[Array] = []
         for part in self.parts:
             array = part.source._transformed(values).reshape(part.shape)
@@ -132,7 +132,10 @@ class Recipe:
 
 
 def recipe_from_json(found: Mapping[str, Any], names: Sequence[str]) -> Recipe:
-    """Deserialize the result of ``Recipe.to_json``; ``names`` has the weights' names by number."""
+    """Return the recipe of a result of ``Recipe.to_json``.
+
+    ``names`` has the weights' names by number.
+    """
     parts = tuple(
         Part(recipe_from_json(source, names), tuple(shape), tuple(low), tuple(size))
         for source, shape, low, size in found.get("parts", ())

@@ -54,7 +54,9 @@ def _check(module: CodeModule, need: Requirement) -> None:
 
 
 def open_libraries(module: CodeModule) -> list[ctypes.CDLL]:
-    """Open the libraries of the packages that a module needs, private to this module.
+    """Open and return the libraries of the packages that a module needs.
+
+    They are private to this module.
 
     Raises:
         TargetError: if a library cannot be opened.

@@ -187,7 +187,7 @@ class _Frozen:
                         self.numbers[at] = value
 
             def forward(self, *tensors: Any) -> Any:
-                """Run the graph."""
+                """Run the graph on its inputs, and return its results."""
                 given = dict(zip(inputs, tensors, strict=True))
                 return self.graph_of_torch(
                     *[

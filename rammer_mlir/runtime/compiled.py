@@ -146,7 +146,7 @@ class CompiledModel(RunnableModel):
 
     @property
     def image(self) -> CpuImage | GpuImage:
-        """The program's data."""
+        """The program's data: schedule, constants, signature and memory sizes."""
         return self._description
 
     @property

@@ -173,7 +173,7 @@ class ThreadPool:
             return self._code.repeat(self._address, entry, context, repetition)
 
     def close(self) -> None:
-        """End the threads."""
+        """End the pool's threads."""
         self._finalizer()
 
 

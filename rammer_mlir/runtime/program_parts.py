@@ -64,7 +64,7 @@ def _write_operands(
 
 
 def read_program(members: Members) -> Program:
-    """Read a program's records."""
+    """Return the records of a program in an artifact."""
     found = json.loads(members.read(_PROGRAM))
     slots = [Slot(*slot) for slot in found["slots"]]
     return Program(
@@ -81,7 +81,7 @@ def read_program(members: Members) -> Program:
 
 
 def read_proof(members: Members) -> Proof:
-    """Read the proof of a program."""
+    """Return the proof of a program in an artifact."""
     found = json.loads(members.read(_PROOF))
     boxes = np.frombuffer(members.read(_BOXES), np.int64)
     return Proof(

@@ -44,7 +44,7 @@ class Scope:
 
 
 def full_mask(lanes: int) -> ir.Value:
-    """Emit a mask with every lane on."""
+    """Emit a mask of ``lanes`` lanes, all of which are valid."""
     kind = ir.VectorType.get([lanes], ir.IntegerType.get_signless(1))
     return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, ir.BoolAttr.get(True)))
 

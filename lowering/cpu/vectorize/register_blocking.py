@@ -120,7 +120,7 @@ def _with_full(nest: LoopNest, plan: TilePlan, registers: int) -> TilePlan:
 
 
 def _unrolled_reductions(nest: LoopNest, plan: TilePlan, registers: int) -> tuple[int, ...]:
-    """Choose the inner reduction loops to unroll completely, innermost first.
+    """Return the inner reduction loops to unroll completely, innermost first.
 
     Empty if the plan's ``registers`` leave few free: LLVM would keep values that unrolled steps
     share in registers, such as the common columns of adjacent windows, and spill.

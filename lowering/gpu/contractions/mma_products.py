@@ -45,7 +45,7 @@ class Side:
 
     @property
     def kind(self) -> ir.VectorType:
-        """The type of a fragment."""
+        """The vector type of a lane's fragment."""
         return ir.VectorType.get([self.registers, self.packed], self.element)
 
     @property

@@ -204,7 +204,7 @@ def _unrolled(contraction: Contraction, span: int) -> int:
 
 
 def _cycles(found: ContractionPlan) -> float:
-    """Estimate the cycles of a multiprocessor for a block's contraction."""
+    """Return the estimated cycles of a multiprocessor for a block's contraction."""
     if found.matrix:
         return _matrix_cycles(found, found.matrix.unit)
     contraction = found.contraction
@@ -224,7 +224,7 @@ def _cycles(found: ContractionPlan) -> float:
 
 
 def _matrix_cycles(found: ContractionPlan, unit: MatrixUnit) -> float:
-    """Estimate the cycles of a multiprocessor for a contraction by matrix instructions."""
+    """Return the estimated cycles of a multiprocessor for a contraction by matrix instructions."""
     steps = prod(found.contraction.extents[loop] for loop in found.contraction.reduced)
     rows, columns = found.num_matrices
     warps = prod(found.tiles)
@@ -243,7 +243,7 @@ def _rounds(found: ContractionPlan) -> int:
 
 
 def _overhead(found: ContractionPlan) -> float:
-    """Estimate the cycles for fetching all chunks and for combining partial results."""
+    """Return the estimated cycles for fetching all chunks and combining partial results."""
     partial = found.groups * found.num_results / WARP if found.groups > 1 else 0
     return _fetched(found) * found.num_chunks / _FETCHED + 2 * partial
 

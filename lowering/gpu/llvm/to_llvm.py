@@ -147,5 +147,5 @@ def _is_kernel(operation: ir.Operation) -> bool:
 
 
 def gpu_llvm_ir(module: ir.Module) -> str:
-    """Translate the gpu module, now in the LLVM dialect, to LLVM IR text."""
+    """Return the LLVM IR text of the gpu module, which must be in the LLVM dialect."""
     return to_llvm_ir(gpu_module(module))

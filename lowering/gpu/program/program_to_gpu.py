@@ -268,7 +268,7 @@ def _erase_schedule(module: ir.Module) -> None:
 def _lower_kernels(
     module: ir.Module, target: GpuTarget, program: Program, external: Collection[str]
 ) -> MappedKernels:
-    """Map every rKernel to a block's threads, in place.
+    """Map every rKernel to a block's threads, in place; return their arguments.
 
     rKernels with ``external`` code may use shared memory, so that a block barrier follows each of
     their rTasks.

@@ -22,7 +22,7 @@ RECORDS = 5
 
 @dataclass(frozen=True)
 class CompileCost:
-    """Time and memory of a compilation."""
+    """Time and memory that a compilation takes, and the memory that the program takes."""
 
     policy: str
     num_veus: int
@@ -80,7 +80,7 @@ class Work:
 
 
 class Ours:
-    """A model compiled for the CPU."""
+    """A model compiled by this project for the CPU."""
 
     def __init__(self, model: Path, threads: int, policy: str) -> None:
         """Compile an ONNX file with a policy, for as many vEUs as threads."""
@@ -110,7 +110,7 @@ class Ours:
         return self._executable.run(feeds)
 
     def work(self, feeds: Mapping[str, Array]) -> Work:
-        """Record ``RECORDS`` runs, and describe the fastest."""
+        """Record ``RECORDS`` runs, and return the work of the fastest run."""
         lines = [self._executable.record(feeds) for _ in range(RECORDS)]
         best = min(lines, key=lambda line: line.seconds)
         touched = sum(b.num_bytes * (2 if b.kind == "intermediate" else 1)

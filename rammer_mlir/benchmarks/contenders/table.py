@@ -23,7 +23,10 @@ It has the form ``module:class`` or ``module:function``.
 
 
 def open_contender(model: Path, threads: int, name: str) -> Contender:
-    """Open an ONNX file with a contender, whose module is imported on demand."""
+    """Open an ONNX file with a contender, and return the opened model.
+
+    The contender's module is imported on demand.
+    """
     module, _, attribute = CONTENDERS[name].partition(":")
     place = importlib.import_module(f"{__package__}.{module}")
     return getattr(place, attribute)(model, threads)

@@ -53,7 +53,7 @@ class Scale:
 
     @property
     def seconds(self) -> float:
-        """The sum of all steps' seconds."""
+        """The seconds of all steps together."""
         return self.schedule + self.minimize + self.verify
 
 
@@ -84,7 +84,10 @@ def _kernel() -> RKernel:
 
 
 def measure(size: tuple[int, int]) -> Scale:
-    """Schedule and verify a graph of ``size[0]`` operators for ``size[1]`` vEUs."""
+    """Schedule and verify a graph of ``size[0]`` operators for ``size[1]`` vEUs.
+
+    Returns the seconds and the memory of each step.
+    """
     num_operators, num_veus = size
     graph = layered_graph(num_operators)
     device = find_device("a100").device(num_veus)
@@ -117,7 +120,7 @@ def report(found: Sequence[Scale]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table."""
+    """Print the table of all sizes, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.experiments.scale")
     parser.add_argument("--operators", type=int, nargs="+", default=[100, 1000, 10_000])
     parser.add_argument("--veus", type=int, default=108)

@@ -36,7 +36,7 @@ everything computed from it.
 
 
 def check(path: Path, cases: int | None = None, threads: int | None = None) -> Result:
-    """Compile the ONNX file as it is, and run cases of the description beside it.
+    """Compile the ONNX file as it is, run cases of the description beside it; return the result.
 
     ``cases`` is the number of cases, by default all. With ``threads``, ONNX Runtime and the program
     use that number of threads, and both are timed.

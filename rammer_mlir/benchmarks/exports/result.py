@@ -32,7 +32,7 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class Result:
-    """All cases of an exported model."""
+    """The results of all cases of an exported model."""
 
     name: str
     exporter: str
@@ -74,12 +74,12 @@ class Result:
 
     @property
     def seconds(self) -> float:
-        """Seconds of the longest first run."""
+        """The seconds of the longest first run of a case."""
         return max((case.seconds for case in self.ran), default=0.0)
 
 
 def save_result(result: Result, path: Path) -> None:
-    """Write a result as JSON."""
+    """Write a result as JSON to the file ``path``."""
     path.write_text(json.dumps(asdict(result), indent=1))
 
 

@@ -64,7 +64,10 @@ class Figure21:
 
 
 def measure_figure_21(request: Figure21Request) -> Figure21:
-    """Predict and measure in a separate process; store its failure as the result's error."""
+    """Predict and measure a step in a separate process; return its seconds.
+
+    A failure becomes the result's error.
+    """
     found = in_child(_measure, request, request.timeout)
     return Figure21(request, error=found.message) if isinstance(found, Failure) else found
 

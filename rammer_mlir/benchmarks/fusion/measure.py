@@ -94,7 +94,10 @@ class FusionResult:
 
 
 def measure_fusion(request: FusionRequest) -> FusionResult:
-    """Measure a model in a separate process; store its failure as the result's error."""
+    """Measure a model with all settings in a separate process; return the measurements.
+
+    A failure becomes the result's error.
+    """
     found = in_child(_measure, request, request.timeout)
     if isinstance(found, Failure):
         return FusionResult(request, error=found.message)

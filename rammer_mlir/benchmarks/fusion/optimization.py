@@ -46,7 +46,10 @@ class Optimization:
 
 
 def measure_optimization(job: tuple[str, Size]) -> Optimization:
-    """Compile a training model with an empty cache, then from the cache; keep the best time."""
+    """Return the seconds of compiling a training model without and with a cached program.
+
+    ``job`` is the model's name and size. The time with the cache is the best of ``REPEATS``.
+    """
     model = build_step(*job).model
     # Warm up: the first compilation also imports packages, which is not measured here.
     rammer_mlir.compile(build_step("softmax_cross_entropy", "small").model, cache=False).close()

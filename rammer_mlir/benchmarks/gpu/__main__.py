@@ -65,7 +65,8 @@ def measure_model(
 ) -> Result:
     """Check a model against ONNX Runtime, and time all ways to run it for ``seconds`` seconds.
 
-    ``peaks`` are the GPU's for the lower bound; None for no bound.
+    ``peaks`` has the GPU's peak rates for the lower bound; None for no bound. Returns the
+    latencies.
     """
     model = build(name, batch=batch)
     feeds = random_feeds(model, 1)

@@ -54,7 +54,7 @@ class CodeReport:
 
 
 def compile_for_gpu(model: str, chip: str, scale: Scale = "full") -> CodeReport:
-    """Compile a model with a chip's default policy and number of vEUs."""
+    """Compile a model with a chip's default policy and number of vEUs; return its figures."""
     begin = time.perf_counter()
     try:
         target = f"{'nvvm' if chip in NVIDIA else 'rocdl'}:{chip}"

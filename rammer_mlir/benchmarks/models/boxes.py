@@ -93,7 +93,7 @@ def centres_and_sizes(g: GraphBuilder, boxes: Value) -> tuple[Value, Value]:
 def constant_boxes(
     g: GraphBuilder, centres: npt.NDArray[np.floating], sizes: npt.NDArray[np.floating]
 ) -> tuple[Value, Value]:
-    """Add the centres and sizes [M, 2] of anchors as constants."""
+    """Add the centres and sizes [M, 2] of anchors as constants, and return both."""
     return (
         g.constant(centres.astype(np.float32), "centres"),
         g.constant(sizes.astype(np.float32), "sizes"),

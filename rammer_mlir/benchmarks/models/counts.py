@@ -29,7 +29,10 @@ class Counts:
 
 
 def count(model: onnx.ModelProto) -> Counts:
-    """Count a model of static shapes, without the bodies of its control flow."""
+    """Return the size and arithmetic of a model of static shapes.
+
+    The bodies of its control flow are not counted.
+    """
     sizes = [(prod(t.dims), helper.tensor_dtype_to_np_dtype(t.data_type).itemsize)
              for t in model.graph.initializer]  # fmt: skip
     shapes = _shapes(model)

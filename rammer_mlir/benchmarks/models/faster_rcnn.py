@@ -91,7 +91,7 @@ def build(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def build_sized(batch: int, size: FasterRcnn) -> onnx.ModelProto:
-    """Build a detector of any size."""
+    """Build a detector of the given sizes: ``image`` [N, 3, H, W] f32 to ``OUTPUTS``."""
     g = GraphBuilder("faster_rcnn_resnet50_fpn", seed=2017)
     image = g.input("image", [batch, 3, size.image, size.image])
     maps = resnet.stages(g, resnet.stem(g, image, size.backbone.width), size.backbone)
@@ -152,7 +152,7 @@ class _Predictor:
 
     @staticmethod
     def of(g: GraphBuilder, features: Value) -> _Predictor:
-        """Draw filters for maps with the channels and moments of ``features``."""
+        """Draw filters for maps with the channels and moments of ``features``; return them."""
         channels, anchors = features.shape[1], len(RATIOS)
 
         def draw(outputs: int, side: int) -> tuple[Value, Value]:

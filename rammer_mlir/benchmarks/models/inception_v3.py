@@ -81,31 +81,32 @@ class _Inception:
         stride: int = 1,
         valid: bool = False,
     ) -> Value:
-        """Add convolution, batch norm and ReLU; with same padding unless ``valid``.
+        """Add convolution, batch norm and ReLU; return the result.
 
-        ``channels`` is the number of channels in the paper, which is divided by ``thinner``.
+        Padding is same unless ``valid``. ``channels`` is the number of channels in the paper, which
+        is divided by ``thinner``.
         """
         pads = [0, 0, 0, 0] if valid else None
         x = self.g.conv(x, channels // self.thinner, kernel, stride=stride, pads=pads)
         return self.g.op("Relu", self.g.batch_norm(x))
 
     def chain(self, x: Value, *layers: tuple[int, int | tuple[int, int]]) -> Value:
-        """Add a chain of convolutions with the given channels and kernels."""
+        """Add a chain of convolutions with given channels and kernels; return the result."""
         for channels, kernel in layers:
             x = self.conv(x, channels, kernel)
         return x
 
     def shrink(self, x: Value) -> Value:
-        """Halve height and width by max pooling."""
+        """Add a max pooling that halves height and width; return the result."""
         return self.g.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2])
 
     def pooled(self, x: Value, channels: int) -> Value:
-        """Add an average pooling over 3x3 and a 1x1 convolution."""
+        """Add an average pooling over 3x3 and a 1x1 convolution; return the result."""
         attributes = {"kernel_shape": [3, 3], "strides": [1, 1], "pads": [1, 1, 1, 1]}
         return self.conv(self.g.op("AveragePool", x, **attributes), channels, 1)
 
     def join(self, branches: Sequence[Value]) -> Value:
-        """Concatenate along the channels."""
+        """Add a concatenation along the channels; return the result."""
         return self.g.op("Concat", *branches, axis=1)
 
     def module_35(self, x: Value, pooled: int) -> Value:

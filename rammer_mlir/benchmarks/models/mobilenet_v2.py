@@ -27,7 +27,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class MobileNetV2:
-    """Sizes of a MobileNet v2."""
+    """Sizes of a MobileNet v2: the image, the channels, the stages and the classes."""
 
     image: int
     first: int
@@ -79,7 +79,11 @@ def _relu6(g: GraphBuilder, x: Value) -> Value:
 
 
 def _inverted_residual(g: GraphBuilder, x: Value, stage: Stage, stride: int) -> Value:
-    """Add expansion, depthwise convolution, linear projection, and a shortcut if shapes match."""
+    """Add an inverted residual, and return its result.
+
+    It consists of expansion, depthwise convolution, linear projection, and a shortcut if shapes
+    match.
+    """
     inner, y = x.shape[1] * stage.expansion, x
     if stage.expansion > 1:
         y = _relu6(g, g.batch_norm(g.conv(y, inner, 1)))

@@ -82,7 +82,7 @@ class Layer(Protocol):
         ...
 
     def step(self, x: Value, state: State) -> State:
-        """Run a step on x [N, inputs]."""
+        """Run a step on x [N, inputs] from ``state``; return the next state."""
         ...
 
 
@@ -102,7 +102,7 @@ def draw_weights(
 
 
 class UnrolledLayer:
-    """A layer as cells of MatMul, Add, Split, Sigmoid, Tanh and Mul with shared weights."""
+    """An LSTM layer as cells of MatMul, Add, Split, Sigmoid, Tanh and Mul with shared weights."""
 
     def __init__(self, g: GraphBuilder, drawn: LayerWeights) -> None:
         """Add the weights to the graph."""
@@ -141,7 +141,7 @@ class UnrolledLayer:
 
 
 class OperatorLayer:
-    """A layer as ONNX ``LSTM`` nodes."""
+    """An LSTM layer as ONNX ``LSTM`` nodes."""
 
     def __init__(self, g: GraphBuilder, drawn: LayerWeights) -> None:
         """Add the weights to the graph."""

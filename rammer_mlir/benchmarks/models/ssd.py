@@ -141,9 +141,10 @@ def _detector(g: GraphBuilder, maps: list[Value], size: Ssd, last_pad: int) -> o
 
 
 def _extra(g: GraphBuilder, x: Value, size: Ssd, last_pad: int) -> list[Value]:
-    """Add feature maps after the backbone, each half as high and wide as the previous map.
+    """Add and return feature maps after the backbone.
 
-    ``last_pad`` is the padding of the last map's 3x3 convolution; all others have 1.
+    Each is half as high and wide as the previous map. ``last_pad`` is the padding of the last map's
+    3x3 convolution; the padding of all other maps is 1.
     """
     found: list[Value] = []
     for number, channels in enumerate(size.extra):

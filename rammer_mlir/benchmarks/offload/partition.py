@@ -78,7 +78,7 @@ class Partition:
 
 
 def partition(job: Job) -> Partition:
-    """Count a code generator's share of a model.
+    """Return the counts of a code generator's share of a model.
 
     Raises:
         RammerError: if the model cannot be imported, or the code generator fails.

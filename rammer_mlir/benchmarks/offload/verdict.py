@@ -42,11 +42,11 @@ class Verdict:
 
     @property
     def is_better(self) -> bool:
-        """Whether the choice is faster than host and offloading."""
+        """Whether the choice is faster than host and offloading, by a ratio up to ``MIXED``."""
         return self.ratio <= MIXED
 
     def __str__(self) -> str:
-        """Format the ratio and its meaning."""
+        """Return the ratio and its meaning as text."""
         words = "better than both" if self.is_better else "yes" if self.is_acceptable else "no"
         return f"{self.ratio:.3f} {words}"
 

@@ -48,7 +48,7 @@ class Case:
 
     @cached_property
     def model(self) -> onnx.ModelProto:
-        """The model."""
+        """The ONNX model of the test."""
         if self.node is not None:
             assert self.node.model is not None
             return self.node.model
@@ -57,7 +57,7 @@ class Case:
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """Operators of the model, in order."""
+        """Names of the operators of the model, in order."""
         return tuple(dict.fromkeys(node.op_type for node in self.model.graph.node))
 
     @property

@@ -39,12 +39,12 @@ ENGINES = {
 
 
 def make_our_check() -> Check:
-    """Return the check of our compiler."""
+    """Return a function that checks a test with our compiler."""
     return _make_check("ours")
 
 
 def make_runtime_check() -> Check:
-    """Return the check of ONNX Runtime."""
+    """Return a function that checks a test with ONNX Runtime."""
     return _make_check("onnxruntime")
 
 

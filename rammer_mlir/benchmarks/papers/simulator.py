@@ -36,9 +36,9 @@ class Programs:
 
 
 def measure(programs: Programs) -> Record:
-    """Describe this CPU, then predict each model with measured rKernels, run it and compare.
+    """Describe this CPU, predict each model with measured rKernels, and run it.
 
-    Times are in seconds; the fields are those of ``Prediction``.
+    Returns both times of each model in seconds; the fields are those of ``Prediction``.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "this_cpu.toml"

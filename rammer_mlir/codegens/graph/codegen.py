@@ -39,7 +39,7 @@ class _Graphs:
         return is_expressible(reading)
 
     def limits(self) -> Limits:
-        """Return no limits."""
+        """Return no limits on the size of regions."""
         return Limits()
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:

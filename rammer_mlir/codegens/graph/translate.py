@@ -32,7 +32,7 @@ _ANY_TYPE = ("transpose", "reshape", "slice", "concat", "pad", "broadcast")
 
 
 def graph_of(region: Region) -> Graph:
-    """Translate a region to a graph; its values are named by their numbers.
+    """Return a region as a graph; its values are named by their numbers.
 
     Raises:
         NotExpressibleError: if an operation is not expressible.

@@ -57,7 +57,7 @@ class Host:
         return reading.kind in _CONTRACTIONS or not is_f32
 
     def limits(self) -> Limits:
-        """Limit a region to a single layer."""
+        """Return the limit of a region: a single layer."""
         return Limits(operations=1)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:

@@ -106,7 +106,7 @@ class Call:
 
     @property
     def num_workgroups(self) -> int:
-        """Total number of workgroups."""
+        """The total number of workgroups of the call."""
         x, y, z = self.workgroups
         return x * y * z
 

@@ -70,7 +70,10 @@ class Iree:
         return is_supported(reading)
 
     def limits(self) -> Limits:
-        """Limit a region to one operation or composite: a larger region is several dispatches."""
+        """Return the limit of a region: one operation or composite.
+
+        A larger region would be several dispatches.
+        """
         return Limits(operations=1)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:

@@ -63,7 +63,7 @@ def flags_of(machine: Machine) -> tuple[str, ...]:
 def compile_text(
     text: str, machine: Machine, flags: Sequence[str], seconds: float
 ) -> Compiled | None:
-    """Compile a module to a static library; None if IREE cannot.
+    """Return the static library of a module's text; None if IREE cannot compile it.
 
     Args:
         text: text of the module.

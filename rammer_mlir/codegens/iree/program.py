@@ -30,7 +30,7 @@ class Tensor:
 
     @property
     def num_bytes(self) -> int:
-        """Size in bytes."""
+        """The size of the operand in bytes."""
         return int(np.prod(self.shape)) * self.dtype.itemsize
 
     def array(self) -> NDArray[np.generic]:

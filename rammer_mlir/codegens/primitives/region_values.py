@@ -53,7 +53,7 @@ class RegionValues:
 
     @staticmethod
     def of(region: Region, in_blocks: Mapping[int, Dims]) -> RegionValues:
-        """Begin with a region, none of whose operations has been read.
+        """Return the values of a region before any of its operations is read.
 
         Args:
             region: region with any layouts.

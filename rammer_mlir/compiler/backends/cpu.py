@@ -73,7 +73,10 @@ class CpuBackend(Backend):
         return cpu_stages(options, self.named)
 
     def load(self, code: Code, device: int = 0) -> Executable:
-        """Load an object into this process; a shared library is linked only to save the model."""
+        """Load an object into this process, and return the executable.
+
+        A shared library is linked only to save the model.
+        """
         image = code.image
         assert isinstance(image, CpuImage)
         if self.named is not None and not self.named.is_this:

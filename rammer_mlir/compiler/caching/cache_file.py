@@ -105,7 +105,7 @@ class Entry:
 
     @property
     def num_bytes(self) -> int:
-        """Size of the whole entry in bytes."""
+        """The size of the whole entry in bytes."""
         return len(self.identity) + len(self.content) + self.bulk.nbytes
 
 
@@ -198,7 +198,7 @@ class CacheFile:
         return self._with_database(write, False)
 
     def remove(self, level: str, key: str) -> None:
-        """Remove an entry."""
+        """Remove the entry of a level and key, if there is one."""
 
         def write(database: sqlite3.Connection) -> None:
             with database:

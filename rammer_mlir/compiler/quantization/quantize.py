@@ -62,7 +62,9 @@ class Quantization:
         check_method(self.method)
 
     def apply(self, module: ir.Module, observer: Observer) -> QuantizationReport:
-        """Quantize the regions of a program whose signal-to-noise ratio meets the bound.
+        """Quantize regions with a ratio of signal to noise that meets the bound.
+
+        Returns the decisions about all regions.
 
         Args:
             module: the program after the outlining of regions; modified.

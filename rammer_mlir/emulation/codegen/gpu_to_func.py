@@ -49,10 +49,10 @@ class FunctionModule:
 
 
 def to_functions(module: ir.Module, kernel: str, sites: Sites) -> FunctionModule:
-    """Copy the ``gpu.module`` that contains a kernel into a module of functions.
+    """Return a module of functions with the contents of a kernel's ``gpu.module``.
 
     Raises:
-        UnsupportedError: if there is no such kernel, or it uses an operation that cannot be
+        UnsupportedError: if there is no kernel of this name, or it uses an operation that cannot be
             emulated.
     """
     holder = _holder(module, kernel)

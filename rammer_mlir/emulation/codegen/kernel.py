@@ -79,7 +79,7 @@ class KernelCode:
 def compile_kernel(
     module: ir.Module, name: str, *, checked: bool, traced: bool = False
 ) -> EmulatedKernel:
-    """Compile a kernel for this process and load it.
+    """Compile a kernel for this process, and return it loaded.
 
     The arguments are those of ``lower_gpu_kernel``.
     """
@@ -107,7 +107,7 @@ def load_kernel(code: KernelCode, object_file: bytes) -> EmulatedKernel:
 def lower_gpu_kernel(
     module: ir.Module, name: str, *, checked: bool, traced: bool = False
 ) -> KernelCode:
-    """Lower a kernel and the emulator's runtime to LLVM IR.
+    """Return a kernel and the emulator's runtime, lowered to LLVM IR.
 
     Args:
         module: contains a ``gpu.module``; it is not modified.
@@ -145,7 +145,7 @@ def lower_kernel(
     checked: bool,
     traced: bool = False,
 ) -> LoweredKernel:
-    """Lower a kernel together with the emulator's runtime to LLVM IR.
+    """Return a kernel, together with the emulator's runtime, as LLVM IR.
 
     Args:
         functions: the kernel and its callees.

@@ -36,7 +36,7 @@ _OF_ARRAYS = {ELEMENT_TYPES[name]: number for name, number in DATA_TYPES.items()
 
 
 class _Wire(IntEnum):
-    """Wire types of fields."""
+    """Protocol buffers' numbers of the wire types of fields."""
 
     VARINT = 0
     LENGTH = 2

@@ -83,7 +83,7 @@ class Session:
 
     @classmethod
     def open(cls, library: OrtLibrary, model: bytes, threads: int, level: int) -> Session:
-        """Create a session for a model.
+        """Create a session for a model, and return it.
 
         Args:
             library: the C functions.

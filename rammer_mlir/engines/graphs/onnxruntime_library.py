@@ -46,7 +46,7 @@ class OrtError(Exception):
 
 
 class OrtLibrary:
-    """The functions of the library."""
+    """The functions of ONNX Runtime's library."""
 
     def __init__(self, find: Callable[[str], int]) -> None:
         """Get the table from the library.

@@ -162,7 +162,7 @@ class Request:
 
     @classmethod
     def of(cls, library: OpenVinoLibrary, made: ExitStack, compiled: int) -> Request:
-        """Create a request of a compiled model.
+        """Create a request of a compiled model, and return it; closing ``made`` frees it.
 
         Raises:
             OpenVinoError: if the library fails.

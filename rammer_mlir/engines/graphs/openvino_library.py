@@ -14,7 +14,7 @@ class OpenVinoError(Exception):
 
 
 class OpenVinoLibrary:
-    """The functions of the library."""
+    """The functions of OpenVINO's library."""
 
     def __init__(self, find: Callable[[str], int]) -> None:
         """Set ``find``, which returns the address of a symbol, 0 if there is none."""

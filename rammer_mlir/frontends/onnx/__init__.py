@@ -51,7 +51,7 @@ def import_model(
     dims: Sizes | None = None,
     wording: Wording = PYTHON,
 ) -> ImportedModel:
-    """Import an ONNX model.
+    """Return an ONNX model as IR at the `linalg` stage, with the values of its weights.
 
     Args:
         source: a path, a serialized model, or a model; a loaded model is not modified.
@@ -101,7 +101,9 @@ def prepare_any(
 
 
 def import_open(source: Model, *, is_repeated: bool = False) -> HostedGraph | None:
-    """Import a model for any sizes of its open dimensions; None if no host program supports all.
+    """Return a host program of a model for any sizes of its open dimensions.
+
+    None if no host program supports all sizes.
 
     Args:
         source: a loaded model, not modified.

@@ -49,12 +49,12 @@ class Segment:
 
     @property
     def points(self) -> int:
-        """Number of results."""
+        """The number of results of the segment."""
         return self.end - self.begin
 
     @property
     def taps(self) -> int:
-        """Number of taps per result."""
+        """The number of taps of each result."""
         return self.last - self.first
 
 

@@ -55,7 +55,7 @@ class ImportWorker:
                 raise ImporterDied(self._last_words(process)) from error
 
     def stop(self) -> None:
-        """End the child."""
+        """End the child process, if it is running."""
         with self._lock:
             self._stop()
 

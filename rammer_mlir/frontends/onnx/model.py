@@ -63,7 +63,7 @@ class Model:
         set_graph_nodes(self.graph, nodes)
 
     def add_constant(self, name: str, value: Array) -> None:
-        """Add an initializer."""
+        """Add an initializer ``name`` with a value."""
         if value.size <= LARGE:
             self.graph.initializer.append(numpy_helper.from_array(value, name))
             return

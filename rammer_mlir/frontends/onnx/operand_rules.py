@@ -15,19 +15,19 @@ class Operands(Protocol):
     operator: str
 
     def shape(self, number: int) -> Shape | None:
-        """Return the shape of an input."""
+        """Return the shape of input ``number``; None if unknown or omitted."""
         ...
 
     def integers(self, name: str) -> list[int] | None:
-        """Return an attribute with a list of integers."""
+        """Return an attribute as a list of integers; None if the node omits it."""
         ...
 
     def number(self, name: str, default: int) -> int:
-        """Return an integer attribute."""
+        """Return an attribute as an integer, or its default if the node omits it."""
         ...
 
     def text(self, name: str, default: str) -> str:
-        """Return a text attribute."""
+        """Return an attribute as text, or its default if the node omits it."""
         ...
 
 

@@ -29,12 +29,12 @@ class Refusal:
 
     @property
     def why(self) -> str:
-        """The reason and the remedy."""
+        """The reason and the remedy as text, which several nodes may share."""
         return f"{self.reason}; {self.advice}" if self.advice else self.reason
 
     @property
     def label(self) -> str:
-        """The node in a list of nodes."""
+        """The text for the node in a list of refused nodes."""
         return f"'{self.name}' ({self.operator})" if self.operator else f"'{self.name}'"
 
     def __str__(self) -> str:

@@ -29,7 +29,7 @@ class BinaryFile(Protocol):
     """A file opened in binary mode."""
 
     def read(self) -> bytes:
-        """Return the rest of the file."""
+        """Return the bytes from the file's position to its end."""
         ...
 
 
@@ -38,7 +38,7 @@ class OnnxProgram(Protocol):
 
     @property
     def model_proto(self) -> onnx.ModelProto:
-        """The model."""
+        """The ONNX model as a message."""
         ...
 
 

@@ -64,7 +64,7 @@ _AMD = Vendor(
 
 
 class HipDriver(VendorDriver):
-    """An AMD GPU."""
+    """An AMD GPU, driven through HIP."""
 
     vendor = _AMD
 

@@ -24,7 +24,7 @@ _WARM_UP = 3
 
 
 def open_torch() -> Any:
-    """Import PyTorch, and check that it has a GPU.
+    """Import PyTorch, check that it has a GPU, and return the package.
 
     Raises:
         MissingPackageError: if PyTorch is not installed or has no GPU.

@@ -92,7 +92,7 @@ class _Task:
 def pack(
     folder: Path, target: str, subjects: Sequence[Subject], *, megabytes: float, jobs: int
 ) -> Kit:
-    """Write a kit.
+    """Write a kit, and return its table of contents.
 
     Args:
         folder: destination; it has to be empty or absent.
@@ -143,7 +143,10 @@ def _write(folder: Path, target: str, subjects: Sequence[Subject], jobs: int) ->
 
 
 def _all(tasks: Sequence[_Task], jobs: int) -> list[Packed]:
-    """Pack all models, the longest compilations first."""
+    """Pack all models in ``jobs`` processes; return the packed models.
+
+    The longest compilations begin first.
+    """
     if jobs == 1:
         return [pack_subject(task) for task in tasks]
     order = sorted(range(len(tasks)), key=lambda n: -_effort(tasks[n].subject))
@@ -165,7 +168,7 @@ def _effort(subject: Subject) -> float:
 
 
 def pack_subject(task: _Task) -> Packed:
-    """Write a model: its arrays, its programs, and its graph for PyTorch."""
+    """Write a model's arrays, its programs, and its graph for PyTorch; return the packed model."""
     begin = time.perf_counter()
     store = store_of(task.folder)
     source = task.subject.source

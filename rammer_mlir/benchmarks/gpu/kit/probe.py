@@ -66,7 +66,7 @@ def compile_probe(target: str) -> bytes:
 
 
 class Probe:
-    """The probe's kernels on a device."""
+    """The probe's kernels, loaded on a device."""
 
     def __init__(self, driver: CudaDriver, code: bytes) -> None:
         """Load the kernels' cubin on a device."""

@@ -42,7 +42,7 @@ class Seeded:
     centred: bool = False
 
     def array(self) -> Array:
-        """Return the array."""
+        """Return the array of numbers that the seed and the scales determine."""
         size = math.prod(self.shape)
         # PCG64's raw stream is guaranteed by NumPy; its distributions may change between versions.
         raw = np.random.PCG64(self.seed).random_raw(-(-size // 4))

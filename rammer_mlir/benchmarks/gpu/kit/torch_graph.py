@@ -67,7 +67,7 @@ class Graph:
 
 
 def describe_graph(model: Any, put: Callable[[str, Array], Reference]) -> Graph:
-    """Describe an ``onnx.ModelProto``; ``put`` stores its constants by their names.
+    """Return an ``onnx.ModelProto`` as a graph; ``put`` stores its constants by name.
 
     Raises:
         UnsupportedError: if this module does not implement an operator.
@@ -238,7 +238,10 @@ def _lstm(
     torch: Torch, a: Attributes, x: Tensor, w: Tensor, r: Tensor, b: Tensor = None,
     lengths: Tensor = None, h: Tensor = None, c: Tensor = None, peepholes: Tensor = None,
 ) -> Tensor:  # fmt: skip
-    """Run an LSTM layer by cuDNN; ONNX orders gates i, o, f, c, and PyTorch i, f, c, o."""
+    """Run an LSTM layer by cuDNN, and return its outputs.
+
+    ONNX orders gates i, o, f, c, and PyTorch i, f, c, o.
+    """
     if lengths is not None or peepholes is not None or a.get("direction") == "reverse":
         raise UnsupportedError(
             "baseline in PyTorch: expected an LSTM without lengths and peepholes, forward or in "

@@ -75,14 +75,14 @@ class Modules:
 
     @property
     def key(self) -> str:
-        """The range and the device."""
+        """The range of modules and the device, which identify the case."""
         return f"{self.first} to {self.end - 1}, {self.device}"
 
 
 def compare(seeds: Iterable[int], device: Device) -> Found:
-    """Schedule the module of each seed as base, sequentially, and with each kind of barriers.
+    """Schedule the module of each seed in all ways, and return ratios and counts.
 
-    Every plan is verified.
+    The ways are the base, the sequential order, and each kind of barriers. Every plan is verified.
     """
     found = Found()
     for seed in seeds:

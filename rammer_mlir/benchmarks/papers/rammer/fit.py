@@ -130,7 +130,7 @@ def _graph(name: str) -> TaskGraph:
 
 
 def planned(name: str, graph: TaskGraph, description: DeviceDescription) -> Planned:
-    """Plan a model for a description as ``gpu_runs`` does."""
+    """Return a model with a plan for a description; ``gpu_runs`` makes the same plan."""
     device = description.device()
     kernels = [fastest(operator, device) for operator in graph.operators]
     offered = with_kernels(graph, kernels)

@@ -86,7 +86,7 @@ class Run:
 
 
 def run_of(graph: TaskGraph, plan: Plan, device: Device) -> Run:
-    """Simulate a plan after verifying it.
+    """Verify and simulate a plan; return the predicted times.
 
     Raises:
         ScheduleError: if the plan is invalid.

@@ -17,7 +17,7 @@ The number of elimination steps is about a third of the cube of the number of ro
 
 
 def determinant(node: Node) -> Tensor:
-    """Build Det.
+    """Build Det, and return the determinants of the input's matrices.
 
     Raises:
         UnsupportedError: if the matrices are large.

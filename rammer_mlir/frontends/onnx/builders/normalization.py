@@ -33,7 +33,7 @@ def sum_along(source: Tensor, axes: Sequence[int], dtype: DType | None = None) -
 
 
 def max_along(source: Tensor, axes: Sequence[int]) -> Reduced:
-    """Return the maximum along axes."""
+    """Return the maximum of a tensor along ``axes``."""
     return reduce(lambda x, top: top.maximum(x), source, axes, lowest(source.dtype))
 
 
@@ -67,7 +67,7 @@ def _softmax(x: Tensor, axes: Sequence[int], logarithm: bool) -> Tensor:
 
 
 def reduce_shifted(x: Tensor, top: Reduced, axes: Sequence[int], kind: DType) -> Reduced:
-    """Sum ``exp(x - top)`` along axes, computed in dtype ``kind``."""
+    """Return the sum of ``exp(x - top)`` along ``axes``, computed in dtype ``kind``."""
     shifted = pointwise(
         lambda x, m: (x.cast(kind) - m.cast(kind)).apply(math.ExpOp), x, top, dtype=kind
     )

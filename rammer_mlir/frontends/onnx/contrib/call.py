@@ -71,11 +71,11 @@ class Call:
     write: TypedWriter
 
     def find(self, number: int) -> str:
-        """Return the name of an input; empty if omitted."""
+        """Return the name of input ``number``; empty if omitted."""
         return self.node.input[number] if number < len(self.node.input) else ""
 
     def shape_of(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a value."""
+        """Return the static shape of the value ``name``."""
         shape = self.kinds[name].shape if name in self.kinds else None
         if shape is None:
             raise ModelError(
@@ -85,11 +85,11 @@ class Call:
         return shape
 
     def shape(self, number: int) -> tuple[int, ...]:
-        """Return the shape of an input."""
+        """Return the static shape of input ``number``."""
         return self.shape_of(self.find(number))
 
     def dtype(self, number: int = 0) -> np.dtype[np.generic]:
-        """Return the element type of an input."""
+        """Return the element type of input ``number``."""
         return dtype_of(self.kinds[self.find(number)].elem_type)
 
     def is_string(self, number: int) -> bool:
@@ -154,7 +154,7 @@ class Call:
         return self.write.node(operator, inputs, **attributes)
 
     def uses(self, number: int) -> bool:
-        """Whether a result is used."""
+        """Return whether result ``number`` is used."""
         return number < len(self.node.output) and bool(self.node.output[number])
 
     def finish(self, value: str, number: int = 0) -> None:

@@ -92,7 +92,7 @@ class PartValue:
 
     @property
     def is_padded(self) -> bool:
-        """Whether an axis is open."""
+        """Whether an axis of the value has an open size."""
         return any(isinstance(dim, Padded) for dim in self.shape)
 
     @property

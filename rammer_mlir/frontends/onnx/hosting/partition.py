@@ -297,7 +297,7 @@ def _without_dead(steps: Sequence[Step], used: set[str]) -> Iterator[Step]:
 
 
 def _copied(node: onnx.NodeProto) -> onnx.GraphProto:
-    """Return a copy of a loop's body."""
+    """Return a copy of the body of a loop node."""
     (body,) = subgraphs(node)
     return onnx.GraphProto.FromString(body.SerializeToString())
 

@@ -85,7 +85,7 @@ class _Graph:
         return replace(source, axis=source.axis % len(shape))
 
     def element_bytes(self, source: Source) -> int:
-        """Return the bytes of an element."""
+        """Return the number of bytes of an element of a source."""
         shape = self._table.shape(source.value)
         element = prod(shape[: source.axis]) * prod(shape[source.axis + 1 :])
         return element * dtype_of(self._table.elem_type(source.value)).itemsize
