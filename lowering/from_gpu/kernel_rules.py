@@ -1,4 +1,4 @@
-"""Checks that all effects of a kernel are known."""
+"""Checks that a GPU kernel's operations have known memory effects and supported use of threads."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _MOST_ALONG_A_LOOP = 8
 _NEIGHBOURS = 16
 """Smallest number of tiles along the innermost loop.
 
-This many lanes of a warp access adjacent elements.
+Tiles along this loop belong to adjacent lanes of a warp, which then access adjacent elements.
 """
 
 Tile = tuple[int, ...]

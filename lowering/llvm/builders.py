@@ -143,7 +143,10 @@ def branch(block: ir.Block, *values: ir.Value) -> None:
 
 
 def branch_if(condition: ir.Value, then: ir.Block, otherwise: ir.Block, *values: ir.Value) -> None:
-    """Emit a branch to the block ``then``, or to ``otherwise``, whose arguments are ``values``."""
+    """Emit a branch to the block ``then`` if ``condition`` holds, else to ``otherwise``.
+
+    ``values`` become the arguments of the block ``otherwise``; ``then`` gets no arguments.
+    """
     llvm.CondBrOp(condition, [], list(values), then, otherwise)
 
 

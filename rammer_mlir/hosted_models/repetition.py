@@ -1,4 +1,4 @@
-"""Execution of loop iterations by native code."""
+"""Run many iterations of a host program's loop per call of native code."""
 
 from __future__ import annotations
 

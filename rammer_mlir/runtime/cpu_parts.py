@@ -1,4 +1,4 @@
-"""CPU programs in artifacts."""
+"""Reading and writing of CPU programs as members of an artifact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU programs in artifacts."""
+"""Reading and writing of GPU programs as members of an artifact."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Programs:
 
     @property
     def key(self) -> str:
-        """The number of vEUs, and the scale unless it is full."""
+        """The case's name: the number of vEUs, and the scale unless it is full."""
         small = "" if self.scale == "full" else f", {self.scale}"
         return f"{self.threads} vEU{small}"
 

@@ -24,7 +24,7 @@ class Case(Protocol):
 
     @property
     def key(self) -> str:
-        """A name that is unique in the study."""
+        """The case's name, unique in the study; it identifies the case in stored results."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs."""
+"""The backend of NVIDIA GPUs: target ``nvvm``."""
 
 from __future__ import annotations
 

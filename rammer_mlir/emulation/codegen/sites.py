@@ -1,4 +1,4 @@
-"""The places in a kernel that faults name."""
+"""Numbers for the operations of a kernel that can fault, to report a fault's location."""
 
 from __future__ import annotations
 

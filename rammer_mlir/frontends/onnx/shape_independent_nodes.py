@@ -12,10 +12,10 @@ _OF_SHAPES = ("Shape", "Size")
 
 
 def lasting_nodes(model: Model) -> list[onnx.NodeProto]:
-    """Return the nodes that can neither be folded nor removed, except nodes in subgraphs.
+    """Return the nodes that remain for all sizes of open dimensions, in the model's order.
 
-    These nodes read values of inputs, are random, or are no ONNX operators; and an output needs
-    their results independent of conditionals that sizes decide.
+    A node remains if its results depend on values of inputs, on random numbers, or on operators of
+    other domains, and if an output needs it for all sizes. Nodes in subgraphs are not returned.
     """
     varying = _varying_names(model)
     needed = {value.name for value in model.graph.output}

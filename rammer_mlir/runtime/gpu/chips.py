@@ -1,4 +1,4 @@
-"""Compatibility of compiled code with chips."""
+"""Check that a compiled GPU program can run on a device's chip."""
 
 from __future__ import annotations
 

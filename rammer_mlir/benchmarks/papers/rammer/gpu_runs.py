@@ -59,7 +59,7 @@ class GpuRun:
 
     @property
     def key(self) -> str:
-        """The model, the batch size, the device, and scale and form unless default."""
+        """The case's name: the model, batch size and device, and scale and form unless default."""
         small = "" if self.scale == "full" else f", {self.scale}"
         own = "" if self.form == "paper" else ", own form"
         return f"{self.model}, batch {self.batch}, {self.device}{small}{own}"

@@ -180,7 +180,9 @@ def fetch(source: Tensor, indices: Sequence[Scalar]) -> Scalar:
 class Reduced(NamedTuple):
     """A tensor reduced along some dimensions of a source, usable as an operand of ``pointwise``.
 
-    It has the source's dimension for each of its dimensions.
+    Attributes:
+        tensor: the result, without the reduced dimensions.
+        dims: for each dimension of ``tensor``, the number of its dimension in the source.
     """
 
     tensor: Tensor
@@ -203,17 +205,18 @@ def reduce(
     initial: float,
     dtype: DType | None = None,
 ) -> Reduced:
-    """Reduce along axes.
+    """Reduce a tensor along some axes, and drop these axes.
 
     Args:
         body: maps an element and the accumulator to the new accumulator.
-        source: a tensor.
-        axes: numbers of dimensions, from 0.
-        initial: initial accumulator, which is also the result without elements.
+        source: the tensor to reduce.
+        axes: the numbers of the dimensions to reduce, from 0; if empty, ``body`` is applied once
+            to each element and ``initial``.
+        initial: the initial accumulator; also the result of a reduction without elements.
         dtype: the result's dtype, by default the source's.
 
     Returns:
-        The result without the axes, and the source's dimension of each of its dimensions.
+        The reduced tensor, with the numbers of the source's dimensions that it keeps.
     """
     kept = [axis for axis in range(source.rank) if axis not in axes]
     if not axes:  # no reduction loop
