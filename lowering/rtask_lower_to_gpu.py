@@ -48,7 +48,7 @@ class LowerToGpu(Pass):
 
 
 def _launch(program: GpuProgram) -> ir.DictAttr:
-    """Return the description of the launch, for users that have only the IR."""
+    """Return the ``rtask.launch`` attribute, from which a user with only the IR can launch."""
     i64 = ir.IntegerType.get_signless(64)
     names = [ir.StringAttr.get(name) for name in program.arguments]
     return ir.DictAttr.get(
@@ -63,7 +63,10 @@ def _launch(program: GpuProgram) -> ir.DictAttr:
 
 
 def _weights_of_the_right_size(main: Any) -> dict[int, np.ndarray[Any, np.dtype[np.uint8]]]:
-    """Return zeros of the weights' sizes: only their offsets matter, not their values."""
+    """Return arrays of zeros with the weights' sizes, by argument number.
+
+    Only the offsets of weights in the constants matter, not their values.
+    """
     kinds = main.operation.attributes["function_type"].value.inputs
     return {
         number: np.zeros(int(np.prod(kind.shape, dtype=np.int64)) * element_bytes(kind), np.uint8)

@@ -13,14 +13,18 @@ from rammer_mlir.lowering.rocdl.target import DEFAULT_CHIP as AMD_CHIP
 from rammer_mlir.lowering.rocdl.target import rocdl_target
 
 TF32 = "tf32"
-"""Feature of a target: matrix instructions multiply f32, rounded to 11 bits of precision."""
+"""Feature of a target: matrix instructions multiply f32 rounded to tf32 (11 bits of precision)."""
 
 
 class Describe(Protocol):
     """Interface of the functions that describe a target."""
 
     def __call__(self, chip: str, *, tf32: bool = False) -> GpuTarget:
-        """Return the target; raise TargetError if there is no such chip, or it has no tf32."""
+        """Return the target of a chip; ``tf32`` permits rounding f32 operands of products to tf32.
+
+        Raises:
+            TargetError: if there is no such chip, or it has no tf32.
+        """
         ...
 
 
@@ -45,7 +49,7 @@ GPU_FAMILIES = {
 
 
 def find_gpu(target: str) -> GpuTarget:
-    """Return the GPU that a target names, as ``nvvm``, ``nvvm:sm_90`` or ``nvvm:sm_90+tf32``.
+    """Return the GPU that a target names, such as ``nvvm``, ``nvvm:sm_90`` or ``nvvm:sm_90+tf32``.
 
     Raises:
         OptionError: if there is no such family.

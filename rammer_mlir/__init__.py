@@ -89,7 +89,7 @@ __all__ = [
 __version__: str
 
 _UNKNOWN_VERSION = "0+unknown"
-"""The version if only the source is on the path, and the package is not installed."""
+"""Version of a package that is not installed but imported from its source."""
 
 _MODELS = {
     "EmulatedExecutable": "rammer_mlir.emulation.device.executable",
@@ -99,7 +99,7 @@ _MODELS = {
     "HostedModel": "rammer_mlir.hosted_models.model",
     "OpenModel": "rammer_mlir.open_models.model",
 }
-"""Modules of the kinds of compiled models, imported at first use."""
+"""Module that defines each kind of compiled model, by class name; imported at first use."""
 
 
 def __getattr__(name: str) -> object:

@@ -15,7 +15,7 @@ TOOLS = {
     "run": "runs a model or an artifact",
     "opt": "runs passes on MLIR text, bytecode or an ONNX model",
 }
-"""Purpose of each tool, by its module in ``rammer_mlir.cli``."""
+"""The purpose of each tool as text, by the tool's module in ``rammer_mlir.cli``."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

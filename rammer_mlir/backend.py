@@ -77,7 +77,7 @@ class RammerBackend(Backend):
         outputs_info: Sequence[tuple[np.dtype[np.generic], tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """Run a node on arrays in the order of its inputs that are present.
+        """Run a node on arrays in the order of its inputs that are present; return its outputs.
 
         Args:
             node: a node of any supported operator.

@@ -6,7 +6,10 @@ remedy. The command-line tools print it as ``error: ...`` and exit with status 1
 
 
 def _printable(text: str) -> str:
-    """Escape line breaks and terminal control characters; names come from the input."""
+    """Return the text with line breaks and terminal control characters escaped.
+
+    Names in messages come from the input.
+    """
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
@@ -21,7 +24,10 @@ class RammerError(Exception):
 
 
 class AssemblyError(RammerError):
-    """Text of the `rtask` dialect is malformed; ``line`` counts from 1, outside the message."""
+    """Raised for malformed text of the `rtask` dialect.
+
+    ``line`` is the number of the line, from 1; it is not part of the message.
+    """
 
     def __init__(self, line: int, message: str) -> None:
         """Take the line, and the message with the expected and the found text."""

@@ -15,7 +15,7 @@ from types import MappingProxyType, UnionType
 from typing import Annotated, TypedDict, Union, cast, get_args, get_origin, get_type_hints
 
 DEFAULT_TARGET = "cpu"
-"""Target if the user names none."""
+"""Name of the target that is used if the user gives none."""
 
 DEFAULT_SPECIALIZATIONS = 16
 """Default limit of specializations in memory of a model with open dimensions."""
@@ -305,7 +305,7 @@ def _declared(name: str, hint: object) -> Declared:
 
 
 def with_defaults(given: Mapping[str, object]) -> Options:
-    """Return complete options: those given, and defaults of all others."""
+    """Return options by name: the given options, and the defaults of all others."""
     complete = {declared.name: declared.option.default for declared in declared_options()}
     return Options(**{**complete, **given})  # type: ignore[typeddict-item]
 
@@ -323,7 +323,7 @@ def as_plain_values(options: Options) -> Options:
 
 
 def described_options() -> str:
-    """Return a paragraph for each option, for a docstring."""
+    """Return a paragraph of text for each option, for use in a docstring."""
     return "\n".join(
         textwrap.indent(
             "\n    ".join(textwrap.wrap(f"{declared.name}: {declared.option.help}.", 86)), " " * 8

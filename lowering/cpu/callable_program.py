@@ -33,7 +33,7 @@ from rammer_mlir.programs.cpu_table import CpuTable
 from rammer_mlir.programs.native_interface import ENTRY, VEU, ContextWord
 
 _POLLS = 1000
-"""Polls of a waiting vEU before it yields, if cores may be shared."""
+"""Number of times that a waiting vEU polls a step counter before it yields its core."""
 
 
 def define_callable(module: ir.Module, name: str, table: CpuTable) -> None:
@@ -69,9 +69,11 @@ def _make_internal(op: ir.Operation) -> None:
 
 
 def _run_to_the_end(block: ir.Block, context: ir.Value, state: ir.Value) -> None:
-    """Emit code that executes the vEU to its end and yields at unmet barriers; terminate the block.
+    """Emit a loop that executes the vEU to its end, and terminate ``block`` with a branch to it.
 
-    No other thread can take over the vEU, because callers have one thread per vEU.
+    The loop calls the entry function with ``context`` and ``state``, yields the core whenever the
+    vEU is suspended at an unmet barrier, and returns at the vEU's end. No other thread can take
+    over the vEU, because callers have one thread per vEU.
     """
     run, left, done = (block.create_after() for _ in range(3))
     branch(run)
@@ -85,9 +87,10 @@ def _run_to_the_end(block: ir.Block, context: ir.Value, state: ir.Value) -> None
 
 
 def _context(block: ir.Block, table: CpuTable, tables: Mapping[ContextWord, str]) -> ir.Value:
-    """Emit the context on the stack, from the function's arguments; return its address.
+    """Emit the entry function's context on the stack in ``block``; return its address.
 
-    ``tables`` has the symbols of the constant arrays, by the word that points to them.
+    Its words come from the arguments of ``block``; ``tables`` maps the other words to the symbols
+    of the constant arrays to which they point.
     """
     _, run, counters, arguments = block.arguments
     context = _on_stack(i64(), len(ContextWord))

@@ -40,14 +40,14 @@ from rammer_mlir.programs.native_interface import ContextWord
 from rammer_mlir.programs.records import BarrierRecord, KernelSymbol, Program, Record, RunRecord
 
 STRAIGHT_LINE_LIMIT = 64
-"""Most records of a program for straight-line code.
+"""Largest number of records of a program that becomes straight-line code.
 
 Measured: a record takes about 4 ms to compile and saves a few nanoseconds per run, so longer
 programs would pay a second of compile time for a microsecond.
 """
 
 _PLACE_BITS = 32
-"""Low bits of a resume position, an index in the task table; its sizes are 32-bit."""
+"""Number of low bits of a resume position that hold an index in the task table."""
 
 
 def define_dispatch_loop(name: str, kernels: Sequence[KernelSymbol], *, traced: bool) -> None:
@@ -59,12 +59,13 @@ def define_dispatch_loop(name: str, kernels: Sequence[KernelSymbol], *, traced: 
 
 
 class _DispatchLoop:
-    """The loop over a vEU's records, up to its end record.
+    """The loop over a vEU's records in the task table, up to its end record.
 
-    Its blocks: ``fetch`` gets the position of the next record, the value of the step counter, and
-    the number of the record; ``next`` gets the first two, from the code of each record. A suspended
-    vEU resumes with ``fetch``: its position is the index of the barrier's record among the vEU's
-    words and, above ``_PLACE_BITS``, the record's number, which only the trace needs.
+    The arguments of its block ``fetch`` are the next record's position in the table, the step
+    counter, and the number of the record; those of its block ``next`` are the first two, computed
+    by the code of each record. A suspended vEU resumes at ``fetch``. Its resume position is the
+    index of the barrier's record among the vEU's words and, in the bits above ``_PLACE_BITS``, the
+    record's number, which only a trace uses.
     """
 
     def __init__(self, frame: EntryFrame, kernels: Sequence[KernelSymbol], *, traced: bool) -> None:
@@ -107,7 +108,10 @@ class _DispatchLoop:
             branch(self._fetch, *self._next.arguments, add(self._number, 1))
 
     def _build_barrier(self, record: ir.Value, count: ir.Value) -> None:
-        """Emit a barrier's waits for ``count`` pairs of a vEU and its awaited steps."""
+        """Emit a barrier: a wait for each of its ``count`` pairs of a vEU and its awaited steps.
+
+        ``record`` is the address of the barrier's record, which contains the pairs.
+        """
         with ir.InsertionPoint(self._barrier):
             pairs = element(record, 2, i32())
             branch(self._pair, constant(0))
@@ -129,7 +133,11 @@ class _DispatchLoop:
             branch(self._next, add(self._pc, words), self._done)
 
     def _build_run(self, record: ir.Value, kind: ir.Value, first: ir.Value) -> None:
-        """Emit a run of rTasks from ``first`` on; ``kind`` is the number of their rKernel."""
+        """Emit the execution of a record of consecutive rTasks of one rKernel.
+
+        ``record`` is the record's address, ``kind`` the number of the rKernel, and ``first`` the
+        number of the first rTask.
+        """
         with ir.InsertionPoint(self._run):
             limit = add(first, number_at(record, 2))
             arguments = element(self._arguments, number_at(record, 3), i32())
@@ -146,12 +154,10 @@ class _DispatchLoop:
             switch(kind, cases, self._frame.finish)
 
     def _stamp(self, word: int, *, is_first: bool = False) -> None:
-        """Emit a store of the time to the record's pair in the trace buffer, if there is one.
+        """Emit a store of the time to the record's pair in the trace buffer, if there is a buffer.
 
-        ``word`` is 0 for the record's start and 1 for its end.
-
-        With ``is_first``, a nonzero time already in the buffer stays: a barrier at which the vEU
-        was suspended began earlier.
+        ``word`` is 0 for the record's start and 1 for its end. With ``is_first``, a nonzero time
+        already in the buffer stays, because a barrier at which the vEU was suspended began earlier.
         """
         if self._trace is None:
             return
@@ -180,12 +186,15 @@ class _StraightLine:
         self._number = {slot: number for number, slot in enumerate(program.slots)}
 
     def build(self, veus: list[ir.Block]) -> None:
-        """Emit the switch to the vEU to execute; ``veus`` has each vEU's first block."""
+        """Emit the switch on the vEU's number; ``veus`` has the first block of each vEU's code."""
         with ir.InsertionPoint(self._frame.entry):
             switch(self._frame.veu, veus, self._frame.finish)
 
     def build_veu(self, records: Sequence[Record]) -> ir.Block:
-        """Emit a vEU's code; return its first block, which switches to the resume position."""
+        """Emit the code of a vEU's records; return its first block.
+
+        The first block branches to the beginning or to the barrier at which the vEU was suspended.
+        """
         first, block = self._frame.block(), self._frame.block()
         starts, steps = [block], 0
         for record in records:
@@ -204,9 +213,10 @@ class _StraightLine:
         return first
 
     def _barrier(self, record: BarrierRecord, block: ir.Block, position: int) -> ir.Block:
-        """Emit a wait for each pair in turn, beginning in ``block``; return the next block.
+        """Emit a wait for each pair (vEU, steps) of a barrier, beginning in ``block``.
 
-        ``position`` is the resume position of a vEU that a wait suspends.
+        ``position`` is the resume position of the vEU if a wait suspends it. Returns the block in
+        which the code after the barrier continues.
         """
         for veu, steps in record.waits:
             following = self._frame.block()
@@ -216,9 +226,9 @@ class _StraightLine:
         return block
 
     def _run(self, record: RunRecord, block: ir.Block, steps: int) -> ir.Block:
-        """Emit the calls of a record's rTasks in a block; return the next block.
+        """Emit calls of a record's rTasks, beginning in ``block``; return the block that continues.
 
-        ``steps`` is the number of rTasks that the vEU has completed before in this run.
+        ``steps`` is the number of rTasks that the vEU has completed in this run before the record.
         """
         slots = self._program.operators[record.operator].slots
         following = self._frame.block(i64())

@@ -37,7 +37,11 @@ _POSITION: int = (VEU.fields or {})["position"][1]
 
 @dataclass(frozen=True)
 class Span:
-    """Consecutive rTasks: the first, the end (exclusive), and the step counter before them."""
+    """Numbers of consecutive rTasks, and the vEU's step counter before them.
+
+    ``first`` is the number of the first rTask, ``limit`` the end (exclusive), and ``done`` the step
+    counter.
+    """
 
     first: ir.Value
     limit: ir.Value
@@ -45,16 +49,17 @@ class Span:
 
 
 class EntryFrame:
-    """An entry function ``(vEU, context, state) -> i1`` that returns from its last two blocks.
+    """An entry function ``(vEU, context, state) -> i1`` that returns only in its last two blocks.
 
-    It runs the vEU from the position in the state on, up to an unmet barrier or the end.
+    It executes the vEU from the resume position in the state up to an unmet barrier or the end.
 
     Attributes:
         entry: the first block, which the frame leaves without a terminator.
-        leave: suspends the vEU: stores the position that it gets, and returns 0.
+        leave: the block that suspends the vEU: it stores its argument as the resume position and
+            returns 0.
         finish: the last block, which returns 1: the vEU has ended.
         veu: the vEU that the function executes.
-        position: where the vEU resumes, 0 at its begin. The user of the frame encodes positions.
+        position: the resume position, 0 at the vEU's beginning; the user of the frame encodes it.
         base: the vEU's step counter before this run.
     """
 
@@ -80,12 +85,12 @@ class EntryFrame:
             self.position = load(i64(), self._position_at())
 
     def array(self, word: ContextWord) -> ir.Value:
-        """Load the address of an array from its word of the context."""
+        """Load the address of an array from word ``word`` of the context."""
         address = element(self._context, word, i64())
         return llvm.LoadOp(self._context.type, address).result
 
     def block(self, *arguments: ir.Type) -> ir.Block:
-        """Append a block before the last two blocks."""
+        """Append a block with ``arguments`` to the function, before ``leave``; return the block."""
         return self.leave.create_before(*arguments)
 
     def buffer(self, slot: Number) -> ir.Value:
@@ -93,7 +98,7 @@ class EntryFrame:
         return load_element(self._pointers, slot, self._context.type)
 
     def _before(self, veu: Number) -> ir.Value:
-        """Return a vEU's step counter before this run."""
+        """Emit the value that a vEU's step counter had before this run."""
         return multiply(load_element(self._totals, veu, i64()), self._run)
 
     def _counter_of(self, veu: Number) -> ir.Value:
@@ -104,14 +109,15 @@ class EntryFrame:
         return element(self._state, _POSITION, _byte())
 
     def done(self) -> ir.Value:
-        """Return the vEU's step counter as of its suspension."""
+        """Load the current value of the executed vEU's step counter."""
         return load(i64(), self._counter)
 
     def wait(self, veu: Number, steps: ir.Value, following: ir.Block, position: Number) -> None:
-        """Emit a wait, and a branch to ``following`` if a vEU has completed ``steps`` of this run.
+        """Emit a wait until ``veu`` has completed ``steps`` steps of this run.
 
-        If the wait exceeds the spin limit, the waiting vEU is suspended, to resume at ``position``.
-        Terminates the block under construction.
+        Then control continues in ``following``. If the wait exceeds the spin limit, the executed
+        vEU is suspended, to resume at ``position``. The wait terminates the block under
+        construction.
         """
         target = add(self._before(veu), steps)
         arguments = (self._counter_of(veu), target, self._spins, self._state)
@@ -126,9 +132,10 @@ class EntryFrame:
         following: ir.Block,
         *values: ir.Value,
     ) -> None:
-        """Emit a loop that runs an rKernel's rTasks and publishes each; terminate its block.
+        """Emit a loop that calls ``kernel`` for each rTask of ``span`` and publishes each step.
 
-        The loop continues in ``following``, whose arguments are ``values`` and the step counter.
+        The loop terminates the block under construction. After it, control continues in
+        ``following``, whose arguments are ``values`` and then the step counter.
         """
         loop, body = following.create_before(i64(), i64()), following.create_before()
         task, done = loop.arguments

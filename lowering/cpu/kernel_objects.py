@@ -17,11 +17,11 @@ class ObjectStore(Protocol):
     """A store of rKernels' object files by identity."""
 
     def find(self, identities: Sequence[str]) -> Mapping[str, bytes]:
-        """Return the stored objects of rKernels; missing identities are left out."""
+        """Return the stored object files by rKernel identity, without missing identities."""
         ...
 
     def keep(self, objects: Mapping[str, bytes], seconds: float) -> None:
-        """Store objects whose compilation took ``seconds`` of processor time in total."""
+        """Store object files by identity; ``seconds`` is the processor time of compiling them."""
         ...
 
 
@@ -49,7 +49,7 @@ class KernelObjects:
     """
 
     def __init__(self, machine: Machine, store: ObjectStore | None) -> None:
-        """Begin without rKernels for a machine; the store may have objects of other programs."""
+        """Begin without rKernels, for a target machine and an optional store of objects."""
         self._machine, self._store = machine, store
         self._found: dict[str, bytes] = {}
         self._compiled: dict[str, Future[_Compiled]] = {}

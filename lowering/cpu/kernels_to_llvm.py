@@ -86,7 +86,10 @@ def _each_kernel(step: Callable[[Any], None], module: Any) -> None:
 
 
 def _move_globals(module: Any, scratch: Any, kernels: list[Any]) -> None:
-    """Move the constants of kernels to the scratch module; copy those with other users too."""
+    """Move the ``memref.global`` constants of ``kernels`` from the module to the scratch module.
+
+    Constants that other functions use too are copied.
+    """
     used = {name for kernel in kernels for name in _globals_used(kernel)}
     inside = set(kernels)
     elsewhere = {
@@ -107,7 +110,7 @@ def _move_globals(module: Any, scratch: Any, kernels: list[Any]) -> None:
 
 
 def _move_functions(module: Any, scratch: Any, kernels: list[Any]) -> None:
-    """Move functions of the LLVM dialect, and declarations, that kernels may call."""
+    """Move LLVM functions and declarations that ``kernels`` may call to the scratch module."""
     declared = called_functions(module, map(_symbol, kernels)) - set(map(_symbol, kernels))
     for operation in [o.operation for o in module.body.operations]:
         if operation.name == "llvm.func" or (

@@ -46,7 +46,10 @@ _LONG_PANEL_BYTES = 96 * 1024
 
 
 def split_long_reductions(function: ir.Operation) -> None:
-    """Split each product on memrefs whose panel of the whole sum exceeds the cache."""
+    """Split each product on memrefs in a function if its panel of the whole sum exceeds the cache.
+
+    A split product becomes a loop over pieces of its sum.
+    """
     for operation in [op for op in walk(function) if op.name == "linalg.generic"]:
         product = Structured(operation.opview)
         if not _is_product(product):
@@ -58,7 +61,7 @@ def split_long_reductions(function: ir.Operation) -> None:
 
 @dataclass(frozen=True)
 class _Piece:
-    """The number of the reduction loop to split, and its trip count in each piece."""
+    """The number of the reduction loop to split, and the trip count of each piece of it."""
 
     loop: int
     trips: int
@@ -99,10 +102,11 @@ def _piece_of_sum(op: Structured) -> _Piece | None:
 
 
 def _trips(total: int, most: int) -> int:
-    """Return the trips of a piece, at most ``most``, for a loop of ``total`` trips.
+    """Return the trip count of a piece, at most ``most``, for a loop of ``total`` trips.
 
-    A divisor of the total if it is at least half of ``most``, else the trips of the fewest pieces
-    of equal size, with a smaller remainder.
+    It is the largest divisor of ``total`` up to ``most`` if that is at least half of ``most``. Else
+    it is the trip count that divides the loop into the fewest pieces, all equal but a smaller last
+    one.
     """
     divisor = max(n for n in range(1, most + 1) if total % n == 0)
     return divisor if 2 * divisor >= most else -(-total // -(-total // most))
@@ -117,9 +121,9 @@ def _are_dot_products(op: Structured) -> bool:
 
 
 def _is_spread(op: Structured, number: int) -> bool:
-    """Return whether steps of the sum lie at least ``_FAR_BYTES`` apart in operand ``number``.
+    """Return whether all reduction loops move operand ``number`` by at least ``_FAR_BYTES`` a step.
 
-    The operand also has to be contiguous along a parallel loop.
+    False also if the operand's last dimension is not indexed by a parallel loop.
     """
     kind = as_buffer(op.operands[number]).type
     strides, _ = kind.get_strides_and_offset()
@@ -131,12 +135,15 @@ def _is_spread(op: Structured, number: int) -> bool:
 
 
 def _reductions(op: Structured) -> list[int]:
-    """Return the reduction loops that run more than once, outermost first."""
+    """Return the numbers of the reduction loops with more than one trip, outermost first."""
     return [loop for loop in op.reduction_loops if op.extents[loop] != 1]
 
 
 def _loops(map_: ir.AffineMap) -> list[int | None]:
-    """Return, for each dimension, the loop that alone indexes it (also in panels), or None."""
+    """Return, per result of an indexing map, the loop that alone indexes that dimension, or None.
+
+    A dimension in panels counts as indexed by the loop that its panels divide.
+    """
     places = [panel_index(expr) for expr in map_.results]
     return [
         plain_dim(expr) if place is None else place.loop
@@ -145,19 +152,22 @@ def _loops(map_: ir.AffineMap) -> list[int | None]:
 
 
 def _results_sharing(op: Structured, map_: ir.AffineMap) -> int:
-    """Return how many results of an rTask read an element of the operand with map ``map_``."""
+    """Return how many results of a product read each element of the operand with map ``map_``."""
     moving = _loops(map_)
     shared = [op.extent_sources[loop] for loop in op.parallel_loops if loop not in moving]
     return prod(_bound(_known_size(source.value, source.dimension)) for source in shared)
 
 
 def _bound(size: Index | None) -> int:
-    """Return an upper bound on a size, 1 if it is not known."""
+    """Return an upper bound on a size, or 1 if the size is None or has no known bound."""
     return size if isinstance(size, int) else (size and upper_bound(size)) or 1
 
 
 def _known_size(value: ir.Value, dimension: int) -> Index | None:
-    """Return the size of a buffer's dimension: static, or a subview's operand; None if unknown."""
+    """Return the size of a buffer's dimension: an int, or the value from its subview's operands.
+
+    None if the buffer has a dynamic size and is not a subview.
+    """
     kind = as_buffer(value).type
     if not kind.is_dynamic_dim(dimension):
         return kind.get_dim_size(dimension)
@@ -169,7 +179,7 @@ def _known_size(value: ir.Value, dimension: int) -> Index | None:
 
 
 def _split(op: Structured, piece: _Piece) -> None:
-    """Replace a product by a loop over whole pieces of its sum, then the remaining trips."""
+    """Replace a product by a loop over whole pieces of its sum, and a product of the remainder."""
     operation = op.op.operation
     rest = op.extents[piece.loop] % piece.trips
     end = op.extents[piece.loop] - rest
@@ -200,9 +210,9 @@ def _index(number: int) -> ir.Value:
 
 
 def _part(value: ir.Value, loops: list[int | None], piece: _Piece, start: ir.Value) -> ir.Value:
-    """Emit the subview of an operand that the trips of a piece from ``start`` on read.
+    """Emit the subview of an operand that a piece of the sum, beginning at trip ``start``, reads.
 
-    ``loops`` has the loop that indexes each dimension of the operand.
+    ``loops`` has the loop that indexes each dimension of the operand, or None.
     """
     kind = ir.MemRefType(value.type)
     strides, _ = kind.get_strides_and_offset()

@@ -55,14 +55,16 @@ def build_image(
     num_veus: int,
     modules: Sequence[CodeModule] = (),
 ) -> CpuImage:
-    """Extract the data of a module at the `program` stage, leaving it unchanged.
+    """Return a module at the `program` stage as native code and its data.
+
+    The module is not changed.
 
     Args:
         module: rPrograms, rKernels and a planned arena.
         weights: arrays by argument number of the entry function.
         signature: the model's inputs and outputs, in the order of the arguments.
-        num_veus: threads that run the program.
-        modules: external code that its rKernels call.
+        num_veus: number of threads that run the program.
+        modules: external code that the module's rKernels call.
 
     Raises:
         OperationError: if an rKernel calls a function without a body.
@@ -89,7 +91,10 @@ def build_image(
 
 
 def _entries(module: ir.Module, program: Program) -> tuple[ModuleEntry, ...]:
-    """Return the external functions with a state, in the order of their table in the code."""
+    """Return the entries of external rKernels with a state, in the order of the code's state table.
+
+    Each entry has the module, the symbol, and the number of the rKernel in ``program``.
+    """
     numbers = {kernel.name: number for number, kernel in enumerate(program.kernels)}
     return tuple(
         ModuleEntry(each.external.module, each.external.symbol, numbers[each.name])
@@ -106,10 +111,11 @@ def lower_program(
 ) -> None:
     """Replace a module at the `program` stage by LLVM functions, in place.
 
-    The rKernels become functions ``(rTask id, pointers...)``; the schedule becomes the task table
-    and its dispatch loop, or straight-line code if it has few records. External rKernels become
-    calls of functions to be linked, and so do the rKernels of ``elsewhere`` (symbols by name),
-    which were moved out of the module to be compiled separately.
+    The rKernels become functions ``(rTask id, pointers...)``. The schedule becomes straight-line
+    code if it has at most ``straight_line_limit`` records, else the task table and its dispatch
+    loop. External rKernels become calls of functions to be linked. So do the rKernels of
+    ``elsewhere``, which were moved out of the module to be compiled separately; it maps their names
+    to symbols.
 
     Raises:
         TargetError: if the machine's system calls are not known.
@@ -164,9 +170,11 @@ def _define_entries(module: ir.Module, program: Program, straight_line_limit: in
 
 
 def _with_symbols(module: ir.Module, program: Program, elsewhere: Mapping[str, str]) -> Program:
-    """Rename rKernels to symbols that neither the runtime nor libc and libm define.
+    """Rename the module's rKernels, and return ``program`` with their new symbols.
 
-    Otherwise a call of an rKernel named ``free`` would resolve to the process's own function.
+    A prefix keeps the symbols apart from those of the runtime, libc and libm: otherwise a call of
+    an rKernel named ``free`` would resolve to the process's own function. rKernels in ``elsewhere``
+    get the symbols that it maps their names to.
     """
     for kernel in find_kernels(module):
         name = ir.StringAttr(kernel.attributes["sym_name"]).value
@@ -179,7 +187,10 @@ def _with_symbols(module: ir.Module, program: Program, elsewhere: Mapping[str, s
 
 
 def _declare_kernels(module: ir.Module, program: Program, symbols: set[str]) -> None:
-    """Declare the rKernels of these symbols, once each: equal rKernels share a symbol."""
+    """Declare the functions ``symbols`` of separately compiled rKernels of ``program``.
+
+    Equal rKernels share a symbol, which is declared once.
+    """
     counts = {each.name: each.num_arguments for each in program.kernels if each.name in symbols}
     with module.context, ir.Location.unknown(), ir.InsertionPoint(module.body):
         for symbol, count in counts.items():

@@ -58,7 +58,7 @@ def _define_call(name: str, kind: ir.FunctionType) -> None:
 
 
 def _begin(buffer: ir.Value) -> ir.Value:
-    """Emit the pointer to a buffer's start, before its type's offset."""
+    """Emit the aligned pointer of a buffer, to which its memref type's offset is not added."""
     address = memref.ExtractAlignedPointerAsIndexOp(buffer).result
     number = arith.IndexCastOp(i64(), address).result
     return llvm.IntToPtrOp(pointer(), number).result

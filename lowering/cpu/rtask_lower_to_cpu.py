@@ -75,7 +75,7 @@ class LowerToCpu(Pass):
 
 
 def machine_of(name: str) -> Machine:
-    """Return the processor of a name as after ``cpu:``, this machine's for an empty name.
+    """Return the processor with a name as in a target ``cpu:NAME``; the host for an empty name.
 
     Raises:
         OptionError: if there is no processor of this name.
@@ -84,7 +84,11 @@ def machine_of(name: str) -> Machine:
 
 
 def _launch(entry: ir.OpView, symbol: str, num_veus: int) -> ir.DictAttr:
-    """Return the description of the call, for users that have only the IR."""
+    """Return the ``rtask.launch`` attribute, with which a caller that has only the IR can call it.
+
+    It has the symbol, the names and sizes in bytes of the entry function's arguments, the size in
+    bytes of the step counters, and the number of vEUs.
+    """
     i64 = ir.IntegerType.get_signless(64)
     kinds = [ir.MemRefType(value.type) for value in entry.operation.regions[0].blocks[0].arguments]
     marks = argument_attributes(entry)

@@ -21,7 +21,7 @@ class VectorizeKernels(Pass):
     vector_bits: int = 512
 
     def check_options(self) -> None:
-        """Refuse an invalid vector width."""
+        """Raise OptionError for an invalid vector width."""
         if self.vector_bits not in (128, 256, 512):
             raise OptionError(f"vector bits: expected 128, 256 or 512, found {self.vector_bits}")
 

@@ -25,20 +25,20 @@ from rammer_mlir.programs.native_interface import (
 )
 
 NANOSECONDS, WAIT, YIELD = "rammer_nanoseconds", "rammer_wait", "rammer_yield"
-"""Functions of the runtime that generated code calls."""
+"""Names of the runtime's functions that generated code calls."""
 
 _YIELD_OR_SLEEP = "rammer_yield_or_sleep"
-"""Replaces ``YIELD`` in programs with exclusive rTasks."""
+"""Name of the function that replaces ``YIELD`` in programs with exclusive rTasks."""
 
 _FOLDER = Path(__file__).parent
 
 _TEXTS = ("runtime.mlir", "veus.mlir", "processor_{architecture}.mlir")
 
 _EXCLUSIVE_TEXT = "exclusive.mlir"
-"""Functions of programs with exclusive rTasks."""
+"""Name of the file with the functions that only programs with exclusive rTasks need."""
 
 _FUTEX_SYSCALL = {"x86_64": 202, "aarch64": 98}
-"""Number of Linux's futex system call."""
+"""Number of Linux's futex system call, by architecture."""
 
 
 def runtime_module(architecture: str, *, has_exclusive: bool = False) -> ir.Module:
@@ -68,7 +68,7 @@ def runtime_module(architecture: str, *, has_exclusive: bool = False) -> ir.Modu
 
 
 def _definitions(architecture: str) -> dict[str, str | int]:
-    """Return the values of the names in the runtime's text."""
+    """Return the values to substitute for names in the runtime's MLIR text, by name."""
     found: dict[str, str | int] = {
         "start": START,
         "launch": LAUNCH,

@@ -55,14 +55,14 @@ class SeparateKernel:
 def take_kernels(
     module: ir.Module, names: Collection[str], machine: Machine
 ) -> list[SeparateKernel]:
-    """Move rKernels out of a module at the `program` stage, each into a separate module.
+    """Move rKernels out of a module at the `program` stage; return each as a separate module.
 
     Functions that they call are inlined before. An rKernel is not moved if it refers to a symbol
     that is not a constant, for instance a function that is linked later.
 
     Args:
         module: loses the moved functions; their descriptions stay.
-        names: of the rKernels that the program runs.
+        names: names of the rKernels that the program runs.
         machine: the target of their compilation.
 
     Raises:

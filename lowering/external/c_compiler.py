@@ -26,10 +26,12 @@ _OPTIONS = (
 
 
 def find_c_compiler() -> list[str]:
-    """Return the command of a C compiler: from ``CC``, of ``_COMPILERS``, or that of ``ziglang``.
+    """Return the command of a C compiler, from the environment's ``CC`` or the first that is found.
+
+    The candidates are those of ``_COMPILERS``, then that of the package ``ziglang``.
 
     Raises:
-        TargetError: if there is none.
+        TargetError: if there is no compiler.
     """
     if os.environ.get("CC"):
         return shlex.split(os.environ["CC"])
@@ -46,7 +48,7 @@ def find_c_compiler() -> list[str]:
 
 
 def compile_c(code: ForeignCode, machine: Machine) -> bytes:
-    """Compile C source to a relocatable object for a processor.
+    """Compile C source for a processor, and return the relocatable object.
 
     Raises:
         TargetError: if there is no compiler, it does not support the processor, or it refuses the
@@ -73,13 +75,13 @@ def compile_c(code: ForeignCode, machine: Machine) -> bytes:
 
 
 def _processor(machine: Machine) -> str:
-    """Return the compiler's option for the processor; compilers lack some of LLVM's names."""
+    """Return the ``-march`` option: a generic x86-64 level, else ``native``."""
     generic = machine.cpu.startswith("x86-64")
     return f"-march={machine.cpu}" if generic else "-march=native"
 
 
 def _problem(command: list[str]) -> str:
-    """Run a compiler; return its first error, or an empty text on success."""
+    """Run a compiler; return its first error message, or an empty string on success."""
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:

@@ -53,7 +53,7 @@ from rammer_mlir.programs.native_interface import (
 class ExternalKernel:
     """An external rKernel: the symbol of its stub, its definition, and its number of buffers.
 
-    ``form`` is that of the module that defines it.
+    ``form`` is the form of the external code module that defines it, such as ``c`` or ``graph``.
     """
 
     name: str
@@ -63,7 +63,7 @@ class ExternalKernel:
 
     @property
     def is_linked(self) -> bool:
-        """Whether the function is in linked code; otherwise an engine runs it."""
+        """Whether the function is linked into the program; otherwise an engine runs it."""
         return self.form in NATIVE
 
 
@@ -94,7 +94,10 @@ def take_external_kernels(module: ir.Module, kernels: Sequence[ExternalKernel]) 
 
 
 def with_state(kernels: Sequence[ExternalKernel]) -> list[ExternalKernel]:
-    """Return the external rKernels that have a state, in the order of the table of functions."""
+    """Return the external rKernels that have a state, in the order of the table of functions.
+
+    The table is a list of addresses that the runtime fills in.
+    """
     return [kernel for kernel in kernels if kernel.external.has_state]
 
 
@@ -142,10 +145,10 @@ def _declare(kernels: Sequence[ExternalKernel]) -> None:
 
 
 def check_one_number_of_buffers(kernels: Sequence[ExternalKernel]) -> None:
-    """Refuse a function that rKernels call with different numbers of buffers.
+    """Check that rKernels with the same external function have the same number of buffers.
 
     Raises:
-        PassError: naming the function.
+        PassError: naming a function called with different numbers of buffers.
     """
     counts: dict[str, int] = {}
     for kernel in (each for each in kernels if not each.external.has_state):
@@ -159,7 +162,7 @@ def check_one_number_of_buffers(kernels: Sequence[ExternalKernel]) -> None:
 
 
 def _types(kernel: ExternalKernel) -> list[ir.Type]:
-    """Return the types of an rKernel's external functions, in the order of ``functions_of``."""
+    """Return the LLVM types of an rKernel's external functions, as ordered by ``functions_of``."""
     if not kernel.external.has_state:
         return [llvm.FunctionType.get(i32(), [i64(), *[pointer()] * kernel.num_arguments])]
     void = ir.Type.parse("!llvm.void")
@@ -171,7 +174,10 @@ def _types(kernel: ExternalKernel) -> list[ir.Type]:
 
 
 def _define_table(kernels: Sequence[ExternalKernel]) -> None:
-    """Define the table: a row of functions per rKernel, from linked code or the caller of lists."""
+    """Define the table of functions: a row per rKernel with a state.
+
+    A row has addresses in linked code, or of the function that runs lists of calls.
+    """
     kind = ir.Type.parse(f"!llvm.array<{MODULE_WORDS * len(kernels)} x ptr>")
     table = llvm.GlobalOp(kind, MODULES, _external_linkage())
     with ir.InsertionPoint(table.operation.regions[0].blocks.append()):

@@ -44,7 +44,7 @@ class ForeignCode:
 
     @property
     def module(self) -> CodeModule:
-        """The module in the form of a program, without linked content."""
+        """The module as stored in a program, where linked modules have no content."""
         content = b"" if self.is_linked else self.content
         return CodeModule(
             self.name, self.form, self.engine, content, self.needs, options=self.options
@@ -52,12 +52,12 @@ class ForeignCode:
 
     @property
     def text(self) -> str:
-        """Source, LLVM IR or PTX."""
+        """The content decoded from UTF-8: source, LLVM IR or PTX."""
         return self.content.decode(errors="replace")
 
 
 def read_code(module: ir.Module) -> tuple[ForeignCode, ...]:
-    """Return the external code modules of a module."""
+    """Return the external code modules of the ``rtask.module`` operations in a module."""
     called: dict[str, dict[str, None]] = {}
     for description in described_kernels(module).values():
         external = read_external(description.operation)
@@ -67,7 +67,10 @@ def read_code(module: ir.Module) -> tuple[ForeignCode, ...]:
 
 
 def functions_of(external: External) -> tuple[str, ...]:
-    """Return the names of an rKernel's linked functions: three if it has a state, else one."""
+    """Return the names of an rKernel's linked functions.
+
+    There are three functions if it has a state, else one.
+    """
     if not external.has_state:
         return (external.symbol,)
     return tuple(f"{external.symbol}_{name}" for name in ("open", "run", "close"))

@@ -12,14 +12,16 @@ from rammer_mlir.lowering.llvm.machine import LLVM_LOCK
 from rammer_mlir.programs.modules import forms_for
 
 _OWN_INTRINSICS = {"nvvm": "nvvm", "rocdl": "amdgcn"}
-"""Prefix of a target's specific intrinsics, by the prefix of ``--target``."""
+"""Prefix of a target's specific LLVM intrinsics, by the prefix of the ``--target`` option's value.
+"""
 
 _PROCESSORS = frozenset(("nvvm", "amdgcn", "r600", "x86", "aarch64", "arm", "spv"))
 
 _LIBRARY = re.compile(
     r"(a?(sin|cos|tan)h?|atan2|sincos\w*|exp(2|10)?|log(2|10)?|powi?|ldexp|frexp|modf)"
 )
-"""Intrinsics that become library calls: LLVM's code generators abort the process on them."""
+"""LLVM intrinsics without instructions on GPUs: LLVM's code generators abort the process on them.
+"""
 
 
 def check_device_code(code: Sequence[ForeignCode], target: str) -> None:
@@ -54,7 +56,10 @@ def _check_ir(code: ForeignCode, target: str) -> None:
 
 
 def _is_known(name: str, target: str) -> bool:
-    """Return whether LLVM's code generator has instructions for a declared function."""
+    """Return whether LLVM's code generator has instructions for the declared function ``name``.
+
+    ``target`` is the GPU in the form of the ``--target`` option.
+    """
     first, *rest = name.split(".")
     if first != "llvm" or not rest or _LIBRARY.fullmatch(rest[0]):
         return False

@@ -14,7 +14,7 @@ from rammer_mlir.programs.modules import CPU_FORMS
 
 
 def linked_ir(code: Sequence[ForeignCode]) -> tuple[LinkedIr, ...]:
-    """Return the modules of external code that are LLVM IR."""
+    """Return the modules of external code that are in LLVM IR, to be optimized with the program."""
     return tuple(
         LinkedIr(each.name, each.text, each.symbols) for each in code if each.form == "llvm"
     )
@@ -43,7 +43,7 @@ def linked_objects(code: Sequence[ForeignCode], machine: Machine) -> tuple[bytes
 
 
 def _check_symbols(code: ForeignCode, content: bytes) -> None:
-    """Refuse an object without the functions that rKernels call, and name the module."""
+    """Raise an error that names the module if its object lacks a function that rKernels call."""
     library = load_object(content, *code.objects)
     for symbol in code.symbols:
         try:

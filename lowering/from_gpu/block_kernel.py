@@ -66,9 +66,10 @@ def _integer(value: int) -> ir.IntegerAttr:
 
 
 def _replace_arguments(launch: Launch, source: ir.Block, buffers: Sequence[ir.Value]) -> None:
-    """Replace a kernel's arguments: memrefs by ``buffers``, scalars by constants.
+    """Replace the arguments of a kernel: memrefs by ``buffers``, scalars by constants.
 
-    Its shared memory becomes allocations of the block, its private memory that of a thread.
+    Arguments for shared memory become allocations of the block, those for private memory become
+    allocations of a thread.
     """
     arguments = list(source.arguments)
     for number, buffer in zip(launch.memrefs, buffers, strict=True):
@@ -99,9 +100,10 @@ def _private(kind: ir.MemRefType) -> ir.Value:
 def _own_thread(
     number: ir.Value, threads: int, block_threads: int
 ) -> tuple[ir.Value | None, ir.Value]:
-    """Return an i1, whether a thread is one of the kernel's (None: all are), and its number there.
+    """Emit a thread's number in the launched block, and an i1 that tells whether it takes part.
 
-    A spare thread, from number ``threads`` on, gets the number 0.
+    A spare thread, with a number of ``threads`` or more, gets the number 0. The i1 is None if no
+    thread of the persistent block is spare.
     """
     if threads == block_threads:
         return None, number
@@ -119,7 +121,7 @@ def _unpacked(number: ir.Value, sizes: Dim3) -> tuple[ir.Value, ir.Value, ir.Val
 
 
 class _Ids:
-    """Replacement values of the gpu operations that read ids and sizes of blocks and threads."""
+    """Replacement values of the ``gpu`` dialect's reads of block and thread ids and sizes."""
 
     def __init__(
         self, block: Sequence[ir.Value], thread: Sequence[ir.Value], grid: Dim3, threads: Dim3
@@ -127,7 +129,7 @@ class _Ids:
         self._block, self._thread, self._grid, self._threads = block, thread, grid, threads
 
     def value(self, operation: ir.Operation) -> ir.Value | None:
-        """Emit the value that replaces an operation's result; None if it is not replaced."""
+        """Emit the value that replaces an operation's result; None for other operations."""
         name = operation.name
         if name == "gpu.num_subgroups":
             size = gpu.subgroup_size()
@@ -148,9 +150,9 @@ class _Ids:
 
 
 def _rewrite(operation: ir.Operation, ids: _Ids, block: ir.Block) -> None:
-    """Replace reads of ids and sizes, and casts of memory spaces, in an operation.
+    """Rewrite an operation of a kernel: replace reads of ids and sizes, and casts of memory spaces.
 
-    Its private memory moves to the begin of ``block``, the function's entry.
+    Allocations of private memory move to the beginning of ``block``, the function's entry.
     """
     for nested in [operation, *walk(operation)]:
         if nested.name.startswith("gpu."):
@@ -169,7 +171,7 @@ def _rewrite(operation: ir.Operation, ids: _Ids, block: ir.Block) -> None:
 
 
 def _make_private(allocation: ir.Operation, block: ir.Block) -> None:
-    """Move an allocation to the begin of a block, and into private memory."""
+    """Move an allocation to the beginning of ``block``, and give it the private memory space."""
     kind = ir.MemRefType(allocation.result.type)
     if str(kind.memory_space) == PRIVATE:
         return

@@ -10,7 +10,7 @@ from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.entry import symbol_name
 
 _THREADS = 128
-"""Threads of a block; each copies one element."""
+"""Number of threads of a block; each thread copies one element."""
 
 _HOLDER, _KERNEL = "rtask_copies", "copy"
 
@@ -71,7 +71,10 @@ def _index(number: int) -> ir.Value:
 
 
 def _flat(value: ir.Value) -> ir.Value | None:
-    """Emit a rank-1 view of a dense buffer, so that a block copies a run; None if strided."""
+    """Emit a rank-1 view of a dense buffer, in which a block copies consecutive elements.
+
+    None if the buffer is strided.
+    """
     kind = ir.MemRefType(value.type)
     if kind.layout != ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank)) or kind.rank < 2:
         return value if kind.rank == 1 else None
@@ -85,7 +88,11 @@ def _flat(value: ir.Value) -> ir.Value | None:
 
 
 def _text(name: str, kinds: Sequence[str], shape: Sequence[int]) -> str:
-    """Return the MLIR text of a ``gpu.module`` whose kernel copies an element per thread."""
+    """Return the MLIR text of a ``gpu.module`` whose kernel copies an element per thread.
+
+    ``name`` is the module's symbol, ``kinds`` has the types of source and target, and ``shape`` the
+    shape of both.
+    """
     lines = [f"%size = arith.constant {prod(shape)} : index", "%rest0 = gpu.global_id x"]
     for dim in reversed(range(len(shape))):
         step = len(shape) - 1 - dim

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from rammer_mlir.bindings import ir
 
 Dim3 = tuple[int, int, int]
-"""Numbers for x, y and z."""
+"""Numbers for the dimensions x, y and z."""
 
 NO_FACTORS: Dim3 = (0, 0, 0)
 
 
 @dataclass(frozen=True)
 class Range:
-    """The integers from ``low`` to ``high``, plus ``factors[d]`` per block id in dimension d."""
+    """The integers from ``low`` to ``high``, plus the sum of ``factors[d] * block_id[d]``."""
 
     low: int
     high: int
@@ -42,32 +42,32 @@ class Range:
         return Range(low, high, (x * factor, y * factor, z * factor))
 
     def __add__(self, other: Range) -> Range:
-        """Return the range of sums."""
+        """Return a range that contains the sums of two values of these ranges."""
         (a, b, c), (x, y, z) = self.factors, other.factors
         return Range(self.low + other.low, self.high + other.high, (a + x, b + y, c + z))
 
     def __sub__(self, other: Range) -> Range:
-        """Return the range of differences."""
+        """Return a range that contains the differences of two values of these ranges."""
         return self + other.scaled(-1)
 
 
 def exactly(value: int) -> Range:
-    """Return the range of a single value."""
+    """Return the range that contains only ``value``."""
     return Range(value, value)
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Operations on ranges, for the blocks of a grid. None stands for any value."""
+    """Operations on ranges for the blocks of a grid; None stands for an unknown range."""
 
     grid: Dim3
 
     def absolute(self, a: Range) -> Range:
-        """Return a range that contains the values of all blocks, independent of the block."""
+        """Return a range without factors that contains ``a`` in all blocks of the grid."""
         return Range(*a.bounds(self.grid))
 
     def _seen_from(self, a: Range, base: Dim3) -> Range:
-        """Return a range that contains the given range and has the factors ``base``."""
+        """Return a range that contains ``a`` in all blocks and has the factors ``base``."""
         low, high = (a - Range(0, 0, base)).bounds(self.grid)
         return Range(low, high, base)
 
@@ -76,11 +76,11 @@ class Arithmetic:
         return self._narrowest(a, b, lambda x, y: (min(x.low, y.low), max(x.high, y.high)))
 
     def minimum(self, a: Range, b: Range) -> Range:
-        """Return the range of the lesser of two values."""
+        """Return a range of the lesser of a value of ``a`` and a value of ``b``."""
         return self._narrowest(a, b, lambda x, y: (min(x.low, y.low), min(x.high, y.high)))
 
     def maximum(self, a: Range, b: Range) -> Range:
-        """Return the range of the greater of two values."""
+        """Return a range of the greater of a value of ``a`` and a value of ``b``."""
         return self._narrowest(a, b, lambda x, y: (max(x.low, y.low), max(x.high, y.high)))
 
     def _narrowest(
@@ -94,7 +94,7 @@ class Arithmetic:
         return min(found, key=lambda r: r.high - r.low)
 
     def product(self, a: Range, b: Range) -> Range:
-        """Return the range of products."""
+        """Return a range that contains the products of two values of these ranges."""
         for one, other in ((a, b), (b, a)):
             if one.constant is not None:
                 return other.scaled(one.constant)
@@ -103,7 +103,10 @@ class Arithmetic:
         return Range(min(corners), max(corners))
 
     def quotient(self, a: Range, b: Range) -> Range | None:
-        """Return the range of quotients, rounded down, by a positive constant; else None."""
+        """Return the range of ``a`` divided by a positive constant ``b``, rounded down.
+
+        None if ``b`` is no positive constant.
+        """
         divisor = b.constant
         if divisor is None or divisor <= 0:
             return None
@@ -114,7 +117,10 @@ class Arithmetic:
         return Range(a.low // divisor, a.high // divisor, (x, y, z))
 
     def remainder(self, a: Range, b: Range) -> Range | None:
-        """Return the range of non-negative remainders by a positive constant; else None."""
+        """Return the range of the non-negative remainder of ``a`` by ``b``, else None.
+
+        The remainder is known only for a positive constant ``b``.
+        """
         quotient, divisor = self.quotient(a, b), b.constant
         if quotient is None or divisor is None:
             return None
@@ -123,7 +129,7 @@ class Arithmetic:
         return a - quotient.scaled(divisor)
 
     def is_negative(self, a: Range) -> bool:
-        """Return whether a range has negative integers in any block."""
+        """Return whether a range contains a negative integer in any block of the grid."""
         return a.bounds(self.grid)[0] < 0
 
     def affine(

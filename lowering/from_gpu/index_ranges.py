@@ -21,15 +21,15 @@ def axis_of(operation: ir.Operation) -> int:
 
 
 def map_of(operation: ir.Operation, name: str) -> ir.AffineMap:
-    """Return the affine map of the attribute ``name`` of an operation."""
+    """Return the affine map that is the attribute ``name`` of an operation."""
     return ir.AffineMapAttr(operation.attributes[name]).value
 
 
 class IndexRanges:
-    """Ranges of a kernel's integers, for a grid and a block of known sizes."""
+    """Ranges of a kernel's integers, for known sizes of its grid and block."""
 
     def __init__(self, grid: Dim3, block: Dim3, known: Mapping[ir.Value, Range]) -> None:
-        """Begin with ``known``, the ranges of the kernel's arguments."""
+        """Begin with ``known``, which has the ranges of the kernel's arguments."""
         self._grid, self._block = grid, block
         self._arithmetic = Arithmetic(grid)
         self._found: dict[ir.Value, Range | None] = dict(known)
@@ -48,7 +48,7 @@ class IndexRanges:
         return self._found[value]
 
     def _fits(self, found: Range, value: ir.Value) -> bool:
-        """Return whether all integers of a range fit the type of ``value``."""
+        """Return whether all integers of ``found`` are signed integers of the value's type."""
         kind = value.type
         bits = kind.width if isinstance(kind, ir.IntegerType) else _WORD_BITS
         low, high = found.bounds(self._grid)
@@ -96,7 +96,7 @@ class IndexRanges:
         return self._bound(map_of(operation, "map"), list(operation.operands), is_max)
 
     def mapped(self, affine_map: ir.AffineMap, operands: Sequence[ir.Value]) -> list[Range | None]:
-        """Return the range of each result of an affine map."""
+        """Return the range of each result of an affine map on ``operands``, None if unknown."""
         known = [self.of(operand) for operand in operands]
         dims, symbols = known[: affine_map.n_dims], known[affine_map.n_dims :]
         return [self._arithmetic.affine(r, dims, symbols) for r in affine_map.results]
@@ -104,7 +104,10 @@ class IndexRanges:
     def _bound(
         self, affine_map: ir.AffineMap, operands: Sequence[ir.Value], is_max: bool
     ) -> Range | None:
-        """Return the range of the greatest or the least result of an affine map."""
+        """Return the range of the greatest (else the least) result of a map on ``operands``.
+
+        None if the range of a result is unknown.
+        """
         join = self._arithmetic.maximum if is_max else self._arithmetic.minimum
         found, *others = self.mapped(affine_map, operands)
         for other in others:
@@ -164,7 +167,10 @@ def _difference(_: Arithmetic, a: Range, b: Range) -> Range:
 
 
 def _if_not_negative(rule: _Rule) -> _Rule:
-    """Restrict a rule to non-negative operands, where signed and unsigned operations agree."""
+    """Return a rule that yields ``rule``'s range for non-negative operands, and None for others.
+
+    Signed and unsigned operations agree on non-negative operands.
+    """
 
     def restricted(a: Arithmetic, *operands: Range) -> Range | None:
         return None if any(map(a.is_negative, operands)) else rule(a, *operands)
@@ -183,7 +189,7 @@ def _shifted(rule: _Rule) -> _Rule:
 
 
 def _masked(a: Arithmetic, x: Range, y: Range) -> Range | None:
-    """Return the range of the low bits, for a mask of ones."""
+    """Return the range of ``x & y`` if ``y`` is a constant mask of low bits, else None."""
     mask = y.constant
     if mask is None or mask < 0 or mask & (mask + 1):
         return None
@@ -221,4 +227,7 @@ _RULES: Mapping[str, _Rule] = {
     "arith.shrsi": _shifted(Arithmetic.quotient),
     "arith.andi": _masked,
 }
-"""Transfer functions of operations on their operands' ranges; of a select, on its two values."""
+"""Transfer functions: from the ranges of an operation's operands to its result's, by name.
+
+A select's operands are its two values, without the condition.
+"""

@@ -22,17 +22,20 @@ from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.boxes import Box
 
 _MOST_BOXES = 4
-"""Most boxes of an argument with different factors; with more, a block touches all of it."""
+"""Largest number of an argument's boxes with different factors.
+
+A block that touches more boxes is treated as touching the whole argument.
+"""
 
 _Place = tuple[Range | None, ...]
-"""The range of each index of an access; None for a whole dimension."""
+"""The range of each index of an access; None stands for the whole dimension."""
 
 
 @dataclass(frozen=True)
 class KernelAccesses:
-    """The boxes that a block reads, and those that it may write, each with its argument's number.
+    """The boxes that a block reads and those that it may write, as pairs (argument, box).
 
-    Numbers count the memref arguments only.
+    An argument's number counts the kernel's memref arguments only.
     """
 
     reads: tuple[tuple[int, Box], ...]
@@ -41,9 +44,9 @@ class KernelAccesses:
 
 @dataclass(frozen=True)
 class _View:
-    """A memref of a kernel: an argument's number, and the offsets and strides of its view.
+    """A memref of a kernel as a view of an argument: the argument's number, offsets and strides.
 
-    ``offsets`` is None if the view's indices cannot be mapped to the argument's.
+    ``offsets`` is None if the view's indices cannot be mapped to the argument's indices.
     """
 
     argument: int
@@ -54,7 +57,7 @@ class _View:
 def find_accesses(
     kernel: ir.Operation, arguments: Mapping[ir.BlockArgument, int], ranges: IndexRanges, grid: Dim3
 ) -> KernelAccesses:
-    """Find the elements that a block of a kernel touches.
+    """Return the boxes of arguments that a block of a kernel touches.
 
     Args:
         kernel: a ``gpu.func``.
@@ -87,7 +90,11 @@ class _Views:
         self._arguments, self._ranges = arguments, ranges
 
     def of(self, value: ir.Value, user: ir.Operation) -> _View | None:
-        """Return the argument that a memref is a view of; None for memory local to a block."""
+        """Return the view of an argument that a memref is; None for memory local to a block.
+
+        Raises:
+            OperationError: naming ``user`` if the memref's origin is unknown.
+        """
         if isinstance(value.owner, ir.Block):
             return self._of_argument(ir.BlockArgument(value), user)
         operation = value.owner.operation
@@ -196,7 +203,10 @@ def _boxes(
 
 
 def _joined(places: Sequence[_Place], shape: Sequence[int], grid: Dim3) -> list[Box]:
-    """Return the boxes that contain ``places``, joined if their indices have equal factors."""
+    """Return the boxes that contain all of ``places``, one for each set of equal factors.
+
+    With more than ``_MOST_BOXES`` sets, it is a single box of the whole ``shape``.
+    """
     alike: dict[tuple[Dim3 | None, ...], list[_Place]] = {}
     for place in dict.fromkeys(places):
         moves = tuple(None if index is None else index.factors for index in place)
@@ -223,7 +233,7 @@ def _box(places: Sequence[_Place], shape: Sequence[int], grid: Dim3) -> Box:
 
 
 def _moved(low: int, factors: Dim3, grid: Dim3) -> ir.AffineExpr:
-    """Return ``low`` plus the block's ids times their factors, as an expression of the rTask."""
+    """Return ``low`` plus the block ids times ``factors``, as an expression of the rTask number."""
     found = ir.AffineExpr.get_constant(low)
     before = 1
     for factor, size in zip(factors, grid, strict=True):
@@ -234,9 +244,10 @@ def _moved(low: int, factors: Dim3, grid: Dim3) -> ir.AffineExpr:
 
 
 def _digit(before: int, size: int, grid: Dim3) -> ir.AffineExpr:
-    """Return a block id as an expression of the rTask's number, in which x is the fastest.
+    """Return a block id as an expression of the rTask's number, in which x varies fastest.
 
-    ``size`` is the grid's size in the id's dimension, ``before`` the product of faster sizes.
+    ``size`` is the grid's size in the id's dimension, ``before`` the product of the sizes of the
+    dimensions that vary faster.
     """
     digit: ir.AffineExpr = ir.AffineExpr.get_dim(0)
     if before > 1:

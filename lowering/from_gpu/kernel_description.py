@@ -14,13 +14,13 @@ from rammer_mlir.passes.ir.boxes import Box
 from rammer_mlir.passes.ir.structured import element_bytes
 
 _DEAR = 16
-"""Cost of a math function in operations."""
+"""Cost of a call of a math function, in arithmetic operations."""
 
 
 def describe_kernel(launch: Launch, name: str, ip: ir.InsertionPoint) -> frozenset[int]:
-    """Emit the ``rtask.kernel``, and return the numbers of the memrefs that a block may write.
+    """Emit a launch's ``rtask.kernel``; return the numbers of the memrefs that a block may write.
 
-    If there are none, nothing is emitted: such a launch has no effect.
+    If it writes none, nothing is emitted, because the launch has no effect.
     """
     arguments = list(launch.kernel.regions[0].blocks[0].arguments)
     known: dict[ir.Value, Range] = {
@@ -91,7 +91,10 @@ def _bytes(accesses: KernelAccesses, kinds: Sequence[ir.MemRefType]) -> int:
 
 
 def _work(holder: ir.Operation, ranges: IndexRanges) -> tuple[int, int]:
-    """Return the arithmetic operations and block barriers of a thread, weighted by trip counts."""
+    """Return the numbers of arithmetic operations and of block barriers that a thread executes.
+
+    Operations in loops are counted by trip counts.
+    """
     operations = barriers = 0
     for region in holder.regions:
         for block in region.blocks:

@@ -1,4 +1,4 @@
-"""Checks that all effects of a kernel are known."""
+"""Checks that a GPU kernel's operations have known memory effects and supported use of threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ON_MEMREFS = frozenset((*MEMORY_OPERATIONS, *VIEWS, "memref.dim"))
 
 
 def check_kernel(launch: Launch, subgroup: int) -> None:
-    """Refuse a kernel with unknown effects on memory, or with unsupported use of its threads.
+    """Raise an error for a kernel with unknown memory effects or unsupported use of its threads.
 
     ``subgroup`` is the number of lanes on which the kernel may depend.
 

@@ -18,7 +18,7 @@ from rammer_mlir.passes.ir.entry import functions, symbol_name
 from rammer_mlir.passes.program.task_graph import root_of
 
 MOST_THREADS = 1024
-"""Most threads of a block, on every GPU."""
+"""Largest number of threads of a block, on every GPU."""
 
 _LAUNCH = "gpu.launch_func"
 _ALLOCATIONS = ("memref.alloc", "memref.alloca", "gpu.alloc")
@@ -31,7 +31,7 @@ _HOST_PURE = ("arith.", "affine.", "index.")
 
 
 class _LaunchView(Protocol):
-    """The bindings' view of a ``gpu.launch_func``."""
+    """The type of a ``gpu.launch_func`` in MLIR's Python bindings."""
 
     gridSizeX: ir.Value
     gridSizeY: ir.Value
@@ -54,8 +54,8 @@ class Launch:
         operation: the launch.
         kernel: its ``gpu.func``.
         grid, block: sizes in x, y and z.
-        scalars: value of each argument that is not a memref, by its number.
-        memrefs: the other arguments, by their numbers.
+        scalars: the constant value of each scalar argument, by argument number.
+        memrefs: the value of each memref argument, by argument number.
     """
 
     operation: ir.Operation
@@ -87,7 +87,7 @@ class Launch:
         return prod(self.block)
 
     def refuse(self, message: str) -> NoReturn:
-        """Raise an error about the launch."""
+        """Raise an OperationError that names the launch."""
         refuse_launch(self.operation, message)
 
 
@@ -101,7 +101,8 @@ def host_function(module: ir.Module, name: str = "") -> ir.OpView:
     """Return the function that launches kernels: the named function, or the only one.
 
     Raises:
-        PassError: if there is no such function, or without a name not exactly one.
+        PassError: if there is no function of this name, or, without a name, not exactly one
+            function with launches.
     """
     hosts = {symbol_name(f): f for f in functions(module) if _launches_kernels(f)}
     names = ", ".join(f"@{host}" for host in hosts) or "none"
@@ -131,7 +132,7 @@ def erase_other_hosts(module: ir.Module, host: ir.OpView) -> None:
 
 
 def _holders(function: ir.OpView) -> set[str]:
-    """Return the names of the ``gpu.module`` whose kernels a function launches."""
+    """Return the names of the ``gpu.module`` operations with kernels that a function launches."""
     launches = (op for op in walk(function.operation) if op.name == _LAUNCH)
     return {ir.SymbolRefAttr(op.attributes["kernel"]).value[0] for op in launches}
 
@@ -142,7 +143,7 @@ def _launches_kernels(function: ir.OpView) -> bool:
 
 
 def read_launches(module: ir.Module, host: ir.OpView) -> list[Launch]:
-    """Read the launches of a host function in order.
+    """Return the launches of a host function in order.
 
     Raises:
         OperationError: naming the launch or operation that cannot be part of a static program.
@@ -277,9 +278,11 @@ def _symbol(operation: ir.Operation) -> str:
 
 
 def _static(operation: ir.Operation, value: ir.Value, number: int) -> ir.Value:
-    """Return ``value``, argument ``number`` of a launch.
+    """Return ``value``, argument ``number`` of a launch, if it is a static memref.
 
-    Refuse it unless it is a memref of static layout in an allocation or argument of the host.
+    Raises:
+        OperationError: if its layout is not static, its elements are not whole bytes, or its
+            buffer is no allocation or argument of the host function.
     """
     kind = value.type
     if not isinstance(kind, ir.MemRefType) or not kind.has_static_shape:

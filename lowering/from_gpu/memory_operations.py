@@ -37,10 +37,10 @@ MEMORY_OPERATIONS: Mapping[str, Sequence[MemoryOperation]] = {
     "vector.transfer_write": (MemoryOperation(1, None, False, True),),
     "memref.copy": (MemoryOperation(0, None, True, False), MemoryOperation(1, None, False, True)),
 }
-"""Operations that touch memory, with an entry for each memref operand."""
+"""Operations that access memory, by name, with an entry for each memref operand."""
 
 COLLECTIVES = frozenset(("gpu.barrier", "gpu.shuffle", "gpu.subgroup_reduce"))
-"""Operations that several threads execute together."""
+"""Operations that the threads of a block or a subgroup execute together."""
 
 SUBGROUP_OPERATIONS = COLLECTIVES - {"gpu.barrier"}
 
@@ -58,7 +58,7 @@ WITHOUT_EFFECT = frozenset(
      "scf.while", "scf.condition", "scf.yield", "scf.index_switch", "affine.for", "affine.if",
      "affine.yield", "affine.apply", "affine.min", "affine.max", "ub.poison")
 )  # fmt: skip
-"""Other permitted operations of a kernel, besides all those of ``PURE_DIALECTS``."""
+"""Permitted operations without effects on memory, besides those of ``PURE_DIALECTS``."""
 
 PURE_DIALECTS = ("arith.", "math.", "vector.", "index.", "complex.")
 

@@ -25,7 +25,10 @@ from rammer_mlir.passes.ir.entry import functions, is_private, symbol_name
 from rammer_mlir.passes.program.task_graph import root_of
 
 _CLEAN_UP = "lower-affine,canonicalize{region-simplify=disabled},cse"
-"""Lowers affine operations first: under a condition, a block's ids are not valid affine symbols."""
+"""Pass pipeline that simplifies kernels.
+
+Affine operations are lowered first: under a condition, block ids are not valid affine symbols.
+"""
 
 _CONTAINER = "gpu.container_module"
 
@@ -47,7 +50,7 @@ class FromGpu(Pass):
     function: str = ""
 
     def check_options(self) -> None:
-        """Refuse an invalid subgroup size."""
+        """Raise OptionError for an invalid subgroup size."""
         if self.subgroup not in (32, 64):
             raise OptionError(f"subgroup: expected 32 or 64 lanes, found {self.subgroup}")
 
@@ -65,7 +68,7 @@ class FromGpu(Pass):
 
 
 _Key = tuple[ir.Operation, Dim3, Dim3, tuple[tuple[int, ir.Attribute], ...], tuple[ir.Type, ...]]
-"""Common key of launches that share an rKernel: kernel, grid, block, scalars, memrefs' types."""
+"""Launches with equal keys share an rKernel: kernel, grid, block, scalars, types of memrefs."""
 
 
 class _Writer:
@@ -92,7 +95,7 @@ class _Writer:
         self._erase_kernels(launches)
 
     def _kernel(self, launch: Launch, block_threads: int) -> tuple[str, frozenset[int]]:
-        """Return the rKernel of a launch, and the numbers of the memrefs that it may write."""
+        """Return the name of a launch's rKernel and the numbers of memrefs that it may write."""
         kinds = tuple(value.type for value in launch.memrefs.values())
         scalars = tuple(launch.scalars.items())
         key = (launch.kernel, launch.grid, launch.block, scalars, kinds)
@@ -130,9 +133,9 @@ class _Writer:
         )
 
     def _clean_host(self) -> None:
-        """Erase the host's deallocations, and its operations without users except rOperators.
+        """Erase the host's deallocations and unused operations, except rOperators.
 
-        Allocations become ``memref.alloc``, because memory is planned from the schedule.
+        Its allocations become ``memref.alloc``, because memory is planned from the schedule.
         """
         for operation in list(self._host.operation.regions[0].blocks[0].operations):
             name = operation.operation.name

@@ -67,7 +67,10 @@ def _has_collective(operation: ir.Operation) -> bool:
 
 
 def _wrap(run: list[ir.Operation], is_own: ir.Value) -> None:
-    """Move consecutive operations under the condition ``is_own``; spare threads get zeros."""
+    """Move the consecutive operations ``run`` into an ``scf.if`` on ``is_own``.
+
+    In spare threads, uses of their results get zeros.
+    """
     if not run:
         return
     inside = set(run)
@@ -122,9 +125,9 @@ def _zero_attribute(kind: ir.Type) -> ir.Attribute:
 
 
 def _uniform(operations: list[ir.Operation]) -> set[ir.Operation]:
-    """Return the operations whose results determine control flow around collective operations.
+    """Return the operations that compute the conditions of control flow around collectives.
 
-    All threads agree on these values, so a spare thread may read the memory that thread 0 reads.
+    All threads agree on their results, so a spare thread may read the memory that thread 0 reads.
     """
     found: set[ir.Operation] = set()
     pending: list[ir.Value] = []
@@ -163,7 +166,10 @@ def _add(found: set[ir.Operation], operation: ir.Operation) -> None:
 
 
 def _deciding(operation: ir.Operation) -> list[ir.Value]:
-    """Return the values that determine which blocks of an operation are executed, and how often."""
+    """Return the operands that decide control flow: a loop's bounds and step, or its condition.
+
+    For all operations but loops these are all operands.
+    """
     if operation.name == "scf.for":
         return list(operation.operands)[:3]
     if operation.name == "scf.while":

@@ -10,7 +10,7 @@ from rammer_mlir.lowering.ir_walk import constant_integer, producer
 from rammer_mlir.passes.ir.structured import Buffer, element_bytes, is_buffer
 
 ALIGNMENT = "rtask.alignment"
-"""Attribute of an rKernel's argument: a number of bytes that its address is a multiple of."""
+"""Attribute of an rKernel's argument: a number of bytes that divides the buffer's address."""
 
 _KEEPING = ("memref.cast", "memref.extract_strided_metadata", "memref.memory_space_cast")
 
@@ -64,7 +64,10 @@ def _argument_alignment(block: ir.Block, number: int, width: int) -> int:
 
 
 def _offset_divisor(cast: ir.Operation) -> int:
-    """Return a power of two, at most 16, that divides a reinterpret_cast's offset in elements."""
+    """Return a power of two, at most 16, that divides a ``memref.reinterpret_cast``'s offset.
+
+    The offset is in elements.
+    """
     offset = next(iter(ir.DenseI64ArrayAttr(cast.attributes["static_offsets"])))
     if offset != ir.ShapedType.get_dynamic_stride_or_offset():
         return gcd(WIDEST, offset)

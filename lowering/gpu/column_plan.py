@@ -14,13 +14,16 @@ from math import gcd, prod
 from rammer_mlir.lowering.gpu.contractions.plan import WARP, WIDEST, Access, Contraction
 
 _MOST_RESULTS = 4
-"""Results per thread of the block from which on a thread reduces its results alone."""
+"""Number of results per thread of the block from which on threads share no reduction.
+
+Each thread then reduces the elements of its results alone.
+"""
 
 _LEAST_REDUCED = 8
-"""Fewest elements of a result for which threads share the reduction."""
+"""Smallest number of reduced elements per result for which threads share the reduction."""
 
 _UNROLLED = 4
-"""Most elements that a thread loads per iteration: loads in flight."""
+"""Largest number of elements that a thread loads per iteration, as loads in flight."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class ColumnPlan:
         contraction: the computation.
         along: the parallel loop along which elements are adjacent in memory.
         widest: number, among the inputs, of the operand with the most elements.
-        threads: of the block.
+        threads: number of threads of the block.
     """
 
     contraction: Contraction
@@ -41,23 +44,23 @@ class ColumnPlan:
 
     @property
     def num_results(self) -> int:
-        """The number of results."""
+        """The number of results of the block's reduction."""
         return prod(self.contraction.extents[loop] for loop in self.contraction.parallel)
 
     @property
     def num_reduced(self) -> int:
-        """The number of elements that each result is reduced from."""
+        """The number of elements from which each result is reduced."""
         return prod(self.contraction.extents[loop] for loop in self.contraction.reduced)
 
     @property
     def most_width(self) -> int:
-        """The most adjacent results per thread; alignment may permit fewer."""
+        """The largest number of adjacent results per thread; alignment may permit fewer."""
         width = WIDEST // self.contraction.inputs[self.widest].element_bytes
         return gcd(width, self.contraction.extents[self.along])
 
     @property
     def num_partial(self) -> int:
-        """The number of partial results in shared memory, the maximum over all widths."""
+        """The number of partial results in shared memory: the maximum over all permitted widths."""
         rows = max(self.at(width).parts for width in (1, 2, 4, 8) if self.most_width % width == 0)
         return rows * self.num_results if rows > 1 else 0
 
@@ -79,12 +82,14 @@ class ColumnPlan:
 class Columns:
     """Division of a column reduction among threads.
 
+    A tile is a run of adjacent results that a thread computes.
+
     Attributes:
-        tiles: tiles of adjacent results.
-        places: threads of a row, of which the first ``tiles`` have a tile.
-        rows: rows of threads, which divide the elements of each result among them.
-        unrolled: elements that a thread processes per iteration.
-        threads: of the block.
+        tiles: number of tiles.
+        places: number of threads of a row, of which the first ``tiles`` have a tile.
+        rows: number of rows of threads, which divide the elements of each result among them.
+        unrolled: number of elements that a thread processes per iteration.
+        threads: number of threads of the block.
     """
 
     tiles: int
@@ -105,9 +110,10 @@ class Columns:
 
 
 def _rows(reduced: int, most: int) -> tuple[int, int]:
-    """Return at most ``most`` rows that divide ``reduced`` elements, and unrolled elements.
+    """Return the number of rows of threads, and the number of unrolled elements per iteration.
 
-    If at most half of ``most`` rows divide the elements evenly, ``most`` rows do unevenly.
+    The rows, at most ``most``, share ``reduced`` elements. Their number divides ``reduced`` unless
+    all divisors are at most half of ``most``; then ``most`` rows share the elements unevenly.
     """
     rows = max(n for n in range(1, most + 1) if reduced % n == 0)
     if 2 * rows <= most:
@@ -116,11 +122,11 @@ def _rows(reduced: int, most: int) -> tuple[int, int]:
 
 
 def plan_columns(contraction: Contraction, threads: int, shared_limit: int) -> ColumnPlan | None:
-    """Return the plan for a block, None if sharing does not pay or the memory layout is unsuitable.
+    """Return the plan for a block; None if sharing does not pay or the layout is unsuitable.
 
     Args:
         contraction: the computation, with static extents of all loops.
-        threads: of the block.
+        threads: number of threads of the block.
         shared_limit: bytes of shared memory for partial results.
     """
     sizes = [_elements(contraction, access) for access in contraction.inputs]

@@ -30,10 +30,13 @@ def emit_columns(generic: Structured, plan: ColumnPlan, threads: Threads, partia
 
 
 class _WideLoads:
-    """Loads of inputs; of the widest input, adjacent elements are loaded as a vector."""
+    """Loads of a thread's input elements.
+
+    Adjacent elements of the widest input are loaded together as a vector.
+    """
 
     def __init__(self, generic: Structured, plan: ColumnPlan, width: int) -> None:
-        """Begin straight-line code that writes no memory, with vectors of ``width`` elements."""
+        """Begin for straight-line code without stores, with vectors of ``width`` elements."""
         access = plan.contraction.inputs[plan.widest]
         self._number, self._along, self._width = access.number, plan.along, width
         self._map = generic.maps[access.number]
@@ -43,7 +46,10 @@ class _WideLoads:
         self.shift = 0
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return an operand's element at a point ``shift`` elements after its tile's first."""
+        """Return the element of operand ``number`` at ``point``, loading it at its first use.
+
+        The point is ``shift`` elements after the first point of its tile.
+        """
         if number != self._number or self._width == 1:
             return self._loads.value(number, point)
         return vector.extract(self._wide(point), [], [self.shift])
@@ -70,7 +76,7 @@ class _Emitter:
         self._order = [n for n in plan.contraction.parallel if n != plan.along] + [plan.along]
 
     def emit(self) -> None:
-        """Emit the computation of all results of the block."""
+        """Emit the computation of all results of the block by a thread."""
         columns = self._columns
         if columns.tiles > columns.threads:
             self._tiles_in_turns()
@@ -86,7 +92,7 @@ class _Emitter:
             self._combine_in_block(place, row, results)
 
     def _tiles_in_turns(self) -> None:
-        """Emit a loop over a thread's tiles, each of which the thread reduces alone."""
+        """Emit a loop over a thread's tiles; the thread reduces each tile without other threads."""
         columns = self._columns
         loop = scf.ForOp(self._threads.number, constant(columns.tiles), constant(columns.threads))
         with ir.InsertionPoint(loop.body):
@@ -96,9 +102,10 @@ class _Emitter:
             scf.YieldOp([])
 
     def _reduce(self, place: ir.Value, row: ir.Value) -> list[ir.Value]:
-        """Emit a thread's share of the reduction of tile ``place``: the elements of its row.
+        """Emit a thread's share of the reduction of tile ``place``: the elements of row ``row``.
 
-        A thread without a tile gets the combiner's identity.
+        Returns the partial result of each point of the tile. A thread without a tile gets the
+        combiner's identity.
         """
         columns = self._columns
         begin = [self._combiner.identity()] * self._width
@@ -130,7 +137,10 @@ class _Emitter:
         return list(loop.results)
 
     def _point(self, place: ir.Value) -> list[Index]:
-        """Emit the index of the first result of tile ``place`` along each loop of ``_order``."""
+        """Emit the index of the first result of tile ``place`` along each loop of ``_order``.
+
+        ``_order`` lists the parallel loops.
+        """
         sizes: list[Index] = [self._plan.contraction.extents[loop] for loop in self._order]
         sizes[-1] = self._plan.contraction.extents[self._plan.along] // self._width
         found = unflatten(place, sizes)
@@ -156,7 +166,10 @@ class _Emitter:
         return found
 
     def _combine_in_warp(self, value: ir.Value) -> ir.Value:
-        """Emit shuffles that combine a partial result over the rows of a warp, for all rows."""
+        """Emit shuffles that combine a partial result over the rows of threads in a warp.
+
+        Returns the combined value, which all of these rows get.
+        """
         distance = self._columns.places
         while distance < WIDTH:
             value = self._combiner.combine(value, exchange(value, distance))
@@ -177,7 +190,11 @@ class _Emitter:
     def _combine_in_block(
         self, place: ir.Value, row: ir.Value, results: Sequence[ir.Value]
     ) -> None:
-        """Emit the combination of partial results in shared memory, accumulated into the output."""
+        """Emit the combination of all rows' partial results in shared memory, and its accumulation.
+
+        The threads of row ``row`` have ``results`` for tile ``place``; the combined results are
+        accumulated into the output.
+        """
         columns, total = self._columns, self._plan.num_results
         writes = _below(place, columns.tiles)
         part = row
@@ -216,7 +233,7 @@ def _below(number: ir.Value, limit: int) -> ir.Value:
 
 
 def _width(generic: Structured, plan: ColumnPlan) -> int:
-    """Return how many adjacent elements of the widest input a thread may load at once."""
+    """Return the number of adjacent elements of the widest input that a thread may load at once."""
     access = plan.contraction.inputs[plan.widest]
     source = _source(generic, plan)
     width = plan.most_width
@@ -228,5 +245,5 @@ def _width(generic: Structured, plan: ColumnPlan) -> int:
 
 
 def _source(generic: Structured, plan: ColumnPlan) -> Buffer:
-    """Return the buffer of the widest input, the operand with the most elements."""
+    """Return the buffer of the widest input, which is the operand with the most elements."""
     return as_buffer(generic.operands[plan.contraction.inputs[plan.widest].number])

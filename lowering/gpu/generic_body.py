@@ -21,7 +21,7 @@ class Elements(Protocol):
     """Source of the elements of a body's operands."""
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return the element of an operand at a point."""
+        """Return the element of operand ``number`` at a point."""
         ...
 
 
@@ -35,7 +35,10 @@ class Loads:
         self._values: dict[tuple[int, tuple[Index | None, ...]], ir.Value] = {}
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return the element of an operand at a point; a scalar operand is returned as it is."""
+        """Return the element of operand ``number`` at a point, loading it at its first use.
+
+        The value of a scalar operand is returned unchanged.
+        """
         operand = self._operands[number]
         if not is_buffer(operand):
             return operand

@@ -22,7 +22,10 @@ def when(condition: ir.Value | None) -> Generator[None]:
 
 
 def all_below(pairs: Iterable[tuple[Index, Index]]) -> ir.Value | None:
-    """Emit an i1, whether each index is below its bound (unsigned); None if there are no pairs."""
+    """Emit an i1 that tells whether each pair's index is below its bound (unsigned).
+
+    None if there are no pairs.
+    """
     result: ir.Value | None = None
     for index, bound in pairs:
         found = arith.cmpi(arith.CmpIPredicate.ult, as_value(index), as_value(bound))

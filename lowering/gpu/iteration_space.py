@@ -15,7 +15,7 @@ class Loops:
     """The loops of a ``linalg.generic``.
 
     Attributes:
-        bounds: iterations of each loop, an int if static.
+        bounds: number of iterations of each loop, an int if static.
         parallel: numbers of the parallel loops.
         reduced: numbers of the reduction loops.
     """
@@ -26,23 +26,23 @@ class Loops:
 
     @staticmethod
     def of(generic: Structured) -> Loops:
-        """Read the loops, and emit dynamic bounds."""
+        """Return the loops of a ``linalg.generic``, emitting their dynamic bounds."""
         bounds = tuple(_bound(source) for source in generic.extent_sources)
         return Loops(bounds, generic.parallel_loops, generic.reduction_loops)
 
     @property
     def sizes(self) -> list[Index]:
-        """The iterations of the parallel loops."""
+        """The number of iterations of each parallel loop."""
         return [self.bounds[n] for n in self.parallel]
 
     @property
     def num_points(self) -> int | None:
-        """The number of parallel iterations, None if it is dynamic."""
+        """The number of points of the parallel loops; None if it is dynamic."""
         return _static_product(self.sizes)
 
     @property
     def num_reduced(self) -> int | None:
-        """The number of reduction iterations, None if it is dynamic."""
+        """The number of points of the reduction loops; None if it is dynamic."""
         return _static_product([self.bounds[n] for n in self.reduced])
 
     def point(self, indices: Sequence[Index]) -> list[Index | None]:
@@ -70,7 +70,7 @@ def _bound(source: LoopDimension) -> Index:
 
 
 def product(sizes: Sequence[Index]) -> Index:
-    """Multiply sizes, at compile time where possible."""
+    """Return the product of sizes: an int if all are static, else emitted multiplications."""
     total: Index = 1
     for size in sizes:
         total = multiply(total, size)

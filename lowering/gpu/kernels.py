@@ -23,10 +23,10 @@ from rammer_mlir.lowering.kernels.buffers import (
 from rammer_mlir.passes.ir.structured import as_buffer
 
 BLOCK_THREADS = "rtask.block_threads"
-"""Attribute of an rKernel written for the threads of a block: their number."""
+"""Attribute of an rKernel written for a block's threads: the number of threads."""
 
 SUBGROUP = "rtask.subgroup"
-"""Attribute of an rKernel for a block's threads that uses shuffles: lanes of a warp or wave."""
+"""Attribute of an rKernel that uses shuffles: the number of lanes of its warps or waves."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class BufferType:
 
     @property
     def elements(self) -> int:
-        """The number of elements up to the last, including those before the offset."""
+        """The number of elements from the buffer's beginning to the view's last element."""
         pairs = zip(self.shape, self.strides, strict=True)
         return 1 + self.offset + sum((size - 1) * stride for size, stride in pairs)
 
 
 @dataclass(frozen=True)
 class MappedKernels:
-    """Arguments of rKernels, besides the rTask's id: their buffers, then shared memory and scratch.
+    """The arguments that rKernels have besides the rTask's id: buffers, shared memory, scratch.
 
     Attributes:
         signatures: types of each rKernel's buffers, by symbol.
@@ -72,7 +72,7 @@ def map_kernels(
     async_copies: bool = False,
     matrix_unit: MatrixUnit | None = None,
 ) -> MappedKernels:
-    """Map the rKernels of a module to the threads of a block, in place.
+    """Map the rKernels of a module to the threads of a block, in place; return their arguments.
 
     rKernels that are written for a block's threads are unchanged except for their temporaries.
 
@@ -81,7 +81,7 @@ def map_kernels(
         kernels: functions ``(rTask id, memrefs...)`` on linalg operations.
         shared_limit: most bytes of shared memory for temporaries and staged operands; other
             temporaries go to scratch memory.
-        block_threads: threads of a block, a multiple of 64.
+        block_threads: number of threads of a block, a multiple of 64.
         async_copies: whether the target copies to shared memory asynchronously.
         matrix_unit: the target's matrix instruction, restricted to permitted element types.
 
@@ -132,7 +132,7 @@ def symbol(operation: ir.Operation | ir.OpView) -> str:
 
 
 def run_passes(module: ir.Module, pipeline: str) -> None:
-    """Run upstream passes on a module."""
+    """Run the textual pipeline ``pipeline`` of upstream passes on a module."""
     passes = passmanager.PassManager.parse(f"builtin.module({pipeline})")
     passes.run(module.operation)
 

@@ -14,12 +14,12 @@ from rammer_mlir.bindings import arith, gpu, ir
 from rammer_mlir.lowering.kernels.combiners import Combiner
 
 WIDTH = 32
-"""Lanes that exchange values: a warp, and half of a wave of 64."""
+"""Number of lanes that exchange values: a warp, or half of a wave of 64."""
 
 _FLOATS = (ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type)
 _INTEGER_BITS = (8, 16, 32, 64)
 _SHUFFLED_BITS = 32
-"""Bits of a register: narrower values are widened for an exchange."""
+"""Number of bits of a register; narrower values are widened for an exchange."""
 
 
 def choose_lanes(
@@ -31,10 +31,10 @@ def choose_lanes(
     """Return the number of lanes that share a result: a power of two, 1 without sharing.
 
     Args:
-        combiners: of each result of the reduction; None if a combiner is not known.
-        num_results: points of the reduction's parallel loops; None if not static.
-        num_reduced: points of the reduction loops; None if not static.
-        block_threads: threads of the block.
+        combiners: the combiner of each output; None if a combiner is not known.
+        num_results: number of points of the parallel loops; None if not static.
+        num_reduced: number of points of the reduction loops; None if not static.
+        block_threads: number of threads of the block.
     """
     if num_results is None or num_reduced is None or not can_exchange(combiners):
         return 1
@@ -56,7 +56,10 @@ def _has_exchange(element: ir.Type) -> bool:
 
 
 def butterfly(combiner: Combiner, value: ir.Value, lanes: int) -> ir.Value:
-    """Emit the shuffles after which each of the ``lanes`` of a group has the group's result."""
+    """Emit a butterfly of shuffles that combines ``value`` over a group of ``lanes`` lanes.
+
+    Every lane of the group gets the result.
+    """
     distance = lanes // 2
     while distance:
         value = combiner.combine(value, exchange(value, distance))

@@ -7,10 +7,13 @@ A thread has at most 255 registers, most of which hold addresses, operands and l
 from __future__ import annotations
 
 MOST_ACCUMULATORS = 32
-"""Most accumulators of a thread: an eighth of its registers."""
+"""Largest number of a thread's accumulators: an eighth of its registers."""
 
 MOST_MATRICES = 16
-"""Most accumulator matrices of a warp, each of which takes 4 registers of a lane."""
+"""Largest number of a warp's accumulator matrices, each of which takes 4 registers of a lane."""
 
 MOST_FETCHED = 64
-"""Most bytes of a staged chunk that a thread copies: it keeps an address for each access."""
+"""Largest number of bytes of a staged chunk that a thread copies.
+
+The thread keeps an address for each access.
+"""

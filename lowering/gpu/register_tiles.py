@@ -17,10 +17,13 @@ from rammer_mlir.passes.ir.structured import Structured
 
 _MOST_ALONG_A_LOOP = 8
 _NEIGHBOURS = 16
-"""Fewest tiles along the innermost loop: this many lanes of a warp access adjacent elements."""
+"""Smallest number of tiles along the innermost loop.
+
+Tiles along this loop belong to adjacent lanes of a warp, which then access adjacent elements.
+"""
 
 Tile = tuple[int, ...]
-"""Results of a thread along each parallel loop."""
+"""The number of a thread's results along each parallel loop."""
 
 
 def choose_tile(generic: Structured, loops: Loops, block_threads: int) -> Tile:
@@ -76,7 +79,7 @@ def tiled_sizes(loops: Loops, tile: Tile) -> list[Index]:
 
 
 def tile_offsets(loops: Loops, tile: Tile) -> list[tuple[int, ...]]:
-    """Return the offsets of a tile's results from its first result.
+    """Return the offsets of a tile's results from its first result, along each parallel loop.
 
     Adjacent offsets differ by the number of tiles, so that adjacent lanes access adjacent elements.
     """

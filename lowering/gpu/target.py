@@ -14,8 +14,8 @@ class GpuTarget:
     Attributes:
         kind: the lowering that continues from the gpu dialect, ``nvvm`` or ``rocdl``.
         chip: LLVM's name of the processor, as ``sm_90`` or ``gfx90a``.
-        warp_size: lanes that execute together (a warp, or a wave).
-        block_threads: threads of a vEU's block.
+        warp_size: number of lanes that execute together (a warp, or a wave).
+        block_threads: number of threads of a vEU's block.
         num_veus: default number of vEUs, one per multiprocessor of the chip's most common board.
         shared_limit: most bytes of shared memory that a kernel declares statically.
         scope: LLVM's synchronisation scope of all threads of the device.
@@ -39,5 +39,5 @@ class GpuTarget:
 
     @property
     def name(self) -> str:
-        """The target as the command line spells it, without features."""
+        """The target in the form of the ``--target`` option, without features."""
         return f"{self.kind}:{self.chip}"

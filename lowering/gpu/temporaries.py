@@ -17,12 +17,12 @@ from rammer_mlir.lowering.kernels.buffers import contiguous_view
 from rammer_mlir.passes.ir.structured import Buffer, as_buffer, element_bytes
 
 ALIGNMENT = 16
-"""Bytes: the widest access of a thread."""
+"""Alignment of temporaries in bytes: the size of a thread's widest access."""
 
 WORKGROUP = "#gpu.address_space<workgroup>"
 
 PRIVATE = "#gpu.address_space<private>"
-"""Private memory of a thread; allocations in it are not temporaries of the block."""
+"""Memory space of a thread's private memory, which does not hold temporaries of the block."""
 
 _VIEWS = frozenset(
     ("memref.subview", "memref.reinterpret_cast", "memref.cast", "memref.expand_shape",
@@ -32,7 +32,11 @@ _VIEWS = frozenset(
 
 @dataclass(frozen=True)
 class Placement:
-    """A temporary's allocation, most elements, memory (shared or scratch), and offset in bytes."""
+    """The place of a temporary.
+
+    It has the allocation, an upper bound on its elements, the memory (shared or scratch), and the
+    offset there in bytes.
+    """
 
     allocation: ir.Operation
     elements: int
@@ -42,7 +46,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class TemporaryMemory:
-    """The temporaries of an rKernel, and their total bytes in shared memory and in scratch."""
+    """The places of an rKernel's temporaries, and their bytes in shared memory and in scratch."""
 
     placements: tuple[Placement, ...]
     shared_bytes: int
@@ -50,7 +54,9 @@ class TemporaryMemory:
 
 
 def place_temporaries(kernel: ir.Operation, shared_limit: int) -> TemporaryMemory:
-    """Place every temporary, the smallest first, in shared memory as long as it fits.
+    """Return a place for each temporary, in shared memory as long as it fits.
+
+    Smaller temporaries are placed first; temporaries that do not fit go to scratch memory.
 
     Raises:
         UnsupportedError: if a temporary has no static bound.
@@ -79,7 +85,7 @@ def is_private(allocation: ir.Operation) -> bool:
 def add_buffers(
     kernel: ir.Operation, memory: TemporaryMemory, shared_bytes: int, scratch_bytes: int
 ) -> None:
-    """Append both buffers to an rKernel's arguments, and replace its temporaries by views of them.
+    """Append shared and scratch memory to an rKernel's arguments, and place its temporaries there.
 
     Args:
         kernel: an rKernel on memrefs.
@@ -141,7 +147,7 @@ def in_space(kind: ir.MemRefType, space: ir.Attribute | None) -> ir.MemRefType:
 
 
 def propagate_space(value: ir.Value, space: ir.Attribute | None) -> None:
-    """Change the types of all views of a buffer to a memory space, None for device memory."""
+    """Give the types of all views of a buffer a memory space; None stands for device memory."""
     for use in value.uses:
         user = use.owner.operation
         if user.name not in _VIEWS:
@@ -154,7 +160,7 @@ def propagate_space(value: ir.Value, space: ir.Attribute | None) -> None:
 
 
 def _bounded_elements(kernel: ir.Operation, allocation: ir.Operation) -> int:
-    """Return the most elements that an allocation can have."""
+    """Return the largest number of elements that an allocation can have."""
     dynamic = ir.ShapedType.get_dynamic_size()
     elements, rest = 1, iter(allocation.operands)
     for size in _type(allocation).shape:

@@ -42,7 +42,7 @@ def distribute(generic: Structured, threads: Threads) -> None:
 
 @dataclass(frozen=True)
 class _Lanes:
-    """The combiners of partial results, and the number of lanes that share a result."""
+    """The reduction's combiners, and the number of lanes that share a result."""
 
     combiners: Sequence[Combiner]
     count: int
@@ -66,9 +66,9 @@ def _tile_results(generic: Structured, loops: Loops, threads: Threads) -> None:
 
 
 def _shifted(first: Sequence[Index], offsets: Sequence[Sequence[int]]) -> list[list[Index]]:
-    """Emit, for each of ``offsets``, its sum with the indices ``first``.
+    """Return, for each of ``offsets``, its sum with the indices ``first``.
 
-    Each sum is emitted once, so that equal indices are the same value.
+    Equal sums are emitted only once, so that equal indices are the same value.
     """
     sums: dict[tuple[int, int], Index] = {}
     for position, index in enumerate(first):
@@ -84,10 +84,9 @@ def _reduce(
     reduced: Sequence[int],
     carried: Sequence[Sequence[ir.Value | None]],
 ) -> list[list[ir.Value]]:
-    """Emit the nest of reduction loops for all points at once, with accumulators in registers.
+    """Emit the reduction loops ``reduced`` around all points, with accumulators in registers.
 
-    ``reduced`` are the loops, ``carried`` the initial values of each point's outputs. Returns the
-    outputs' values per point.
+    ``carried`` has the initial values of each point's outputs. Returns each point's final outputs.
     """
     if not reduced:
         loads = Loads(generic)
@@ -114,7 +113,7 @@ def _grouped(values: Sequence[ir.Value], count: int) -> list[list[ir.Value]]:
 
 
 def _share_results(generic: Structured, loops: Loops, threads: Threads, lanes: _Lanes) -> None:
-    """Emit a uniform loop over results, each of which adjacent lanes compute jointly."""
+    """Emit a uniform loop over results; a group of adjacent lanes computes each result jointly."""
     total, count = constant(loops.num_points or 0), constant(lanes.count)
     group = arith.divui(threads.number, count)
     lane = arith.remui(threads.number, count)
@@ -143,9 +142,9 @@ def _combine_with_outputs(
 def _reduce_every(
     generic: Structured, loops: Loops, point: list[Index | None], lane: ir.Value, lanes: _Lanes
 ) -> list[ir.Value]:
-    """Emit a lane's share of the reduction at ``point``: every ``lanes.count``-th element.
+    """Emit a lane's share of the reduction at ``point``; return its partial results.
 
-    The lane's number is that of its first element. Returns the partial results.
+    The lane reduces every ``lanes.count``-th element, from element number ``lane`` on.
     """
     begin = [combiner.identity() for combiner in lanes.combiners]
     total = constant(loops.num_reduced or 0)

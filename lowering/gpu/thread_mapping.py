@@ -31,9 +31,9 @@ class Staging:
     """Plans and staging memory of an rKernel's staged contractions.
 
     Attributes:
-        plans: by the number that the operations are marked with.
+        plans: plans by number; an attribute of each planned operation has its plan's number.
         offset: bytes in the block's shared memory at which staging memory begins.
-        copies: the target's way to fetch operands.
+        copies: the target's instructions for fetching operands.
     """
 
     plans: tuple[Plan, ...]
@@ -42,7 +42,7 @@ class Staging:
 
     @property
     def end(self) -> int:
-        """The bytes of shared memory up to the end of staging memory."""
+        """The offset in bytes of the end of the staging memory in shared memory."""
         return self.offset + max([0, *(plan.shared_bytes for plan in self.plans)])
 
 
@@ -117,7 +117,7 @@ class _Mapper:
 
 
 def _by_one_thread(operation: ir.Operation, threads: Threads) -> None:
-    """Guard an operation without results: only the first thread of the block executes it."""
+    """Guard an operation without results, so that only thread 0 of the block executes it."""
     with ir.InsertionPoint(operation), operation.location:
         zero = arith.constant(ir.IndexType.get(), 0)
         is_first = arith.cmpi(arith.CmpIPredicate.eq, threads.number, zero)
@@ -129,7 +129,7 @@ def _by_one_thread(operation: ir.Operation, threads: Threads) -> None:
 
 
 def _barrier_after(operation: ir.Operation) -> None:
-    """Emit a barrier that orders a uniform load of all threads before later stores of a thread."""
+    """Emit a block barrier after a load by all threads, before later stores by a single thread."""
     with ir.InsertionPoint.after(operation), operation.location:
         gpu.barrier()
 

@@ -9,7 +9,7 @@ from rammer_mlir.bindings import ir
 
 @dataclass(frozen=True)
 class Threads:
-    """A thread's number in its block, an ``index`` value, and the block's size."""
+    """A thread's number in its block, an ``index`` value, and the block's number of threads."""
 
     number: ir.Value
     count: int

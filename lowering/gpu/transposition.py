@@ -37,7 +37,7 @@ def emit_transposition(
     Args:
         generic: the operation.
         plan: its plan.
-        threads: of the block, whole warps.
+        threads: the thread's number, and the size of the block in whole warps.
         squares: shared memory for each transposed operand, ``SIDE * ROW`` elements.
     """
     _Emitter(generic, plan, threads, squares).emit()
@@ -59,7 +59,7 @@ class _Emitter:
         self._threads = threads
 
     def emit(self) -> None:
-        """Emit a loop over squares, uniform for all threads."""
+        """Emit the loop over squares of the iteration space, uniform for all threads."""
         square = (self._plan.across, self._plan.along)
         counts = [
             _squares(bound) if loop in square else bound
@@ -78,7 +78,7 @@ class _Emitter:
             scf.YieldOp([])
 
     def _rows(self) -> Generator[Index]:
-        """Yield the rows of a square that this thread's warp processes, unrolled."""
+        """Emit the rows of a square that this thread's warp processes, unrolled; yield each row."""
         for first in range(0, SIDE, self._lines):
             yield add(self._line, first)
 
@@ -91,7 +91,7 @@ class _Emitter:
     def _fetch(self, origin: Sequence[Index], line: Index) -> None:
         """Emit the copy of row ``line`` of each transposed operand into its square.
 
-        Adjacent lanes copy adjacent elements.
+        ``origin`` has the loop indices of the square. Adjacent lanes copy adjacent elements.
         """
         point = self._point(origin, line, self._lane)
         with when(self._inside(point)):
@@ -101,7 +101,10 @@ class _Emitter:
                 memref.store(loads.value(operand.number, point), square, [place])
 
     def _compute(self, origin: Sequence[Index], line: Index) -> None:
-        """Emit the computation of a result's row ``line``, adjacent elements by adjacent lanes."""
+        """Emit the computation of row ``line`` of the result's square at ``origin``.
+
+        Adjacent lanes compute adjacent elements.
+        """
         point = self._point(origin, self._lane, line)
         with when(self._inside(point)):
             place = as_value(add(multiply(self._lane, ROW), line))
@@ -116,7 +119,7 @@ class _Emitter:
                 memref.store(value, buffer, at)
 
     def _inside(self, point: Sequence[Index]) -> ir.Value | None:
-        """Emit an i1, whether a point is inside the iteration space; None if all squares are."""
+        """Emit an i1 that tells whether a point is in the iteration space; None if always."""
         loops = (self._plan.across, self._plan.along)
         bounds = [(point[loop], self._loops.bounds[loop]) for loop in loops]
         return all_below(
@@ -125,14 +128,14 @@ class _Emitter:
 
 
 class _KnownElements(Loads):
-    """Loads of a body's elements, except of the operands whose elements ``known`` has by number."""
+    """Loads of a body's elements; ``known`` has operands' elements that need no load, by number."""
 
     def __init__(self, generic: Structured, known: dict[int, ir.Value]) -> None:
         super().__init__(generic)
         self._known = known
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return the element of an operand at a point."""
+        """Return the element of operand ``number`` at a point, known or loaded."""
         return self._known[number] if number in self._known else super().value(number, point)
 
 

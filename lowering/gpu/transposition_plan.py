@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from rammer_mlir.lowering.gpu.bank_conflicts import padded_side
 
 SIDE = 32
-"""Elements along the sides of a square: a warp's lanes."""
+"""Number of elements along each side of a square: a warp's lanes."""
 
 ROW = padded_side(SIDE)
 """Row stride of a square in elements."""
 
 LEAST_EXTENT = 16
-"""Fewest iterations of both loops for which most of a square's elements are used."""
+"""Smallest extent of both loops with which most of a square's elements are used."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class TranspositionPlan:
 def plan_transposition(
     across: int, along: int, element_bytes: dict[int, int], shared_limit: int
 ) -> TranspositionPlan | None:
-    """Return the plan for transposed operands, None if their squares do not fit.
+    """Return the plan for transposed operands; None if their squares exceed shared memory.
 
     Args:
         across: the loop along which the result is contiguous.

@@ -18,12 +18,12 @@ def constant(value: int) -> ir.Value:
 
 
 def as_value(index: Index) -> ir.Value:
-    """Emit ``index`` as a value if it is a Python int."""
+    """Return ``index`` if it is a value, else emit it as a constant."""
     return constant(index) if isinstance(index, int) else index
 
 
 def _same_shape(left: Index, right: Index) -> tuple[ir.Value, ir.Value]:
-    """Emit both indices as values; broadcast a scalar to the shape of the other's vector."""
+    """Return both indices as values of the same shape, emitting constants and broadcasts."""
     values = [as_value(left), as_value(right)]
     shaped = [value.type for value in values if isinstance(value.type, ir.VectorType)]
     if shaped:
@@ -32,7 +32,7 @@ def _same_shape(left: Index, right: Index) -> tuple[ir.Value, ir.Value]:
 
 
 def add(left: Index, right: Index) -> Index:
-    """Add two indices, at compile time where possible."""
+    """Return the sum of two indices: an int if both are ints, else an emitted value."""
     if isinstance(left, int) and isinstance(right, int):
         return left + right
     if isinstance(left, int) and left == 0:
@@ -43,7 +43,7 @@ def add(left: Index, right: Index) -> Index:
 
 
 def multiply(left: Index, right: Index) -> Index:
-    """Multiply two indices, at compile time where possible."""
+    """Return the product of two indices: an int if both are ints, else an emitted value."""
     if isinstance(left, int) and isinstance(right, int):
         return left * right
     for factor, other in ((left, right), (right, left)):
@@ -53,14 +53,17 @@ def multiply(left: Index, right: Index) -> Index:
 
 
 def floor_divide(left: Index, right: Index) -> Index:
-    """Divide two indices, rounding towards minus infinity, at compile time where possible."""
+    """Return the quotient of two indices, rounded towards minus infinity.
+
+    It is an int if both indices are ints, else an emitted value.
+    """
     if isinstance(left, int) and isinstance(right, int):
         return left // right
     return arith.floordivsi(*_same_shape(left, right))
 
 
 def ceil_divide(left: Index, right: Index) -> Index:
-    """Divide two indices, rounding towards infinity: -((-left) floordiv right)."""
+    """Return the quotient of two indices, rounded towards infinity: -((-left) floordiv right)."""
     return multiply(floor_divide(multiply(left, -1), right), -1)
 
 
@@ -81,7 +84,10 @@ _OPERATIONS: Sequence[tuple[type[ir.AffineBinaryExpr], Callable[[Index, Index], 
 
 
 def evaluate(expression: ir.AffineExpr, dims: Sequence[Index | None]) -> Index:
-    """Emit an affine expression over the given indices (ints, ``index`` values or vectors)."""
+    """Return the value of an affine expression at ``dims``, emitting operations where needed.
+
+    ``dims`` has ints, ``index`` values or vectors; dimensions that are None must not occur in it.
+    """
     if isinstance(expression, ir.AffineConstantExpr):
         return expression.value
     if isinstance(expression, ir.AffineDimExpr):
@@ -95,9 +101,9 @@ def evaluate(expression: ir.AffineExpr, dims: Sequence[Index | None]) -> Index:
 
 
 def upper_bound(value: ir.Value) -> int | None:
-    """Return a static upper bound of an ``index`` value, or None.
+    """Return a static upper bound of an ``index`` value, or None if none is found.
 
-    Understands constants, ``affine.min`` with a constant result, and minima of ``arith``.
+    It follows constants, ``affine.min`` with a constant result, and minima of ``arith``.
     """
     known = constant_integer(value)
     if known is not None:

@@ -23,13 +23,13 @@ from rammer_mlir.passes.ir.structured import (
 )
 
 STACK_LIMIT = 4 << 20
-"""Most bytes of temporaries in a kernel: threads have stacks of 8 MiB."""
+"""Largest size of a kernel's temporaries in bytes: threads have stacks of 8 MiB."""
 
 _ALIGNMENT = 64  # bytes: a cache line, and an AVX-512 register
 
 
 def expand_copies(kernel: ir.Operation) -> None:
-    """Turn ``memref.copy`` into a ``linalg.generic``, so that no runtime library is called."""
+    """Turn each ``memref.copy`` into a ``linalg.generic``, so that no runtime library is called."""
     for operation in walk(kernel):
         if operation.name == "memref.copy":
             source, target = map(as_buffer, operation.operands)
@@ -72,7 +72,10 @@ def allocate_on_stack(kernel: ir.Operation) -> None:
 
 
 def _bounded_elements(kernel: ir.Operation, allocation: ir.Operation) -> int:
-    """Return the most elements that an allocation can have."""
+    """Return the largest number of elements that an allocation can have.
+
+    Raises ``UnsupportedError`` if a size has no static bound.
+    """
     bounds = [upper_bound(size) for size in allocation.operands]
     if None in bounds:
         raise UnsupportedError(
@@ -146,7 +149,7 @@ def store_booleans_as_bytes(kernel: ir.Operation) -> None:
 
 
 def store_boolean_constants_as_bytes(module: ir.Module, kernels: Iterable[ir.Operation]) -> None:
-    """Convert the boolean globals that kernels read to the bytes of ``store_booleans_as_bytes``."""
+    """Convert boolean constants that kernels read to i8, as ``store_booleans_as_bytes`` does."""
     read = {
         ir.FlatSymbolRefAttr(operation.attributes["name"]).value
         for kernel in kernels
@@ -185,7 +188,7 @@ def _generic_booleans(generic: Structured) -> None:
 
 
 def _from_byte(value: ir.Value, point: ir.InsertionPoint) -> None:
-    """Emit ``value != 0`` at ``point``, and replace all other uses of the byte ``value`` by it."""
+    """Emit ``value != 0`` at ``point``, and replace all other uses of the i8 ``value`` by it."""
     with point, value.location:
         zero = arith.constant(_byte(), 0)
         truth = arith.cmpi(arith.CmpIPredicate.ne, value, zero)

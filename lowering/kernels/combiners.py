@@ -13,7 +13,7 @@ from rammer_mlir.passes.ir.structured import Structured
 
 
 class Bound(Enum):
-    """An end of the range of a signed integer type."""
+    """The least or the greatest value of a signed integer type."""
 
     LOWEST = "lowest"
     HIGHEST = "highest"
@@ -56,7 +56,7 @@ COMBINERS: Mapping[str, Rule] = {
 
 
 _SUMS: Mapping[str, str] = {"arith.subf": "arith.addf", "arith.subi": "arith.addi"}
-"""The combiner of partial results if elements are subtracted from the accumulator."""
+"""Operation that combines partial results, by an operation that subtracts elements."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class Combiner:
     """The operation that folds elements into a result of a reduction.
 
     Attributes:
-        name: of the operation.
-        attributes: of the operation.
+        name: name of the operation.
+        attributes: attributes of the operation.
         element: type of the result in memory.
         is_boolean: whether it combines booleans, which are bytes in memory.
     """
@@ -96,7 +96,7 @@ class Combiner:
         return self._create(left, right)
 
     def combine_all(self, parts: list[ir.Value]) -> ir.Value:
-        """Emit the operation on a list of partial results, as a balanced tree."""
+        """Emit the combination of a list of partial results, as a balanced tree of operations."""
         while len(parts) > 1:
             pairs = [self.combine(a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
             parts = pairs + parts[len(pairs) * 2 :]
@@ -136,7 +136,7 @@ def _is_set(byte: ir.Value) -> ir.Value:
 
 
 def find_combiners(generic: Structured) -> list[Combiner] | None:
-    """Return the combiner of each result, None if a result has no known combiner.
+    """Return the combiner of each result; None if a result has no known combiner.
 
     The combiner must be the only user of the accumulator, and its result must be yielded.
     """
@@ -182,6 +182,6 @@ def _definition(value: ir.Value) -> ir.Operation | None:
 
 
 def _tests_bits(comparison: ir.Operation) -> bool:
-    """Return whether a comparison tests a value for being nonzero."""
+    """Return whether a comparison is ``value != 0``."""
     predicate = ir.IntegerAttr(comparison.attributes["predicate"]).value
     return predicate == arith.CmpIPredicate.ne and constant_integer(comparison.operands[1]) == 0

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from rammer_mlir.bindings import ir, llvm
 
 _DYNAMIC = -(2**31)
-"""Marks a dynamic index of an address computation."""
+"""Marker of a dynamic index among the indices of ``llvm.getelementptr``."""
 
 _HIDDEN = 1
 """LLVM's number for hidden visibility."""
@@ -17,7 +17,7 @@ Number = ir.Value | int
 
 
 def i64() -> ir.Type:
-    """Return the type of numbers."""
+    """Return the i64 type, the type of numbers."""
     return ir.IntegerType.get_signless(64)
 
 
@@ -27,7 +27,7 @@ def i32() -> ir.Type:
 
 
 def i1() -> ir.Type:
-    """Return the type of truth values."""
+    """Return the i1 type, the type of truth values."""
     return ir.IntegerType.get_signless(1)
 
 
@@ -100,7 +100,7 @@ def number_at(base: ir.Value, index: Number) -> ir.Value:
 
 
 def store(value: ir.Value, address: ir.Value) -> None:
-    """Emit the store of a value."""
+    """Emit the store of a value at an address."""
     llvm.StoreOp(value, address)
 
 
@@ -143,7 +143,10 @@ def branch(block: ir.Block, *values: ir.Value) -> None:
 
 
 def branch_if(condition: ir.Value, then: ir.Block, otherwise: ir.Block, *values: ir.Value) -> None:
-    """Emit a branch to the block ``then``, or to ``otherwise``, whose arguments are ``values``."""
+    """Emit a branch to the block ``then`` if ``condition`` holds, else to ``otherwise``.
+
+    ``values`` become the arguments of the block ``otherwise``; ``then`` gets no arguments.
+    """
     llvm.CondBrOp(condition, [], list(values), then, otherwise)
 
 
@@ -166,7 +169,10 @@ def define(name: str, *arguments: ir.Type, result: ir.Type | None = None) -> ir.
 
 
 def declare(name: str, *arguments: ir.Type, result: ir.Type | None = None) -> ir.Operation:
-    """Declare a function with arguments of the given types, and a result if its type is given."""
+    """Declare a function with arguments of the given types; return the operation.
+
+    The function has a result if the type ``result`` is given.
+    """
     kind = llvm.FunctionType.get(result or ir.Type.parse("!llvm.void"), list(arguments))
     return llvm.LLVMFuncOp(name, ir.TypeAttr.get(kind)).operation
 

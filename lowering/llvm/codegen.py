@@ -20,7 +20,7 @@ _DIALECTS = frozenset(("llvm", "nvvm", "rocdl"))
 
 
 def to_llvm_ir(module: ir.Module | ir.Operation) -> str:
-    """Translate a module of the LLVM dialect to LLVM IR text that llvmlite parses.
+    """Return a module of the LLVM dialect as LLVM IR text that llvmlite parses.
 
     The module is a ``builtin.module``, or a ``gpu.module`` that may use its target's intrinsics.
     Raises ``TargetError`` if the module still has other operations, on which the translation would
@@ -37,7 +37,7 @@ def to_llvm_ir(module: ir.Module | ir.Operation) -> str:
 
 @dataclass(frozen=True)
 class LinkedIr:
-    """External LLVM IR to be linked into a module, and its name in messages.
+    """External LLVM IR to be linked into a module, with a name for messages.
 
     It has to define the functions ``symbols``.
     """
@@ -48,7 +48,7 @@ class LinkedIr:
 
 
 def emit_object(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ()) -> bytes:
-    """Optimize LLVM IR text and compile it to a relocatable object for ``machine``.
+    """Return LLVM IR text, optimized and compiled to a relocatable object for ``machine``.
 
     ``linked`` IR is optimized together with it, so that its functions may be inlined.
 
@@ -61,7 +61,7 @@ def emit_object(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ())
 
 
 def emit_assembly(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ()) -> str:
-    """Optimize LLVM IR text and compile it to assembly text for ``machine``.
+    """Return LLVM IR text, optimized and compiled to assembly text for ``machine``.
 
     ``linked`` IR is optimized together with it, as by ``emit_object``.
     """
@@ -73,9 +73,9 @@ def emit_assembly(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = (
 def _optimized(
     ir_text: str, target: llvm.TargetMachine, linked: Sequence[LinkedIr] = ()
 ) -> llvm.ModuleRef:
-    """Parse LLVM IR text, link ``linked`` IR, and optimize both together.
+    """Parse LLVM IR text, link ``linked`` IR, and optimize both together; return the module.
 
-    The module returned serves a single emission only, because emitting changes it.
+    The returned module can be emitted only once, because emission changes it.
     """
     initialize_llvm()
     try:
@@ -101,9 +101,9 @@ def _optimized(
 
 
 def undefined(module: str, symbol: str, details: str = "none") -> TargetError:
-    """Return the error that external code ``module`` lacks the definition of a called function.
+    """Return the error that external code ``module`` does not define a called function.
 
-    ``details`` is the text of what was found instead.
+    ``details`` is the text of the found contents.
     """
     return TargetError(
         f"module '{module}': expected a definition of the function '{symbol}', found {details}; "
@@ -112,7 +112,7 @@ def undefined(module: str, symbol: str, details: str = "none") -> TargetError:
 
 
 def parse_linked(name: str, text: str) -> llvm.ModuleRef:
-    """Parse external LLVM IR; the caller must hold ``LLVM_LOCK``.
+    """Parse external LLVM IR and return its module; the caller must hold ``LLVM_LOCK``.
 
     Raises:
         TargetError: naming the module, if LLVM does not parse it.
@@ -132,7 +132,7 @@ def _not_linked(name: str, error: Exception) -> TargetError:
 
 
 def _link(module: llvm.ModuleRef, other: LinkedIr) -> None:
-    """Link external LLVM IR into a module, with internal linkage."""
+    """Link external LLVM IR into a module; its functions become internal."""
     added = parse_linked(other.name, other.text)
     added.triple, added.data_layout = module.triple, module.data_layout
     visible = (f for f in added.functions if f.linkage is not llvm.Linkage.internal)
@@ -150,9 +150,9 @@ def _link(module: llvm.ModuleRef, other: LinkedIr) -> None:
 
 
 def _check_type(name: str, called: llvm.ValueRef, defined: llvm.ValueRef) -> None:
-    """Refuse a function whose type differs from that of the program's calls.
+    """Raise an error if a function's type differs from that of the program's calls.
 
-    LLVM would treat such calls as unreachable. ``name`` is that of the external module.
+    LLVM would treat such calls as unreachable. ``name`` is the external module's name.
     """
     expected, found = str(called.global_value_type), str(defined.global_value_type)
     if found != expected:

@@ -73,39 +73,39 @@ def _on_f32(operation: ir.Operation) -> bool:
 
 
 def _round(x: Float) -> tuple[Float, Bits]:
-    """Round to the nearest integer, as a float and as an integer; needs |x| < 2**22.
+    """Emit the nearest integer as a float and as an integer; needs |x| < 2**22.
 
-    Works on the bit pattern: converting a NaN to an integer would be undefined.
+    The code works on the bit pattern: converting a NaN to an integer would be undefined.
     """
     shifted = x + _ROUND
     return shifted - _ROUND, shifted.bits() - 0x4B400000
 
 
 def _power_of_two(exponent: Bits) -> Float:
-    """Return 2**exponent for -126 <= exponent <= 127."""
+    """Emit 2**exponent for -126 <= exponent <= 127."""
     return ((exponent + 127) << 23).as_float()
 
 
 def _scale(x: Float, exponent: Bits) -> Float:
-    """Return x * 2**exponent, in two steps so that neither factor overflows or underflows."""
+    """Emit x * 2**exponent, in two steps so that neither factor overflows or underflows."""
     half = exponent >> 1
     return x * _power_of_two(half) * _power_of_two(exponent - half)
 
 
 def _reduce_by_ln2(x: Float) -> tuple[Float, Bits]:
-    """Split x into r + n * ln(2) with |r| <= ln(2) / 2."""
+    """Emit r and the integer n with x = r + n * ln(2) and |r| <= ln(2) / 2."""
     n, exponent = _round(x * _LOG2_E)
     return x - n * _LN2_HIGH - n * _LN2_LOW, exponent
 
 
 def expand_exp(x: Float) -> Float:
-    """exp(x), 1 ulp."""
+    """Emit exp(x), with an error of 1 ulp."""
     r, exponent = _reduce_by_ln2(x.clamp(-104.0, 89.0))
     return _scale(r.polynomial(_EXPM1) * r * r + r + 1.0, exponent)
 
 
 def expand_exp2(x: Float) -> Float:
-    """2**x, 1 ulp."""
+    """Emit 2**x, with an error of 1 ulp."""
     limited = x.clamp(-151.0, 129.0)
     n, exponent = _round(limited)
     r = (limited - n) * math.log(2.0)
@@ -113,7 +113,7 @@ def expand_exp2(x: Float) -> Float:
 
 
 def expand_expm1(x: Float) -> Float:
-    """exp(x) - 1, 2 ulp."""
+    """Emit exp(x) - 1, with an error of 2 ulp."""
     r, exponent = _reduce_by_ln2(x.clamp(-18.0, 89.0))
     small = r.polynomial(_EXPM1) * r * r + r
     # Half of the scale, since 2**128 would overflow where the result does not.
@@ -123,7 +123,7 @@ def expand_expm1(x: Float) -> Float:
 
 
 def expand_log(x: Float) -> Float:
-    """log(x), 1 ulp."""
+    """Emit log(x), with an error of 1 ulp."""
     tiny = x < _SMALLEST_NORMAL
     bits = tiny.choose(x * 8388608.0, x).bits() - _SQRT_HALF_BITS
     f = ((bits & 0x7FFFFF) + _SQRT_HALF_BITS).as_float() - 1.0
@@ -138,7 +138,7 @@ def expand_log(x: Float) -> Float:
 
 
 def expand_log1p(x: Float) -> Float:
-    """log(1 + x), 2 ulp: the rounding error of the sum is compensated."""
+    """Emit log(1 + x), with an error of 2 ulp: the rounding error of the sum is compensated."""
     total = x + 1.0
     lost = x - (total - 1.0)
     result = expand_log(total) + lost / total
@@ -148,14 +148,14 @@ def expand_log1p(x: Float) -> Float:
 
 
 def expand_tanh(x: Float) -> Float:
-    """tanh(x), 3 ulp: (exp(2a) - 1) / (exp(2a) + 1) for a = |x|."""
+    """Emit tanh(x) as (exp(2a) - 1) / (exp(2a) + 1) for a = |x|, with an error of 3 ulp."""
     a = x.absolute()
     e = expand_expm1(a.clamp(0.0, 10.0) * 2.0)
     return _with_sign(e / (e + 2.0), x)
 
 
 def expand_erf(x: Float) -> Float:
-    """The error function, 2 ulp."""
+    """Emit the error function of x, with an error of 2 ulp."""
     a = x.absolute()
     small = x * (x * x).polynomial(_ERF_SMALL) + x
     limited = a.clamp(0.0, 4.0)
@@ -164,7 +164,7 @@ def expand_erf(x: Float) -> Float:
 
 
 def _with_sign(magnitude: Float, sign: Float) -> Float:
-    """Return ``magnitude``, which is non-negative, with the sign of ``sign``."""
+    """Emit ``magnitude``, which is non-negative, with the sign of ``sign``."""
     bits = sign.bits() & -0x80000000
     return (magnitude.bits() + bits).as_float()
 

@@ -11,7 +11,7 @@ Number = TypeVar("Number", "Bits", "Float")
 
 
 class Mask:
-    """An i1 value, or a vector of them."""
+    """An i1 value, or a vector of i1, that selects between values in each lane."""
 
     def __init__(self, value: ir.Value) -> None:
         self.value = value
@@ -28,7 +28,7 @@ class Bits:
         self.value = value
 
     def constant(self, number: int) -> Bits:
-        """Emit a constant of the same shape."""
+        """Emit a constant of the same shape as this value: a scalar or a splat vector."""
         return Bits(_constant(self.value.type, ir.IntegerType.get_signless(32), number))
 
     def __add__(self, other: Bits | int) -> Bits:
@@ -55,7 +55,7 @@ class Bits:
         return Mask(arith.cmpi(arith.CmpIPredicate.sgt, self.value, self._lift(number)))
 
     def as_float(self) -> Float:
-        """Emit a bitcast to f32."""
+        """Emit the bitcast to f32."""
         return Float(arith.bitcast(shaped_like(self.value.type, ir.F32Type.get()), self.value))
 
     def to_float(self) -> Float:
@@ -73,7 +73,7 @@ class Float:
         self.value = value
 
     def constant(self, number: float) -> Float:
-        """Emit a constant of the same shape."""
+        """Emit a constant of the same shape as this value: a scalar or a splat vector."""
         return Float(_constant(self.value.type, ir.F32Type.get(), number))
 
     def __add__(self, other: Float | float) -> Float:
@@ -111,7 +111,10 @@ class Float:
         return (above > high).choose(self.constant(high), above)
 
     def polynomial(self, coefficients: Sequence[float]) -> Float:
-        """Emit a polynomial by Horner's rule; its coefficients begin with the lowest power."""
+        """Emit the polynomial in this value, by Horner's rule.
+
+        The first coefficient is that of the lowest power.
+        """
         *rest, highest = coefficients
         total = self.constant(highest)
         for coefficient in reversed(rest):
@@ -119,7 +122,7 @@ class Float:
         return total
 
     def bits(self) -> Bits:
-        """Emit a bitcast to i32."""
+        """Emit the bitcast to i32."""
         integer = ir.IntegerType.get_signless(32)
         return Bits(arith.bitcast(shaped_like(self.value.type, integer), self.value))
 
@@ -131,7 +134,10 @@ class Float:
 
 
 def expand(operation: ir.Operation, expansion: Callable[..., Float]) -> None:
-    """Replace an operation on f32 by arithmetic; on narrower floats, compute in f32."""
+    """Replace an operation by the result of ``expansion`` on its operands.
+
+    Narrower floats than f32 are extended to f32, and the result is truncated.
+    """
     kind = operation.results[0].type
     is_narrow = not isinstance(element_type(kind), ir.F32Type)
     with ir.InsertionPoint(operation), operation.location:
@@ -144,12 +150,12 @@ def expand(operation: ir.Operation, expansion: Callable[..., Float]) -> None:
 
 
 def element_type(kind: ir.Type) -> ir.Type:
-    """Return the element type of a vector type, or a scalar type itself."""
+    """Return the element type of a vector type; return other types unchanged."""
     return kind.element_type if isinstance(kind, ir.VectorType) else kind
 
 
 def shaped_like(shape: ir.Type, element: ir.Type) -> ir.Type:
-    """Return the type ``element``, as a vector if ``shape`` is a vector type."""
+    """Return ``element``, or the vector type of ``element`` if ``shape`` is a vector type."""
     if isinstance(shape, ir.VectorType):
         return ir.VectorType.get(shape.shape, element)
     return element

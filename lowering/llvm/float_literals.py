@@ -77,7 +77,10 @@ def _decimal_bits(kind: str, value: float) -> int:
 
 
 def _hexadecimal(kind: str, bits: int) -> str:
-    """Return a bit pattern as text. LLVM writes a float as the double of the same value."""
+    """Return a bit pattern as a hexadecimal literal of LLVM in the float type ``kind``.
+
+    LLVM writes an f32 as the bits of the f64 with the same value.
+    """
     prefix = _FORMATS[kind][2]
     if kind == "float":
         return f"0x{_widen(bits):016X}"
@@ -86,7 +89,7 @@ def _hexadecimal(kind: str, bits: int) -> str:
 
 
 def _widen(bits: int) -> int:
-    """Return the bits of the double with the value of a float's bits, keeping NaN payloads."""
+    """Return the bits of the f64 with the value of an f32's bits, with the same NaN payload."""
     if bits & 0x7F800000 == 0x7F800000:
         return (bits >> 31 << 63) | (0x7FF << 52) | ((bits & 0x7FFFFF) << 29)
     return int(np.uint32(bits).view(np.float32).astype(np.float64).view(np.uint64))

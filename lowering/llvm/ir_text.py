@@ -7,9 +7,9 @@ import re
 from rammer_mlir.lowering.llvm.float_literals import rewrite_float_literals
 
 _UNKNOWN = re.compile(r"\bnocreateundeforpoison ")
-"""An attribute of intrinsics, only a hint, that llvmlite's LLVM does not parse."""
+"""Matches an attribute of intrinsics that llvmlite's LLVM does not parse; it is only a hint."""
 
 
 def downgrade(text: str) -> str:
-    """Rewrite the syntax of newer LLVM so that llvmlite's LLVM parses it, with the same meaning."""
+    """Return LLVM IR with the same meaning in syntax that llvmlite's older LLVM parses."""
     return rewrite_float_literals(_UNKNOWN.sub("", text))

@@ -16,7 +16,7 @@ def find_linker(*, needs_lld: bool = False) -> list[str]:
     """Return the command of an ELF linker: ``ld.lld``, ``ld``, or that of ``ziglang``.
 
     With ``needs_lld`` only LLVM's linkers count, which link for any processor. Raises
-    ``TargetError`` if there is none.
+    ``TargetError`` if no linker is found.
     """
     for name in ("ld.lld",) if needs_lld else ("ld.lld", "ld"):
         path = shutil.which(name)
@@ -31,11 +31,12 @@ def find_linker(*, needs_lld: bool = False) -> list[str]:
 
 
 def link_shared(*objects: bytes, needs_lld: bool = False, is_whole: bool = False) -> bytes:
-    """Link relocatable ELF objects to a shared library and return the library's bytes.
+    """Link relocatable ELF objects to a shared library, and return the library's bytes.
 
-    Symbols of libc and libm stay undefined: the loading process provides them. ``needs_lld``: the
-    object is for another processor; ``is_whole``: no process provides symbols, so undefined symbols
-    are errors. Raises ``TargetError`` if no linker is found or the linker fails.
+    Symbols of libc and libm stay undefined: the loading process provides them. ``needs_lld`` tells
+    that the objects are for another processor. ``is_whole`` makes undefined symbols errors, for
+    code without a process that provides them. Raises ``TargetError`` if no linker is found or the
+    linker fails.
     """
     linker = find_linker(needs_lld=needs_lld)
     with tempfile.TemporaryDirectory(prefix="rammer-link-") as folder:

@@ -54,7 +54,7 @@ class Machine:
         return not self.triple.startswith("x86_64") or self.has_feature("f16c")
 
     def create_target_machine(self) -> llvm.TargetMachine:
-        """Create LLVM's target machine, for position-independent code.
+        """Return LLVM's target machine for position-independent code.
 
         Raises ``TargetError`` if this LLVM has no code generator for the triple.
         """
@@ -89,7 +89,7 @@ def vector_bits_of(triple: str, features: dict[str, bool]) -> int:
 
 
 def host_machine() -> Machine:
-    """Describe the processor that this process runs on."""
+    """Return the description of the processor that this process runs on."""
     initialize_llvm()
     with LLVM_LOCK:
         triple = llvm.get_process_triple()

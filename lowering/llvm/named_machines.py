@@ -17,7 +17,7 @@ X86_64, AARCH64 = "x86_64", "aarch64"
 
 
 class _Feature(NamedTuple):
-    """An instruction set: LLVM's name, and Linux's name if artifacts record it."""
+    """An instruction set: LLVM's name, and Linux's name if artifacts record the instruction set."""
 
     llvm: str
     linux: str = ""
@@ -64,10 +64,10 @@ _LEVEL_OF = {
     **dict.fromkeys(("skylake-avx512", "cascadelake", "cooperlake"), "x86-64-v4"),
     **dict.fromkeys(("icelake-server", "sapphirerapids", "znver4", "znver5"), "x86-64-v4"),
 }
-"""LLVM's names of processors, with the level whose instructions their code is limited to.
+"""The x86-64 level to which the code of a processor is limited, by LLVM's name.
 
-Beyond the level, such a processor only affects the order and choice of instructions: so the
-requirements of an artifact can be checked by Linux's flags.
+The processor itself only affects the order and choice of instructions: so the requirements of an
+artifact can be checked by Linux's flags.
 """
 
 
@@ -92,7 +92,7 @@ class NamedMachine:
 
     @property
     def lacking(self) -> str:
-        """The property that this machine lacks to execute code for the processor; empty if none."""
+        """The first property that this machine lacks to execute the processor's code, or ""."""
         if self.architecture != platform.machine():
             return f"a processor of the family {self.architecture}, found {platform.machine()}"
         missing = sorted(set(self.features) - set(cpu_features()))

@@ -53,7 +53,7 @@ def convert_through_f32(module: ir.Module) -> None:
 
 
 def expand_half_conversions(module: ir.Module) -> None:
-    """Replace conversions between f16 and f32 by integer arithmetic, in place. Exact."""
+    """Replace conversions between f16 and f32 by exact integer arithmetic, in place."""
     for operation in walk(module.operation):
         expansion = {"arith.extf": _extend, "arith.truncf": _truncate}.get(operation.name)
         if expansion is None:
@@ -69,7 +69,10 @@ def expand_half_conversions(module: ir.Module) -> None:
 
 
 def _extend(half: ir.Value) -> ir.Value:
-    """Emit the f32 of an f16: scaling its shifted bits also makes denormals normal numbers."""
+    """Emit the conversion of an f16 to f32, as a scaling of its shifted bits.
+
+    The scaling makes denormals normal numbers.
+    """
     shape = half.type
     short = arith.bitcast(shaped_like(shape, ir.IntegerType.get_signless(16)), half)
     bits = Bits(arith.extui(shaped_like(shape, ir.IntegerType.get_signless(32)), short))
@@ -80,7 +83,10 @@ def _extend(half: ir.Value) -> ir.Value:
 
 
 def _truncate(single: ir.Value) -> ir.Value:
-    """Emit the f16 of an f32, rounded to nearest with ties to even, by three ranges of numbers."""
+    """Emit the conversion of an f32 to f16, rounded to nearest with ties to even.
+
+    Small numbers, normal numbers and overflows are computed separately.
+    """
     bits = Float(single).bits()
     size = bits & 0x7FFFFFFF
     normal = ((size + 0xFFF + ((size >> 13) & 1)) >> 13) - 0x1C000

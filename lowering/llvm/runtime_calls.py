@@ -29,8 +29,8 @@ define weak hidden <8 x i16> @__truncsfbf2(float %value) {
 def with_runtime_calls(ir_text: str, triple: str) -> str:
     """Return LLVM IR with definitions of the runtime functions that its code may call.
 
-    For LLVM, moving a bf16 between registers is such a call, unless the processor converts from
-    f32.
+    ``triple`` is the target's. LLVM calls such a function even to move a bf16 between registers,
+    unless the processor has a conversion from f32.
     """
     is_processor = triple.startswith(("x86_64", "aarch64", "arm64"))
     return ir_text + _TO_BF16 if is_processor and "bfloat" in ir_text else ir_text

@@ -16,14 +16,14 @@ from rammer_mlir.lowering.nvvm.nvidia_tools import find_tool
 from rammer_mlir.lowering.nvvm.nvrtc import find_nvrtc, first_error, run_nvrtc
 
 _OPTIONS = ("-rdc=true", "-std=c++17")
-"""Relocatable device code, since other code would drop functions that no kernel calls."""
+"""Compiler options: relocatable device code keeps functions that no kernel calls."""
 
 _FOLDER_HASH = re.compile(r"\b(?:__nv_static_\d+__|_INTERNAL_)([0-9a-f]{8})_")
 """Matches names of static variables, into which ``nvcc`` hashes the path of the source."""
 
 
 def device_ptx(code: Sequence[ForeignCode], chip: str) -> tuple[PtxModule, ...]:
-    """Return the PTX modules of external code, compiling its CUDA source.
+    """Return external code as PTX modules; CUDA source is compiled.
 
     Raises:
         TargetError: if CUDA source cannot be compiled.
@@ -38,7 +38,7 @@ def device_ptx(code: Sequence[ForeignCode], chip: str) -> tuple[PtxModule, ...]:
 
 
 def compile_cuda(code: ForeignCode, chip: str) -> str:
-    """Compile CUDA source to PTX for a chip.
+    """Compile CUDA source for a chip, and return the PTX.
 
     Raises:
         TargetError: if there is no compiler, or it refuses the source.
@@ -76,7 +76,7 @@ def _run_nvcc(code: ForeignCode, options: Sequence[str]) -> tuple[str, str]:
 
 
 def _reproducible(ptx: str, code: ForeignCode) -> str:
-    """Rename static variables by a hash of the source instead of its path."""
+    """Return PTX with static variables named by a hash of the source instead of its path."""
     own = hashlib.sha256(code.content).hexdigest()[:8]
     for found in sorted(set(_FOLDER_HASH.findall(ptx))):
         ptx = ptx.replace(found, own)

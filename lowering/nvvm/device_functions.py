@@ -46,7 +46,7 @@ class PtxModule:
 
     @cached_property
     def version(self) -> tuple[int, int]:
-        """Version of the PTX language."""
+        """The version (major, minor) of the PTX language that the text requires."""
         found = _VERSION.search(self.text)
         if found is None:
             raise self.refused("PTX that begins with '.version'", "none")
@@ -54,7 +54,7 @@ class PtxModule:
 
     @cached_property
     def functions(self) -> tuple[re.Match[str], ...]:
-        """All declarations and definitions of functions and kernels."""
+        """Matches of all declarations and definitions of functions and kernels in the text."""
         return tuple(_FUNCTION.finditer(self._outside))
 
     @cached_property
@@ -70,14 +70,17 @@ class PtxModule:
         return "".join(parts)
 
     def names(self) -> tuple[set[str], set[str]]:
-        """Return the names of definitions, and of ``.extern`` declarations without a definition."""
+        """Return the names of definitions, and of ``.extern`` declarations without a definition.
+
+        The definitions are the first set.
+        """
         found = [(each[1], each[3]) for each in self.functions]
         found += [(each[1], each[2]) for each in _VARIABLE.finditer(self._outside)]
         defined = {name for extern, name in found if not extern}
         return defined, {name for extern, name in found if extern} - defined
 
     def parameters(self, symbol: str) -> list[int] | None:
-        """Return the bits of a function's parameters; None if not found, or if it has a result."""
+        """Return the bits of each parameter of a function; None if not found or with a result."""
         for _, result, name, parameters, _ in (each.groups() for each in self.functions):
             if name == symbol and result is None:
                 return [int(bits) for bits in _WIDTH.findall(f"{parameters or ''} ")]
@@ -92,9 +95,10 @@ class PtxModule:
         return f"{found.strip()}\n"
 
     def check(self, own: PtxModule, chip: str) -> None:
-        """Refuse PTX for a newer chip or 32-bit addresses, or without functions that rKernels call.
+        """Raise an error for PTX that cannot be combined with ``own``, the program's PTX.
 
-        Functions need parameters of the sizes that ``own``, the program's PTX, declares.
+        Unsupported are a newer chip, 32-bit addresses, and functions that are missing or have
+        parameters of other sizes than the program's declarations.
         """
         target, size = _TARGET.search(self.text), _ADDRESS_SIZE.search(self.text)
         if target is None or target[2] or int(target[1]) > int(chip.removeprefix("sm_")):
@@ -118,12 +122,12 @@ class PtxModule:
             )
 
     def refused(self, expected: str, found: str) -> TargetError:
-        """Return the error for a module with ``found`` instead of ``expected`` contents."""
+        """Return the error that a module has the contents ``found`` instead of ``expected``."""
         return TargetError(f"module '{self.name}': expected {expected}, found {found}; mend it")
 
 
 def with_device_functions(own: str, modules: Sequence[PtxModule], chip: str) -> str:
-    """Return our PTX with the definitions of the functions that it declares.
+    """Return the PTX ``own`` with the definitions of the external functions that it declares.
 
     Args:
         own: PTX of a program, without comments in its header.

@@ -24,11 +24,11 @@ _THREAD_ID = ThreadId("nvvm.read.ptx.sreg.tid.x", "r")
 
 _PAUSE = """  %nanoseconds = arith.constant 64 : i32
   nvvm.nanosleep %nanoseconds"""
-"""Lets other warps of the multiprocessor, of the same or other blocks, run first."""
+"""Body of the pause between polls: other warps of the multiprocessor run in the meantime."""
 
 
 def nvvm_steps(index_bits: int) -> list[Step]:
-    """Return the steps for a module with indices of ``index_bits`` bits, in order."""
+    """Return the lowering steps, in order, for a module with indices of ``index_bits`` bits."""
     convert = (
         f"convert-gpu-to-nvvm{{use-bare-ptr-memref-call-conv=true index-bitwidth={index_bits}}}"
     )

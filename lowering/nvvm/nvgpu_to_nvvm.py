@@ -21,11 +21,11 @@ from rammer_mlir.lowering.nvvm.nvgpu_views import (
 _GLOBAL = "!llvm.ptr<1>"
 _SELECT = "arith.select"
 _REGISTER = 32
-"""Bits of a register."""
+"""Number of bits of a register."""
 
 
 def lower_shared_memory(module: ir.Module, index_bits: int) -> None:
-    """Replace nvgpu's asynchronous copies, their groups and waits, and loads of matrices.
+    """Lower nvgpu's asynchronous copies, their groups and waits, and loads of matrices, in place.
 
     Args:
         module: contains a gpu module, in which only groups and waits use the tokens of copies and
@@ -43,10 +43,11 @@ def lower_shared_memory(module: ir.Module, index_bits: int) -> None:
 
 
 def _copy(operation: ir.Operation, pointers: Pointers) -> None:
-    """Emit a copy of 4, 8 or 16 bytes, of which those after ``srcElements`` elements become zeros.
+    """Lower an asynchronous copy of 4, 8 or 16 bytes.
 
-    If ``srcElements`` is zero, nothing is read: so a select whose only purpose is to replace an
-    outside index in that case is skipped, as in CUTLASS (``cp_async_zfill``).
+    Bytes after the first ``srcElements`` elements become zeros. If ``srcElements`` is zero, nothing
+    is read: so a select that only replaces an outside index in that case is skipped, as in CUTLASS
+    (``cp_async_zfill``).
     """
     copy = async_copy(operation)
     width = copied_bytes(copy)
@@ -67,7 +68,7 @@ def _copy(operation: ir.Operation, pointers: Pointers) -> None:
 def _read_index(index: ir.Value, taken: ir.Value | None) -> ir.Value:
     """Return the source index of a copy that reads elements, without a select between indices.
 
-    ``taken`` is the copy's ``srcElements``, None if it reads all elements.
+    ``taken`` is the copy's ``srcElements``, None if the copy reads all elements.
     """
     if taken is None or not producer(index) == producer(taken) == _SELECT:
         return index
@@ -85,7 +86,10 @@ def _wait(operation: ir.Operation, pointers: Pointers) -> None:
 
 
 def _matrices(operation: ir.Operation, pointers: Pointers) -> None:
-    """Emit the load of matrices of 8 by 8 elements of 16 bits; a lane gets a register of each."""
+    """Lower an ``nvgpu.ldmatrix``, which loads matrices of 8 by 8 elements of 16 bits.
+
+    Each lane gets a register of every matrix.
+    """
     load = matrix_load(operation)
     count = load.numTiles.value
     fragment = load.res.type

@@ -8,7 +8,7 @@ from rammer_mlir.bindings import ir
 
 
 class AsyncCopy(Protocol):
-    """An ``nvgpu.device_async_copy``."""
+    """The typed view of an ``nvgpu.device_async_copy``."""
 
     dst: ir.Value[ir.MemRefType]
     dstIndices: ir.OpOperandList
@@ -20,7 +20,7 @@ class AsyncCopy(Protocol):
 
 
 class MatrixLoad(Protocol):
-    """An ``nvgpu.ldmatrix``."""
+    """The typed view of an ``nvgpu.ldmatrix``."""
 
     res: ir.Value[ir.VectorType]
     srcMemref: ir.Value[ir.MemRefType]

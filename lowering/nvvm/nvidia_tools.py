@@ -13,7 +13,7 @@ def find_tool(name: str) -> str | None:
 
 
 def in_packages(pattern: str) -> list[str]:
-    """Return the paths in NVIDIA's Python packages that match a glob pattern, in order."""
+    """Return the sorted paths in NVIDIA's Python packages that match a glob pattern."""
     found = importlib.util.find_spec("nvidia")
     folders = (found.submodule_search_locations or []) if found else []
     return [str(path) for folder in folders for path in sorted(Path(folder).glob(pattern))]

@@ -12,7 +12,7 @@ from rammer_mlir.lowering.nvvm.nvidia_tools import in_packages
 
 
 def find_nvrtc() -> str | None:
-    """Return the library of the package ``nvidia-cuda-nvrtc``, or the system's, or None."""
+    """Return the path of the NVRTC library: the Python package's, else the system's; else None."""
     packaged = in_packages("*/lib/libnvrtc.so.*")
     return packaged[0] if packaged else ctypes.util.find_library("nvrtc")
 
@@ -21,10 +21,10 @@ def run_nvrtc(path: str, source: str, name: str, options: Sequence[str]) -> tupl
     """Compile CUDA source; return the PTX and the first error, exactly one of which is empty.
 
     Args:
-        path: of the library.
+        path: path of the library.
         source: CUDA source.
-        name: of the source in messages.
-        options: in the syntax of ``nvcc``.
+        name: name of the source in messages.
+        options: compiler options in the syntax of ``nvcc``.
 
     Raises:
         TargetError: if the library cannot be opened.

@@ -11,7 +11,10 @@ from rammer_mlir.lowering.nvvm.target import CHIPS
 TRIPLE = "nvptx64-nvidia-cuda"
 
 _SHORT_POINTERS = "-nvptx-short-ptr"
-"""Use 32-bit pointers to shared memory, so that 32-bit indices need not be extended for them."""
+"""LLVM's option for 32-bit pointers to shared memory.
+
+32-bit indices need not be extended to add them to such pointers.
+"""
 
 
 def nvidia_machine(chip: str) -> Machine:
@@ -20,5 +23,5 @@ def nvidia_machine(chip: str) -> Machine:
 
 
 def emit_ptx(ir_text: str, chip: str, linked: Sequence[LinkedIr] = ()) -> str:
-    """Optimize LLVM IR text with external IR, and compile both to PTX for a chip."""
+    """Optimize LLVM IR text together with external IR; return the PTX of both for a chip."""
     return emit_assembly(ir_text, nvidia_machine(chip), linked)

@@ -23,7 +23,7 @@ _REPORT = {
 
 @dataclass(frozen=True)
 class Assembled:
-    """A cubin and its resource report."""
+    """A cubin, and the kernel's resources that ptxas reports."""
 
     cubin: bytes
     resources: KernelResources
@@ -35,7 +35,7 @@ def find_ptxas() -> str | None:
 
 
 def assemble(ptx: str, chip: str) -> Assembled:
-    """Assemble PTX for ``chip``.
+    """Assemble PTX for ``chip``; return the cubin and its resources.
 
     Raises:
         TargetError: if there is no ptxas, or it refuses the text.
@@ -63,7 +63,7 @@ def assemble(ptx: str, chip: str) -> Assembled:
 
 
 def read_report(output: str) -> KernelResources:
-    """Parse the output of ``ptxas -v``; resources that it does not name are 0."""
+    """Return the resources in the output of ``ptxas -v``; resources without a number are 0."""
     found = {
         name: max([0, *(int(number) for number in pattern.findall(output))])
         for name, pattern in _REPORT.items()

@@ -1,4 +1,4 @@
-"""The supported NVIDIA GPUs."""
+"""The supported NVIDIA GPUs by chip name (``sm_..``), with their resources."""
 
 from __future__ import annotations
 
@@ -45,13 +45,16 @@ CHIPS = {
     "sm_100": NvidiaChip(148, "ptx86", 2048, 228),
     "sm_120": NvidiaChip(170, "ptx87", 1536, 100),
 }
-"""Chips by LLVM's name. sm_70 introduced acquire and release, and independent thread scheduling."""
+"""Properties of chips, by LLVM's name.
+
+The oldest, sm_70, introduced acquire and release, and independent thread scheduling.
+"""
 
 _OLDEST, _AMPERE = 70, 80
 
 
 def nvvm_target(chip: str, *, tf32: bool = False) -> GpuTarget:
-    """Describe an NVIDIA GPU.
+    """Return the description of an NVIDIA GPU as a target.
 
     Args:
         chip: its processor.

@@ -15,18 +15,18 @@ Array = NDArray[np.generic]
 Int64Array = NDArray[np.int64]
 
 Checked = dict[int, list[tuple[Int64Array, Int64Array]]]
-"""For each argument, first elements and ends (exclusive) of its boxes, [rTasks, rank] each."""
+"""For each argument, the first elements and ends (exclusive) of its boxes, [rTasks, rank] each."""
 
 _FLOATS = {"f32": np.float32, "f64": np.float64, "f16": np.float16}
 
 _OTHERS = {"i1": 1, "i8": 1, "i16": 2, "bf16": 2, "i32": 4, "i64": 8}
-"""Bytes of an element of other types, which are compared bit by bit."""
+"""Bytes of an element, by type, for types that are compared bit by bit."""
 
 _POISONS = (np.nan, 1e6)
-"""Values of inputs outside of the boxes, tried in turn: a maximum may ignore NaN."""
+"""Values of inputs outside of the boxes, tried in turn, because a maximum may ignore NaN."""
 
 _MARK = -54321.0
-"""Value of outputs before an rTask runs, and expected in all elements that it does not write."""
+"""Value that outputs have before an rTask runs, and keep in elements that it does not write."""
 
 _MARK_BYTE = 0xA5
 
@@ -48,11 +48,11 @@ class Argument:
 
     @property
     def is_float(self) -> bool:
-        """Whether its type is a float: compared with a tolerance, and can be NaN."""
+        """Whether its type is a float, which is compared with a tolerance and can be NaN."""
         return self.element_type in _FLOATS
 
     def filled(self, value: float, byte: int) -> Array:
-        """Return a dense array filled with a value if it is of floats, else with a byte."""
+        """Return a dense array filled with ``value`` if the type is a float, else with ``byte``."""
         size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
         memory = aligned_bytes(size)
         memory[:] = byte
@@ -62,7 +62,7 @@ class Argument:
         return array
 
     def random(self, seed: int) -> Array:
-        """Return a dense array of random floats of [-1, 1), or of zeros, which can be indices."""
+        """Return a dense array of random floats in [-1, 1), or of zeros for indices."""
         array = self.filled(0.0, 0)
         if self.is_float:
             array[...] = np.random.default_rng(seed).uniform(-1, 1, self.shape)
@@ -89,7 +89,7 @@ def first_fault(foreign: Trial, reference: Trial, tolerance: float, most: int) -
         foreign: the rKernel under test.
         reference: an rKernel with the same arguments and results; all its rTasks run.
         tolerance: largest difference of numbers, relative to the largest number.
-        most: most rTasks of the rKernel under test to run, evenly spaced.
+        most: largest number of rTasks of the rKernel under test to run, evenly spaced.
     """
     wanted = [argument.random(number) for number, argument in enumerate(foreign.arguments)]
     for rtask in range(reference.num_rtasks):
@@ -142,9 +142,10 @@ def _fault_with(
 
 
 def _given(trial: Trial, number: int, values: Array, rtask: int, poison: float) -> Array:
-    """Return argument ``number`` of an rTask: an output filled with the mark, or an input.
+    """Return the initial content of argument ``number`` of an rTask.
 
-    An input has ``values`` in its boxes and ``poison`` elsewhere.
+    An output is filled with the mark; an input has ``values`` in its boxes and ``poison``
+    elsewhere.
     """
     argument = trial.arguments[number]
     if number in trial.writes:
@@ -164,7 +165,10 @@ def _inside(boxes: Checked, number: int, shape: tuple[int, ...], rtask: int) -> 
 
 
 def _difference(found: Array, wanted: Array, argument: Argument) -> float:
-    """Return the greatest difference relative to the greatest number, or to 1 if that is less."""
+    """Return the greatest difference, relative to the greatest wanted number (at least 1).
+
+    Elements that are not floats have to be equal, otherwise the difference is infinite.
+    """
     if not argument.is_float:
         return 0.0 if np.array_equal(found, wanted) else np.inf
     a, b = found.astype(np.float64), wanted.astype(np.float64)

@@ -71,9 +71,10 @@ def _version(package: str) -> str:
 def isolate(
     module: ir.Module, function: ir.OpView, num_rtasks: int, num_veus: int = 1
 ) -> KernelSource:
-    """Copy an rKernel, with the constants that it reads, from a module at the `buffers` stage.
+    """Return a copy of an rKernel, with the constants that it reads, as a separate module.
 
-    ``num_veus`` is the number of threads that it may use if it is exclusive.
+    The rKernel is a function of a module at the `buffers` stage. ``num_veus`` is the number of
+    threads that it may use if it is exclusive.
     """
     with module.context, ir.Location.unknown():
         alone = ir.Module.create()

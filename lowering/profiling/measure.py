@@ -34,33 +34,34 @@ from rammer_mlir.support.aligned import aligned_bytes
 _LOOP = "rammer_profile"
 
 _SAMPLES = 7
-"""Timed samples of each kind; the result is the median of the faster half."""
+"""Number of timed samples of each kind; the result is the median of the faster half."""
 _SAMPLE_SECONDS = 1e-4
-"""Least time of a sample: far above the cost of a call from Python and of the clock."""
+"""Shortest time of a sample in seconds: far above that of a Python call and of the clock."""
 _MOST_SECONDS = 1.0
-"""Processor time after which no more samples are taken: few samples suffice for a slow rKernel."""
+"""Processor seconds after which no more samples are taken: a slow rKernel needs few samples."""
 _MOST_ROUNDS = 1 << 20
-"""Most rounds of a sample, for an rKernel without work, such as that of an empty tensor."""
+"""Largest number of rounds of a sample, for an rKernel without work (of an empty tensor)."""
 _MOST_FAR_SAMPLES = 5
-"""Most samples of far times, each of which first reads much memory."""
+"""Largest number of samples of far times, each of which first reads much memory."""
 _NEAR_BYTES = 256 << 10
-"""Memory that an rKernel cycles through to be hot: more than a core's first-level cache."""
+"""Bytes through which an rKernel cycles to be hot: more than a core's first-level cache."""
 _LEAST_BYTES = 1 << 10
-"""Least bytes assumed for an rKernel, to limit the number of copies."""
+"""Smallest number of bytes assumed for an rKernel, to limit the number of copies."""
 _HOT_BYTES = 1 << 20
-"""Memory of the rTasks that run together to be hot: within a core's second-level cache."""
+"""Bytes of the rTasks that run together to be hot: within a core's second-level cache."""
 _MOST_GROUPS = 4
-"""Groups of rTasks that are timed: the rTasks of an rKernel are alike."""
+"""Largest number of groups of rTasks that are timed: all rTasks of an rKernel are alike."""
 
 
 _ONE_AT_A_TIME = threading.Lock()
-"""Serializes measurements: threads would disturb each other, and the bindings' compilation is not
-thread-safe.
+"""Serializes measurements.
+
+Threads would disturb each other, and the bindings' compilation is not thread-safe.
 """
 
 
 def measure(source: KernelSource) -> MeasuredSeconds:
-    """Compile an rKernel for this processor and time it, in this process, on one thread.
+    """Compile an rKernel for this processor; return the times of an rTask on one thread.
 
     Raises:
         TargetError: if it cannot be compiled.
@@ -142,9 +143,10 @@ class Loop:
         return MeasuredSeconds(hot_seconds, cold_seconds, far_seconds)
 
     def _hot(self, call: float, deadline: float) -> float:
-        """Return the seconds of an rTask whose memory is in the core's own cache.
+        """Return the seconds of an rTask with all of its memory in the core's own cache.
 
-        ``call`` is the seconds of a call without rTasks; ``deadline`` is as in ``_samples``.
+        ``call`` is the seconds of a call without rTasks. ``deadline`` is a time in processor
+        seconds of this thread, after which only the first two samples are taken.
         """
         groups = self._groups()
         seconds = 0.0
@@ -164,7 +166,7 @@ class Loop:
         return seconds / len(groups)
 
     def _groups(self) -> list[tuple[int, int]]:
-        """Return (begin, end) of rTasks that fit in the cache: at most ``_MOST_GROUPS`` groups."""
+        """Return ranges (begin, end) of rTasks that fit in the cache, at most ``_MOST_GROUPS``."""
         size = max(1, min(self.num_rtasks, _HOT_BYTES * self.num_rtasks // max(self.num_bytes, 1)))
         starts = range(0, self.num_rtasks - size + 1, size)
         some = starts[:: -(-len(starts) // _MOST_GROUPS)]
@@ -189,7 +191,7 @@ class Loop:
 
 
 def _timed(run: Callable[[], None]) -> float:
-    """Return the processor seconds of a call, which exclude time while other processes run."""
+    """Return the processor seconds of a call, without the time in which other processes run."""
     begin = time.thread_time_ns()
     run()
     return (time.thread_time_ns() - begin) * 1e-9
@@ -206,7 +208,7 @@ def _argument_types(kernel: ir.Operation) -> list[ir.MemRefType]:
 
 
 def _random_argument(kind: ir.MemRefType, seed: int) -> NDArray[np.uint8]:
-    """Return memory for an argument: random f16, f32 or f64 of [-1, 1), else zeros as indices."""
+    """Return memory for an argument: random f16, f32 or f64 in [-1, 1), else zeros as indices."""
     strides, offset = kind.get_strides_and_offset()
     last = sum((size - 1) * stride for size, stride in zip(kind.shape, strides, strict=True))
     reach = -1 if 0 in kind.shape else offset + last
@@ -221,11 +223,11 @@ def _random_argument(kind: ir.MemRefType, seed: int) -> NDArray[np.uint8]:
 
 
 def _loop(num_arguments: int) -> str:
-    """Return a function ``(rounds, copies, begin, end, pointers)`` that calls the rKernel in loops.
+    """Return LLVM dialect text of a function that calls the rKernel in loops.
 
-    For each copy it runs the rTasks from ``begin`` to ``end``; the copies' pointers are
-    consecutive. A side effect in the loops prevents LLVM from hoisting an rKernel that fills memory
-    with a constant.
+    The function is ``(rounds, copies, begin, end, pointers)``. In each round it runs, for each
+    copy, the rTasks from ``begin`` to ``end``; the pointers of a copy are consecutive. A side
+    effect in the loops prevents LLVM from hoisting an rKernel that fills memory with a constant.
     """
     pointers = "\n".join(
         f"  %s{n} = llvm.getelementptr %own[{n}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr\n"

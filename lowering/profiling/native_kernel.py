@@ -52,7 +52,7 @@ class NativeKernel:
 
 
 def load_kernel(source: KernelSource) -> NativeKernel:
-    """Compile an rKernel for this processor, and load it.
+    """Compile an rKernel for this processor, and return it as native code in this process.
 
     Raises:
         TargetError: if it cannot be compiled.
@@ -93,7 +93,7 @@ def _llvm_ir(source: KernelSource) -> str:
 
 
 def define_if_external(module: ir.Module, source: KernelSource) -> None:
-    """Replace a declaration by a function that calls external code."""
+    """Replace the declaration of an external rKernel by a function that calls external code."""
     if source.external is not None:
         (kernel,) = functions(module)
         kind = ir.FunctionType(ir.TypeAttr(kernel.operation.attributes["function_type"]).value)

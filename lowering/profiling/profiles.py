@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS profiles (
 ) WITHOUT ROWID
 """
 _AT_ONCE = 500
-"""Keys per query; SQLite limits the number of parameters."""
+"""Number of keys per query; SQLite limits the number of parameters."""
 
 
 class ProfileWarning(UserWarning):
@@ -56,7 +56,7 @@ class ProfileStore:
     path: Path
 
     def find(self, keys: Iterable[str]) -> dict[str, MeasuredSeconds]:
-        """Return the stored times of some keys; missing keys are left out."""
+        """Return the stored times by key, without the missing keys."""
         wanted = list(keys)
         try:
             if not self.path.exists():
@@ -120,7 +120,7 @@ class ProfileStore:
         return None
 
     def _set_aside(self) -> None:
-        """Rename a corrupt file; a second process then finds nothing to rename."""
+        """Rename a corrupt file, which a second process may already have done."""
         try:
             self.path.replace(self.path.with_name(f"{self.path.name}.corrupt"))
         except OSError as error:

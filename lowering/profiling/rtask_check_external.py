@@ -36,7 +36,7 @@ class CheckExternal(Pass):
     rtasks: int = 64
 
     def check_options(self) -> None:
-        """Refuse a negative tolerance or less than one rTask."""
+        """Raise OptionError for a negative tolerance or less than one rTask."""
         if not self.tolerance >= 0 or self.rtasks < 1:
             raise OptionError(
                 f"'{self.name}': expected a tolerance of at least 0 and rtasks of at least 1, "
@@ -44,7 +44,7 @@ class CheckExternal(Pass):
             )
 
     def run(self, module: ir.Module) -> None:
-        """Refuse external rKernels whose code and boxes disagree; change nothing."""
+        """Raise an error for an external rKernel with wrong results or boxes; change nothing."""
         described = described_kernels(module)
         checked: set[str] = set()
         for op in entry_block(module).operations:
@@ -89,7 +89,7 @@ def _trial(module: ir.Module, name: str) -> Trial:
 def _boxes(
     op: ir.Operation, key: str, num_rtasks: int, shapes: Sequence[tuple[int, ...]]
 ) -> Checked:
-    """Return the boxes of all rTasks by argument, without arguments that have none.
+    """Return, by argument number, the boxes of all rTasks; arguments without boxes are left out.
 
     ``key`` is ``reads`` or ``writes``; ``shapes`` has each argument's shape.
     """

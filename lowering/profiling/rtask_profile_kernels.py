@@ -17,8 +17,7 @@ class ProfileKernels(Pass):
     """Measure every rKernel on this processor, or read its time from the cache.
 
     The cache is ``cache``, by default the file that ``RAMMER_PROFILES`` names, or else a file in
-    the
-    user's cache folder. An exclusive rKernel may use ``num-veus`` threads.
+    the user's cache folder. An exclusive rKernel may use ``num-veus`` threads.
     """
 
     name: ClassVar[str] = "rtask-profile-kernels"

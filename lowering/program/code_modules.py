@@ -1,4 +1,4 @@
-"""Code modules with the rKernels that call them, and the arithmetic operations of these."""
+"""Code modules with the rKernels that call them, and these rKernels' arithmetic operations."""
 
 from __future__ import annotations
 

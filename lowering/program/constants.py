@@ -14,14 +14,17 @@ from rammer_mlir.support.aligned import aligned_bytes
 
 @dataclass(frozen=True)
 class Constants:
-    """All weights in one array, and the byte offset of each, by argument number."""
+    """All weights in one array, and each weight's byte offset in it, by argument number."""
 
     blob: NDArray[np.uint8]
     offsets: dict[int, int]
 
 
 def pack_constants(weights: Mapping[int, NDArray[np.generic]]) -> Constants:
-    """Copy arrays, by argument number, consecutively into one array, each at an aligned offset."""
+    """Return copies of all arrays in one array, each at an aligned byte offset.
+
+    ``weights`` has the arrays by argument number.
+    """
     offsets: dict[int, int] = {}
     total = 0
     for number, array in weights.items():

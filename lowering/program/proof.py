@@ -30,9 +30,9 @@ def proof_of(scheduled: ScheduledModule, program: Program, resolver: SlotResolve
 
 
 def _kernel(graph: TaskGraph, user: int, inside: list[int]) -> KernelAccesses:
-    """Describe an rKernel, with the element sizes of rOperator ``user``, which uses it.
+    """Return the accesses of an rKernel, with the element sizes of rOperator ``user``.
 
-    ``inside`` has the bytes that the rKernel adds to each of its pointers.
+    That rOperator uses the rKernel. ``inside`` has the bytes that the rKernel adds to each pointer.
     """
     operator = graph.operators[user]
     kernel: RKernel = operator.kernels[0]

@@ -28,12 +28,12 @@ from rammer_mlir.scheduling.program import Barrier, Item, RProgram, Run
 def program_of(
     scheduled: ScheduledModule, resolver: SlotResolver, num_veus: int, *, separate: bool = False
 ) -> Program:
-    """Return the typed records of a plan.
+    """Return the typed records of a schedule.
 
     Args:
         scheduled: a module at the `program` stage whose memory is planned.
         resolver: resolves the places of its buffers.
-        num_veus: vEUs that run it, at least as many as any rProgram has.
+        num_veus: number of vEUs that run it, at least that of every rProgram.
         separate: launch each rProgram separately; otherwise they run in order in one launch, with a
             global barrier between them.
 
@@ -75,7 +75,7 @@ def _number(kernels: Mapping[KernelSymbol, int], call: OperatorCall) -> int:
 
 
 def _launch(programs: Sequence[RProgram], num_veus: int) -> Launch:
-    """Concatenate rPrograms; each begins when all vEUs have ended the rProgram before it."""
+    """Return a launch of consecutive rPrograms, each of which waits for the end of the previous."""
     veus: list[list[Record]] = [[] for _ in range(num_veus)]
     steps = [0] * num_veus
     for program in programs:
@@ -90,7 +90,7 @@ def _launch(programs: Sequence[RProgram], num_veus: int) -> Launch:
 
 
 def _without_last_waits(launch: Launch) -> Launch:
-    """Drop trailing barriers: a vEU that only waits need not be launched."""
+    """Return a launch without trailing barriers: a vEU that only waits need not be launched."""
     veus: list[tuple[Record, ...]] = []
     for records in launch.veus:
         runs = [n for n, record in enumerate(records) if isinstance(record, RunRecord)]
@@ -105,7 +105,7 @@ def _record(item: Item, before: Sequence[int]) -> Record:
 
 
 class SlotResolver:
-    """Resolves the places of a scheduled module's buffers."""
+    """Resolves the places of a scheduled module's buffers to slots: base, number and offset."""
 
     def __init__(self, scheduled: ScheduledModule, constant_offsets: Mapping[int, int]) -> None:
         """Index the module's rKernels and the entry function's arguments.
@@ -122,12 +122,12 @@ class SlotResolver:
         self._functions = {symbol_name(op): op for op in functions(scheduled.builder.module)}
 
     def slots(self, call: OperatorCall) -> tuple[Slot, ...]:
-        """Return the addresses that a call passes; the rKernel adds its buffers' static offsets."""
+        """Return the addresses that a call passes, before its buffers' static offsets are added."""
         inside = self.kernel_offsets(call.kernel)
         return tuple(map(self._slot, call.operands, inside))
 
     def kernel_offsets(self, kernel: str) -> list[int]:
-        """Return the bytes that an rKernel adds to each pointer: its buffers' static offsets."""
+        """Return the static offset in bytes that an rKernel adds to each pointer it gets."""
         kind = ir.TypeAttr(self._functions[kernel].operation.attributes["function_type"]).value
         return [_offset_bytes(buffer, f"@{kernel}") for buffer in ir.FunctionType(kind).inputs[1:]]
 
@@ -162,12 +162,12 @@ class ArgumentResolver(SlotResolver):
         super().__init__(scheduled, {})
 
     def place(self, root: ir.Value) -> Slot:
-        """Return the argument that contains a whole buffer, as an input, with the byte offset."""
+        """Return a whole buffer's place as an input: its argument's number and byte offset."""
         return Slot("input", *argument_place(root))
 
 
 def argument_place(root: ir.Value) -> tuple[int, int]:
-    """Return the number of the argument that contains a whole buffer, and its first byte there.
+    """Return the number of the argument that contains a whole buffer, and its byte offset there.
 
     Raises:
         PassError: if it is neither an argument nor in the arena.
@@ -195,7 +195,7 @@ def _offset_bytes(kind: ir.Type, user: str) -> int:
 
 
 def _interface_index(attributes: Sequence[Mapping[str, ir.Attribute]]) -> dict[int, int]:
-    """Return each argument's number among the inputs or the outputs, by argument number."""
+    """Return, by argument number, the argument's number among the inputs or among the outputs."""
     index: dict[int, int] = {}
     counts = {"input": 0, "output": 0}
     for number, entry in enumerate(attributes):

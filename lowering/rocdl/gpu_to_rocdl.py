@@ -20,11 +20,11 @@ from rammer_mlir.lowering.llvm.steps import Step
 _THREAD_ID = ThreadId("rocdl.workitem.id.x", "v")
 
 _PAUSE = "  rocdl.s.sleep 1"
-"""Sleeps for 64 clocks, in which other waves of the compute unit run."""
+"""Body of the pause between polls: sleeps 64 clocks, in which other waves run."""
 
 
 def rocdl_steps(chip: str, index_bits: int) -> list[Step]:
-    """Return the steps for a chip and a module with indices of ``index_bits`` bits, in order."""
+    """Return the lowering steps, in order, for a chip and indices of ``index_bits`` bits."""
     convert = (
         f"convert-gpu-to-rocdl{{chipset={chip} use-bare-ptr-memref-call-conv=true "
         f"index-bitwidth={index_bits}}}"

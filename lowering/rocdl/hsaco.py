@@ -15,7 +15,7 @@ def amd_machine(chip: str) -> Machine:
 
 
 def link_hsaco(object_file: bytes) -> bytes:
-    """Link an object to a code object that HIP loads.
+    """Link an object, and return the code object that HIP loads.
 
     Raises:
         TargetError: if no linker is found or it fails.
@@ -24,7 +24,7 @@ def link_hsaco(object_file: bytes) -> bytes:
 
 
 def read_resources(code: bytes) -> KernelResources:
-    """Read the resources of a code object's only kernel from its metadata.
+    """Return the resources of a code object's only kernel, from its metadata.
 
     The metadata is MessagePack (LLVM's AMDGPU user guide, code object version 3 and later); of its
     map, only the integers after the names are read. Spilled registers have 4 bytes; the vector
@@ -41,7 +41,7 @@ def read_resources(code: bytes) -> KernelResources:
 
 
 _WIDE_UNSIGNED = {0xCC: 1, 0xCD: 2, 0xCE: 4}
-"""MessagePack's type bytes of longer unsigned integers, and their numbers of bytes."""
+"""Number of bytes of unsigned integers, by MessagePack's type byte."""
 
 
 def _metadata(code: bytes, name: str) -> int:

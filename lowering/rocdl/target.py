@@ -1,4 +1,4 @@
-"""The supported AMD GPUs."""
+"""The supported AMD GPUs by chip name (``gfx..``), with their resources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class AmdChip:
 
     Attributes:
         compute_units: number of compute units of its most common board.
-        wave_size: lanes of a wave.
+        wave_size: number of lanes of a wave.
         waves: most resident waves of a compute unit.
         registers: vector registers of a compute unit per lane of a wave (LLVM's AMDGPU user guide;
             AMD's instruction set documents).
@@ -52,11 +52,11 @@ CHIPS = {
     "gfx1030": AmdChip(80, 32, 32, 2 * 1024),
     "gfx1100": AmdChip(96, 32, 32, 2 * 1536),
 }
-"""Chips by LLVM's name."""
+"""Properties of chips, by LLVM's name."""
 
 
 def rocdl_target(chip: str, *, tf32: bool = False) -> GpuTarget:
-    """Describe an AMD GPU.
+    """Return the description of an AMD GPU as a target.
 
     Args:
         chip: its processor.

@@ -40,12 +40,12 @@ PARTS = (
     "models", "launch", "nodes", "prediction", "offload", "calls", "fusion", "busy", "sweep",
 )  # fmt: skip
 DEFAULT_PARTS = ("models", "launch")
-"""Parts that are measured if the command names neither parts nor models.
+"""The parts that are measured if the command names neither parts nor models.
 
-``PARTS`` are latency and compile time of models, the cost of an empty launch, the share of ONNX's
-node tests that pass, predicted against measured time, code generators beside the compiler's own
-rKernels, the cost of calling foreign code, fusion of training steps, latency beside busy processes,
-and random operators of random sizes.
+All parts are in ``PARTS``: latency and compile time of models, the cost of an empty launch, the
+share of ONNX's node tests that pass, predicted against measured time, code generators beside the
+compiler's own rKernels, the cost of calling foreign code, fusion of training steps, latency
+beside busy processes, and random operators of random sizes.
 """
 
 FUSION_PAGE = Path(__file__).with_name("results") / "fusion.md"
@@ -92,7 +92,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def select(patterns: Sequence[str], models: Iterable[str] = MODELS) -> list[str]:
-    """Expand names and patterns to model names; raise OptionError if a pattern matches none."""
+    """Return the model names that match names or patterns.
+
+    Raises:
+        OptionError: if a pattern matches no model.
+    """
     if not patterns:
         return list(models)
     chosen: dict[str, None] = {}
@@ -107,7 +111,7 @@ def select(patterns: Sequence[str], models: Iterable[str] = MODELS) -> list[str]
 
 
 def measure_all(options: argparse.Namespace) -> report.Report:
-    """Measure the requested parts; print progress on standard error."""
+    """Measure the requested parts, and return the report; print progress on standard error."""
     found = report.Report()
     parts = options.parts or (("models",) if options.models else DEFAULT_PARTS)
     if "launch" in parts:

@@ -65,7 +65,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class Result:
-    """All measurements of a model."""
+    """All measurements of a model: latencies of contenders, compile cost, and work of programs."""
 
     request: Request
     counts: Counts | None = None
@@ -95,7 +95,7 @@ def openers(request: Request) -> dict[str, Open]:
 
 
 def measure(request: Request, opens: Mapping[str, Open] | None = None) -> Result:
-    """Open a model by every contender and number of threads, and time them side by side.
+    """Open a model by every contender and number of threads; return timings side by side.
 
     An error of this compiler or of the reference is stored in the result; an error of another
     contender becomes the reason why it has no latency. ``opens`` maps contenders to functions that
@@ -132,7 +132,7 @@ def write_model(job: tuple[Request, Path]) -> tuple[Feeds, Counts]:
 
 
 class _Measuring:
-    """A result under construction."""
+    """The measurement of a model, which collects its results."""
 
     def __init__(
         self, request: Request, opens: Mapping[str, Open], model: Path, feeds: Feeds
@@ -193,7 +193,7 @@ class _Measuring:
         return self._request.timeout if self._is_needed(name) else self._request.patience
 
     def _give_up(self, name: str, error: BaseException) -> None:
-        """Raise the error of a required contender; record that of any other as missing."""
+        """Raise the error of a required contender; record the error of any other contender."""
         if self._is_needed(name) or not isinstance(error, RammerError):
             raise error
 
@@ -201,7 +201,7 @@ class _Measuring:
         return name in (REFERENCE, *self._request.policies)
 
     def _check(self, lanes: Mapping[str, Lane], threads: int) -> dict[str, float]:
-        """Return each contender's ``worst_error``; leave out those that cannot run the model."""
+        """Return each contender's ``worst_error``, without contenders that cannot run the model."""
         expected = lanes[REFERENCE].call(outputs)
         worst = {REFERENCE: 0.0}
         for name in (name for name in lanes if name != REFERENCE):

@@ -91,12 +91,12 @@ class Tail:
 
     @classmethod
     def of(cls, name: str, busy: int, samples: Sequence[float], worst: float) -> Tail:
-        """Summarise at least two runs."""
+        """Return the quantiles of at least two runs' seconds, ``samples``."""
         cuts = statistics.quantiles(samples, n=100, method="inclusive")
         return cls(name, busy, cuts[49], cuts[89], cuts[98], len(samples), worst)
 
     def __str__(self) -> str:
-        """Format the quantiles in milliseconds."""
+        """Return the quantiles in milliseconds as text."""
         return " / ".join(f"{1e3 * value:.2f}" for value in (self.median, self.p90, self.p99))
 
 
@@ -135,9 +135,10 @@ def openers() -> dict[str, Open]:
 
 
 def measure_busy(request: BusyRequest, opens: Mapping[str, Open] | None = None) -> BusyResult:
-    """Time all contenders beside each number of busy processes; store an error in the result.
+    """Time all contenders beside each number of busy processes; return all measurements.
 
-    ``opens`` maps contenders to functions that open a model; by default those of ``openers``.
+    An error is stored in the result. ``opens`` maps contenders to functions that open a model; by
+    default those of ``openers``.
     """
     found = BusyResult(request)
     with tempfile.TemporaryDirectory(prefix="rammer-busy-") as folder, ExitStack() as stack:

@@ -17,21 +17,21 @@ from rammer_mlir.support.aligned import aligned_bytes
 
 _ALLOCATIONS = 3
 _STEPS = 8
-"""Working sets differ by the nominal cache size divided by this number."""
+"""Divisor of the nominal cache size that gives the distance between working sets."""
 _HOT, _COLD = 0.5, 6.0
-"""Working sets that surely fit and surely do not fit, in multiples of the cache's size."""
+"""Sizes of working sets that surely fit and surely do not fit, in multiples of the cache."""
 _BYTES = 16 << 20
-"""Bytes that are read for each sample."""
+"""Number of bytes that are read for each sample."""
 _BEGUN, _DONE = 0.1, 0.9
-"""Fractions of the loss between which the line is fitted; it is extrapolated to 0 and 1."""
+"""Fractions of lost data between which a line is fitted; it is extrapolated to 0 and 1."""
 
 
 def cache_ends(cache_bytes: int, repeats: int) -> tuple[int, int]:
-    """Return the bytes up to which everything is kept, and the bytes from which everything is lost.
+    """Return the bytes up to which all data is kept, and the bytes from which on all is lost.
 
     Both are the cache's size if reading beyond it takes no longer. Which sets are oversubscribed
-    depends on the physical pages that the system assigned: these are medians over ``_ALLOCATIONS``
-    allocations, each with ``repeats`` samples for each working set.
+    depends on the physical pages that the system assigned: the results are medians over
+    ``_ALLOCATIONS`` allocations, each with ``repeats`` samples for each working set.
     """
     found = [_ends(cache_bytes, repeats) for _ in range(_ALLOCATIONS)]
     kept, lost = (int(statistics.median(ends)) for ends in zip(*found, strict=True))
@@ -51,7 +51,9 @@ def _ends(cache_bytes: int, repeats: int) -> tuple[int, int]:
 
 
 def ends_of(sizes: list[int], lost: list[float]) -> tuple[int, int]:
-    """Extrapolate the line through 10 % and 90 % of the loss to no loss and to full loss.
+    """Return the working sets in bytes at which a line through the loss reaches 0 and 1.
+
+    The line goes through 10 % and 90 % of the loss.
 
     Args:
         sizes: working sets in bytes, in ascending order.

@@ -47,7 +47,7 @@ from rammer_mlir.runtime.repetition import Moving
 from rammer_mlir.support.aligned import address_of
 
 ROWS, SIZE = 1, 4
-"""Shape of the product: so small that the call takes most of the time."""
+"""Rows, and columns, of the product: with few elements, the call takes most of the time."""
 
 CALLS = (
     "Calls of code from elsewhere, median [quartiles] in microseconds. Launch: a program of one "
@@ -143,7 +143,10 @@ LINKED: Mapping[str, tuple[str, bool]] = {
     "C": ("c", False),
     "C with a state": ("c", True),
 }
-"""Forms that are linked with our own code: the module's form, and whether it has a state."""
+"""Forms of code that is linked with our own code.
+
+Each has the module's form, and whether the code has a state.
+"""
 
 
 @dataclass(frozen=True)
@@ -177,7 +180,7 @@ class _Memory:
 
 
 def measure_calls(rows: int = ROWS, size: int = SIZE, budget: float = 20.0) -> list[CallTime]:
-    """Time all forms in turns.
+    """Time all forms of calls in turns; return the times of each form.
 
     Args:
         rows: rows of the product.
@@ -211,7 +214,7 @@ def measure_calls(rows: int = ROWS, size: int = SIZE, budget: float = 20.0) -> l
 def _registered(form: str, rows: int, size: int) -> Generator[str]:
     """Register the code generator of a form of ``LINKED`` while the context is open.
 
-    The context's value is the name of the code generator; for any other form, the form itself.
+    Yields the name of the code generator; for other forms, it yields the form itself.
     """
     if form not in LINKED:
         yield form
@@ -283,7 +286,7 @@ def _loop_in_c(memory: _Memory) -> Callable[[], object]:
 
 
 def _loop_of_calls(engine: str, memory: _Memory) -> Callable[[], object] | None:
-    """Return a function that runs an engine's calls alone; None if its entry has no call list."""
+    """Return a function that runs only an engine's C calls; None if it has no call list."""
     named = (("x", memory.x0), ("w", memory.w), ("y", memory.y0))
     x, w, y = (GraphTensor(name, array.shape) for name, array in named)
     graph = Graph("product", (x, w), (y,), (), (GraphNode("MatMul", ("x", "w"), ("y",)),))
@@ -308,7 +311,7 @@ def _loop_of_calls(engine: str, memory: _Memory) -> Callable[[], object] | None:
 
 
 def _call_lists() -> Library:
-    """Compile the function ``RUN_CALLS`` alone."""
+    """Compile a library with only the function ``RUN_CALLS``, and load it."""
     with ir.Context(), ir.Location.unknown():
         return load_object(emit_object(to_llvm_ir(call_list_module()), host_machine()))
 

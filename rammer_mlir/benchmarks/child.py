@@ -16,7 +16,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Failure:
-    """The reason why there is no result, in one line."""
+    """The reason, as a line of text, why there is no result."""
 
     message: str
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 Array = npt.NDArray[np.generic]
 
 RELATIVE = 1e-3
-"""Tolerated error, relative to the expected element."""
+"""Tolerated error as a fraction of the expected element."""
 ABSOLUTE = 1e-4
-"""Tolerated error, relative to the largest finite element of the expected output."""
+"""Tolerated error as a fraction of the largest finite element of the expected output."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Comparison:
     """The result of comparing every output."""
 
     worst: Worst | None
-    """None if there is nothing to compare element by element."""
+    """The element with the largest error; None if no elements can be compared."""
     mismatches: tuple[str, ...] = ()
     """Outputs that are missing, unknown, or of another shape or element type."""
 
@@ -43,7 +43,7 @@ class Comparison:
         return not self.mismatches and (self.worst is None or self.worst.excess <= 1)
 
     def __str__(self) -> str:
-        """Describe in one line the mismatches, or the largest error."""
+        """Return a line about the mismatches, or about the largest error."""
         if self.mismatches:
             return "; ".join(self.mismatches)
         if self.worst is None:
@@ -61,7 +61,7 @@ def compare(
     relative: float = RELATIVE,
     absolute: float = ABSOLUTE,
 ) -> Comparison:
-    """Compare outputs by name.
+    """Compare outputs by name; return the largest error and all mismatches.
 
     A float is right within ``relative * |expected| + absolute * scale``, where the scale is the
     largest finite magnitude of that output. NaN matches NaN, an infinity the same infinity;

@@ -29,13 +29,19 @@ Feeds = Mapping[str, Array]
 _Result = TypeVar("_Result")
 
 TURN_SECONDS = 5e-3
-"""Seconds of a turn's timed runs, ``MIN_RUNS`` to ``MAX_RUNS`` of them; a fifth comes untimed."""
+"""Seconds of a turn's timed runs, which are ``MIN_RUNS`` to ``MAX_RUNS``.
+
+Untimed runs precede them, for a fifth of this time.
+"""
 MIN_RUNS, MAX_RUNS = 3, 200
 SLOW_SECONDS = 0.5
-"""A run of more seconds is its turn's only timed run: caches and clock rates matter little."""
+"""Seconds from which on a run is its turn's only timed run.
+
+Caches and clock rates matter little for long runs.
+"""
 
 _END_WITH_PARENT = 1
-"""Linux: PR_SET_PDEATHSIG."""
+"""Linux's number of PR_SET_PDEATHSIG."""
 
 
 class Lane:
@@ -66,7 +72,7 @@ class Lane:
 
     @property
     def process(self) -> int:
-        """The process ID."""
+        """The ID of the process."""
         return self._process.pid
 
     def open(self, timeout: float) -> None:
@@ -137,7 +143,7 @@ class Lane:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        """End the process."""
+        """End the process of the contender."""
         self.close()
 
 
@@ -178,7 +184,7 @@ def _reason(error: Exception) -> str:
 
 
 def _serve(pipe: Connection) -> None:
-    """Open the model, then answer calls, until the other end of the pipe closes."""
+    """Open the model, then answer calls from ``pipe`` until its other end closes."""
     try:
         parent, open_contender, model, threads, feeds = pipe.recv()
         if os.getppid() != parent:

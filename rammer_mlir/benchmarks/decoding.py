@@ -11,7 +11,7 @@ _Kind = TypeVar("_Kind")
 
 
 def decode(kind: type[_Kind], value: object) -> _Kind:
-    """Rebuild a value of type ``kind`` from its ``dataclasses.asdict``, read from JSON.
+    """Return the value of type ``kind`` from its ``dataclasses.asdict``, read from JSON.
 
     Raises:
         TypeError: if the value does not fit the annotations.

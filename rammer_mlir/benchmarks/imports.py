@@ -23,7 +23,7 @@ from rammer_mlir.benchmarks.memory import peak_bytes
 
 _SHAPE = (4, 8)
 _WIDE = 8192
-"""Columns of each weight that ``weights`` returns: with 8 rows of f32, 256 KiB."""
+"""Number of columns of each weight of ``weights``: 8 rows of f32 have 256 KiB."""
 
 Nodes = list[onnx.NodeProto]
 Weights = dict[str, np.ndarray]

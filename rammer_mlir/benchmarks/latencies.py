@@ -12,7 +12,10 @@ from rammer_mlir.benchmarks.contenders.table import CONTENDERS, REFERENCE
 from rammer_mlir.benchmarks.machine import table
 
 RATIOS = (REFERENCE, "openvino")
-"""Contenders to beat; the others appear in the tables of latencies and of means only."""
+"""Contenders with latencies that are divided by ours.
+
+The other contenders are only in the tables of latencies and of means.
+"""
 ACCEPTABLE = 0.9
 """Lower limit that every ratio should reach."""
 
@@ -53,7 +56,10 @@ def measured_contenders(results: Sequence[Result]) -> list[str]:
 
 
 def latency_table(results: Sequence[Result]) -> str:
-    """Return a table, a row per model and number of threads: median [quartiles] in ms, error."""
+    """Return a table with a row per model and number of threads.
+
+    It has the median and the quartiles in ms, and the error.
+    """
     others, policies = measured_contenders(results), policies_of(results)
     rows = [["model", "threads", *(f"{name} ms" for name in (*others, *policies)), "error"]]
     for result in results:
@@ -69,7 +75,10 @@ def latency_table(results: Sequence[Result]) -> str:
 
 
 def ratio_table(results: Sequence[Result], threads: Iterable[int] = ()) -> str:
-    """Return a table with a row per model and number of threads (default: all): medians, ratios."""
+    """Return a table with a row per model and number of threads: medians and ratios.
+
+    ``threads`` selects numbers of threads; by default all are shown.
+    """
     found = {(r.model, r.threads, r.policy, r.contender): r.value for r in ratios(results)}
     others = [name for name in RATIOS if name in measured_contenders(results)]
     policies, wanted = policies_of(results), set(threads)
@@ -90,7 +99,10 @@ def ratio_table(results: Sequence[Result], threads: Iterable[int] = ()) -> str:
 
 
 def summary_table(results: Sequence[Result]) -> str:
-    """Return a table with a row per number of threads, policy and contender: mean, least ratio."""
+    """Return a table with a row per number of threads, policy and contender.
+
+    It has the geometric mean of the ratios and the least ratio.
+    """
     groups: defaultdict[tuple[int, str, str], list[Ratio]] = defaultdict(list)
     for ratio in ratios(results):
         groups[ratio.threads, ratio.policy, ratio.contender].append(ratio)

@@ -46,7 +46,7 @@ class LaunchTime:
     run: float
 
     def __str__(self) -> str:
-        """Format both times in one line."""
+        """Return both times in one line of text."""
         return (
             f"{self.num_veus} vEUs: native launch {self.native:.2f} us, "
             f"Executable.run {self.run:.2f} us"
@@ -78,10 +78,10 @@ def empty_program(num_veus: int) -> tuple[CpuImage, NativeCode, bytes]:
 
 
 def measure_launch(num_veus: int, samples: int = SAMPLES) -> LaunchTime:
-    """Time launches of an empty program, by native code alone and by ``Executable.run``.
+    """Return the time of launching an empty program, natively and by ``Executable.run``.
 
     Args:
-        num_veus: threads, none of which has an rTask.
+        num_veus: number of threads, none of which has an rTask.
         samples: number of samples of each way.
     """
     image, code, object_file = empty_program(num_veus)

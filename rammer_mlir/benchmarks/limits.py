@@ -11,7 +11,10 @@ from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.roofline import Roofline
 
 WORST = 3
-"""Number of rKernels listed for a model: those that lose most time against their bounds."""
+"""Number of rKernels that are listed for a model.
+
+They are those that lose most time against their bounds.
+"""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,10 @@ class KernelLimit:
 
 
 def limit(result: Result, work: Work, roofline: Roofline) -> Limit | None:
-    """Compare a measured model with its lower bounds; None if it was not measured."""
+    """Return the lower bounds of a measured model, and how close its time comes to them.
+
+    None if the model was not measured.
+    """
     latency = result.latency(work.policy, work.num_veus)
     if latency is None or result.counts is None:
         return None

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from rammer_mlir.benchmarks.mamba import Feeds, exported, filled, floats, written
 
 _WIDTH = 128
-"""Elements of the small cell's state."""
+"""Number of elements of the small cell's state."""
 
 
 def cell(steps: int) -> tuple[onnx.ModelProto, Feeds]:

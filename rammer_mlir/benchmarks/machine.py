@@ -41,7 +41,7 @@ def _version(package: str) -> str | None:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Format rows, the first of which is the heading, as a Markdown table."""
+    """Return rows as a Markdown table; the first row is the heading."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     heading, *body = (
         "| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |"

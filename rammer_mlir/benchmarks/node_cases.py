@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.generic]
 
 RunModel = Callable[[onnx.ModelProto, Mapping[str, Array]], Mapping[str, Array]]
-"""Maps a model and its inputs by name to its outputs by name."""
+"""A function that maps a model and its inputs by name to the outputs by name."""
 
 _LEFT_OUT_OPERATORS = {
     "Bernoulli",
@@ -98,7 +98,7 @@ class NodeTest:
 
 @dataclass(frozen=True)
 class Result:
-    """Whether a test passed, and if not, why."""
+    """Whether a test passed, and the reason if it failed."""
 
     name: str
     operators: tuple[str, ...]
@@ -156,7 +156,7 @@ def _array(value: object) -> Array:
 
 
 def _parameters(graph: onnx.GraphProto) -> set[str]:
-    """Return the model's inputs that are parameters of an operator."""
+    """Return the names of the model's inputs that are parameters of an operator."""
     found: set[str] = set()
     for node in graph.node:
         numbers = _PARAMETERS.get(node.op_type, ())
@@ -180,7 +180,7 @@ def _fix_parameters(model: onnx.ModelProto, feeds: dict[str, Array], fixed: set[
 
 
 def check(test: NodeTest, run_model: RunModel) -> Result:
-    """Run a test; turn errors of the compiler into reasons."""
+    """Run a test and return the result; errors of the compiler become reasons of failure."""
     operators = test.operators
     try:
         found = run_model(test.model, test.inputs)

@@ -20,13 +20,16 @@ from rammer_mlir.benchmarks.test_workers import Check, check_all
 
 
 def run_compiled(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-    """Compile a model for one vEU and run it."""
+    """Compile a model for one vEU, run it, and return its outputs by name."""
     with rammer_mlir.compile(model, policy="sequential", num_veus=1, cache=False) as executable:
         return executable.run(inputs)
 
 
 def run_all(only: str = "", processes: int = 2) -> list[Result]:
-    """Run every test whose name contains ``only``, in ``processes`` long-lived processes."""
+    """Run every test whose name contains ``only``; return all results.
+
+    The tests run in ``processes`` long-lived processes.
+    """
     operators = {test.name: test.operators for test in node_tests(only)}
     reasons = check_all(_make_check, list(operators), processes)
     return [Result(name, kinds, reasons[name]) for name, kinds in operators.items()]

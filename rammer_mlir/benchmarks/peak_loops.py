@@ -13,14 +13,17 @@ from rammer_mlir.lowering.llvm.jit import Library, load_object
 from rammer_mlir.lowering.llvm.machine import Machine
 
 _CHAINS = 12
-"""Independent multiply-adds in flight: latency 4 times two units, and four more."""
+"""Number of independent multiply-adds in flight: latency 4 times two units, and four more."""
 
 _TRIPS = 1 << 17
 """Trip count of the loop of multiply-adds."""
 
 
 class PeakLoops:
-    """A loop of fused multiply-adds on registers and a loop that sums; calls release the GIL."""
+    """A loop of fused multiply-adds on registers, and a loop that sums an array.
+
+    Calls release the GIL.
+    """
 
     def __init__(self, machine: Machine) -> None:
         """Compile both loops for a processor."""
@@ -36,11 +39,17 @@ class PeakLoops:
         self._step = lanes * _CHAINS
 
     def multiply_add(self) -> float:
-        """Run the loop of multiply-adds; return its number of floating-point operations."""
+        """Run the loop of multiply-adds; return the sum of its registers.
+
+        The loop executes ``flops`` floating-point operations.
+        """
         return self._fma(_TRIPS, 0.5)
 
     def read(self, data: NDArray[np.float32], sweeps: int) -> float:
-        """Read an array ``sweeps`` times, except for a remainder smaller than an unrolled step."""
+        """Read an array ``sweeps`` times; return the sum of the elements that are read.
+
+        The last elements are not read if they are fewer than those of an unrolled step.
+        """
         return self._read(data.ctypes.data, data.size // self._step * self._step, sweeps)
 
 

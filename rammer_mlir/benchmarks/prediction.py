@@ -77,7 +77,10 @@ class Prediction:
 
 
 def predict_and_measure(request: PredictionRequest) -> list[Prediction]:
-    """Compile a model with measured rKernels for each number of threads, run it and compare."""
+    """Predict and measure a model for each number of threads; return both times.
+
+    The predictions use measured rKernels.
+    """
     model = build(request.model, 1, request.scale)
     feeds = random_feeds(model, seed=1)
     found: list[Prediction] = []
@@ -170,12 +173,15 @@ def _measure(
 
 
 def low(seconds: list[float]) -> float:
-    """Return the median of the faster half: other work on the machine only slows runs down."""
+    """Return the median of the faster half of ``seconds``; other work only slows runs down."""
     return statistics.median(sorted(seconds)[: (len(seconds) + 1) // 2])
 
 
 def operator_seconds(timeline: Timeline) -> OperatorSeconds:
-    """Sum the rTasks' seconds of each operator; operators of equal name and rKernel are merged."""
+    """Return the seconds of each operator's rTasks, summed.
+
+    Operators of equal name and rKernel are merged.
+    """
     found: OperatorSeconds = {}
     for span in timeline.spans:
         if span.kind == "rtask":

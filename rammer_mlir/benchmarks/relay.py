@@ -30,7 +30,7 @@ from rammer_mlir.runtime.pool import native_code
 
 _ONE = "memref<1xf32>"
 _BYTES = 64
-"""Bytes between the values of two steps: a cache line, against false sharing."""
+"""Distance in bytes between the values of two steps: a cache line, against false sharing."""
 
 _KERNEL = f"""
 func.func private @step(%id: index, %x: {_ONE}, %y: {_ONE}) {{
@@ -93,7 +93,7 @@ func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", 
         return f'"rtask.veu"() ({{ ^bb0: {" ".join(items)} }}) {{id = {veu} : i64}} : () -> ()'
 
     def code(self, options: CheckedOptions) -> Code:
-        """Compile to the code for a GPU or its emulator."""
+        """Return the program's code for a GPU or its emulator."""
         with _context(), ir.Location.unknown():
             module = ir.Module.parse(self.text())
             work = Work(module, self.signature, {}, options, reached=[*PORTABLE_STAGES])
@@ -103,13 +103,13 @@ func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", 
         return options.backend.load(self.code(options), device)
 
     def compile(self, target: str, device: int = 0) -> GpuExecutable:
-        """Compile for a GPU."""
+        """Return the program, compiled for the GPU ``target``."""
         executable = self._compiled(check_options(target, num_veus=self.num_veus), device)
         assert isinstance(executable, GpuExecutable)
         return executable
 
     def for_cpu(self) -> Executable:
-        """Compile for this process."""
+        """Return the program, compiled for the processor of this process."""
         with _context(), ir.Location.unknown():
             module = ir.Module.parse(self.text())
             image = build_image(module, {}, self.signature, self.num_veus)
@@ -120,7 +120,7 @@ func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", 
         return Executable(image, code, lambda: link_shared(object_file))
 
     def emulate(self, target: str) -> EmulatedExecutable:
-        """Compile for the emulator, with all its checks."""
+        """Return the program, compiled for the emulator of ``target`` with all its checks."""
         options = check_options(target, num_veus=self.num_veus).emulated(checked=True)
         executable = self._compiled(options)
         assert isinstance(executable, EmulatedExecutable)

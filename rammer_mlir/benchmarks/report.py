@@ -176,5 +176,5 @@ def encode(report: Report) -> str:
 
 
 def read(path: Path) -> Report:
-    """Read a report from the JSON that ``write`` wrote."""
+    """Return the report in a JSON file of ``write``."""
     return decode(Report, json.loads(path.read_text()))

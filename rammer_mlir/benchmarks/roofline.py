@@ -20,7 +20,7 @@ from rammer_mlir.benchmarks.peak_loops import PeakLoops
 from rammer_mlir.lowering.llvm.machine import host_machine
 
 _WORKING_SETS = tuple(1 << bits for bits in (18, 20, 22, 24, 26, 28))
-"""Working sets in bytes that each core reads repeatedly."""
+"""Sizes in bytes of the working sets that each core reads repeatedly."""
 _SWEEP_BYTES = 1 << 27
 _REPEATS = 7
 
@@ -47,7 +47,7 @@ class Roofline:
 
 
 def measure_roofline(threads: int) -> Roofline:
-    """Measure with a number of threads; other work on the machine lowers the result."""
+    """Return the measured limits of a number of threads; other work lowers them."""
     loops = PeakLoops(host_machine())
     with ThreadPoolExecutor(threads) as pool:
 
@@ -75,7 +75,7 @@ def _bandwidth(
 
 
 def _fastest(run: Callable[[], object]) -> float:
-    """Return the shortest seconds of ``_REPEATS`` runs: a limit counts if it is reached once."""
+    """Return the shortest seconds of ``_REPEATS`` runs, since a limit is reached by any run."""
     times: list[float] = []
     for _ in range(_REPEATS):
         begin = time.perf_counter()

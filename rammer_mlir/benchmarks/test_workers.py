@@ -13,10 +13,13 @@ SECONDS = 60
 """The time limit in seconds of the test of a single node."""
 
 Check = Callable[[str], str | None]
-"""Maps a test's name to the reason why it fails, or to None if it passes."""
+"""A function that maps a test's name to the reason why it fails, or to None if it passes."""
 
 MakeCheck = Callable[[], Check]
-"""Makes a check in each process, after loading the tests; must be an importable function."""
+"""A function that returns a check in a process, after loading the tests.
+
+It must be importable.
+"""
 
 
 def check_all(

@@ -29,9 +29,9 @@ from rammer_mlir.scheduling.devices.description import read_description
 from rammer_mlir.support.atomic_file import open_atomically
 
 _SIZE = 256
-"""Rows and columns of the matrix product."""
+"""Number of rows and of columns of the matrix product."""
 _ELEMENTS = 1 << 24
-"""Elements of the vectors that are added: larger than the caches."""
+"""Number of elements of the vectors that are added: larger than the caches."""
 _UNKNOWN_CACHE = 1 << 20
 """Assumed bytes of a core's own cache if the system does not report them."""
 _STEPS = 512
@@ -61,9 +61,10 @@ def measure(repeats: int = 15) -> dict[str, float]:
 
 
 def _low(run: Callable[[], object], repeats: int, num_veus: int = 1) -> float:
-    """Return the median of the faster half: other work on the machine only slows runs down.
+    """Return the median of the faster half of the seconds of ``repeats`` runs.
 
-    With one vEU, this thread's processor time is used, which does not advance while others run.
+    Other work on the machine only slows runs down. With one vEU, this thread's processor time is
+    used, which does not advance while others run.
     """
     clock = time.thread_time if num_veus == 1 else time.perf_counter
     run()
@@ -129,7 +130,7 @@ def _cache_bytes(level: int, otherwise: int) -> int:
 
 
 def description(found: dict[str, float]) -> str:
-    """Return the text of a device file."""
+    """Return the text of a device file with the measured figures."""
     place = machine()
     source = f"measured by rammer_mlir.benchmarks.this_cpu on {place['date']}"
     guess = "as in the description of a round CPU"
@@ -165,7 +166,7 @@ def description(found: dict[str, float]) -> str:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and write a device file."""
+    """Measure this machine, and write a device file; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.this_cpu")
     parser.add_argument("-o", "--output", type=Path, default=Path("this_cpu.toml"))
     path = parser.parse_args(arguments).output

@@ -107,7 +107,7 @@ def _seconds(results: Mapping[str, Result], case: str) -> float:
 
 
 def text_of(device: DeviceDescription) -> str:
-    """Return the text of a device file."""
+    """Return a device's description as the text of a device file."""
     names = [f.name for f in fields(device) if f.type in ("int", "float", "bool")]
     known = [name for name in names if name in device.sources]
     lines = [f'title = "{device.title}"', "targets = []"]
@@ -145,7 +145,7 @@ def measure(output: Path) -> dict[str, Result]:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write a device file."""
+    """Measure this machine's GPU, and write a device file; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.this_gpu")
     parser.add_argument("-o", "--output", type=Path, default=Path("this_gpu.toml"))
     parser.add_argument("--results", type=Path, help="of a kit; default: measured here")

@@ -22,21 +22,22 @@ class Latency:
 
     @classmethod
     def of(cls, samples: list[float]) -> Latency:
-        """Summarise at least two samples."""
+        """Return the median and the quartiles of at least two samples in seconds."""
         low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
         return cls(median, low, high, len(samples))
 
     def __str__(self) -> str:
-        """Format the median and the quartiles in milliseconds."""
+        """Return the median and the quartiles in milliseconds as text."""
         return f"{1e3 * self.median:.3f} [{1e3 * self.low:.3f}, {1e3 * self.high:.3f}]"
 
 
 def interleave(
     contenders: Mapping[str, Callable[[], object]], budget: float, seed: int = 0
 ) -> dict[str, Latency]:
-    """Time all contenders for ``budget`` seconds together, in turns of random order by ``seed``.
+    """Time all contenders for ``budget`` seconds together; return each contender's latency.
 
-    Each turn begins with an untimed run, since the other contenders have evicted its data.
+    They run in turns of random order, which ``seed`` determines. Each turn begins with an untimed
+    run, since the other contenders have evicted its data.
     """
     return take_turns({n: partial(timed_burst, run) for n, run in contenders.items()}, budget, seed)
 
@@ -44,7 +45,7 @@ def interleave(
 def take_turns(
     turns: Mapping[str, Callable[[], list[float]]], budget: float, seed: int = 0
 ) -> dict[str, Latency]:
-    """Call turns in random order for ``budget`` seconds, and summarise each contender's times.
+    """Call turns in random order for ``budget`` seconds; return each contender's latency.
 
     A turn returns the seconds of each of its timed runs; ``seed`` determines the order.
     """

@@ -19,11 +19,11 @@ from rammer_mlir.errors import MissingPackageError
 _VARIABLE = "RAMMER_MLIR_BINDINGS"
 _CANDIDATES = ("mlir", "torch_mlir")
 _NEEDED = ("DynamicOpTrait", "NoTerminatorTrait")
-"""Names that the bindings' module ``ir`` has if they support verifiers and traits in Python."""
+"""Names in the bindings' module ``ir`` that support verifiers and traits in Python."""
 
 
 def _why_unusable(package: str) -> str | None:
-    """Return why a package cannot be used, or None if it provides all required features."""
+    """Return the reason why a package cannot be used; None if it has all required features."""
     try:
         if importlib.util.find_spec(f"{package}.dialects.ext") is None:
             return "is too old: it has no module 'dialects.ext'"
@@ -60,7 +60,7 @@ PACKAGE = _choose_package()
 
 
 def submodule(name: str) -> ModuleType:
-    """Import ``PACKAGE.name``, for example ``dialects.transform.structured``."""
+    """Import and return ``PACKAGE.name``, for example ``dialects.transform.structured``."""
     return importlib.import_module(f"{PACKAGE}.{name}")
 
 
@@ -75,7 +75,7 @@ submodule("_mlir_libs._mlir").globals.append_dialect_search_prefix("rammer_mlir.
 
 
 def _load_stablehlo() -> ModuleType | None:
-    """Register StableHLO's passes and return its extension, or None if the package lacks it."""
+    """Register StableHLO's passes and return its extension; None if the package lacks it."""
     if importlib.util.find_spec(f"{PACKAGE}._mlir_libs._stablehlo") is None:
         return None
     extension = submodule("_mlir_libs._stablehlo")
@@ -84,7 +84,7 @@ def _load_stablehlo() -> ModuleType | None:
 
 
 stablehlo = _load_stablehlo()
-"""The StableHLO extension: torch-mlir includes it, MLIR's own wheels do not."""
+"""The StableHLO extension of torch-mlir; None with MLIR's own wheels, which lack it."""
 
 
 def load_chlo(context: object) -> None:

@@ -27,9 +27,10 @@ class Proven:
 
 
 def verify(path: str | os.PathLike[str]) -> Proven:
-    """Prove that an artifact's schedules compute the same as their rOperators in order.
+    """Prove that an artifact's schedules compute the same as its rOperators in order.
 
-    Raises ScheduleError naming the violated rule, ArtifactError if it is not an artifact.
+    Returns the counts of the proof. Raises ScheduleError naming the violated rule, or ArtifactError
+    if the file is not an artifact.
     """
     begin, found = time.perf_counter(), list[tuple[int, ...]]()
     try:

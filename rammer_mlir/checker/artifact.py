@@ -16,26 +16,35 @@ Array = NDArray[np.int64]
 
 BASES = ("input", "output", "constant", "arena")
 BASE = dict(zip(BASES, BASES, strict=True)) | {"intermediate": "arena", "inout": "input"}
-"""Kinds of values, and the kind of buffer that holds them."""
+"""The kind of buffer that holds a value, by the kind of value."""
 
 LARGEST, MOST = 1 << 48, 1 << 23
-"""Limits of a number and of the entries of a list, so that sums stay far below 2**63."""
+"""Limits of a number and of a list's entries, so that sums stay far below 2**63."""
 
 
 def refuse(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
-    """Refuse an artifact if an entry is wrong; ``message`` formats the index of the first."""
+    """Raise ScheduleError if an entry of the mask ``wrong`` is true.
+
+    ``message`` returns the text for the index of the first such entry.
+    """
     for at in np.flatnonzero(wrong)[:1].tolist():
         raise ScheduleError(message(at))
 
 
 def limit(found: float, what: str, most: int = MOST) -> None:
-    """Refuse an artifact with more than ``most`` of ``what``: its proof would take too long."""
+    """Raise ScheduleError if there are more than ``most`` of ``what``.
+
+    The proof would take too long.
+    """
     if found > most:
         raise ScheduleError(f"{what}: expected at most {most}, found {found:.0f}")
 
 
 def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0) -> Array:
-    """Return values as integers from ``low`` to ``end - 1``; refuse ``what`` outside of these."""
+    """Return values as an array of integers from ``low`` to ``end - 1``.
+
+    Raises ArtifactError, which names them ``what``, for other values.
+    """
     found = list(values)
     if set(map(type, found)) - {int} or (found and not low <= min(found) <= max(found) < end):
         raise ArtifactError(f"{what}: expected whole numbers from {low} to {end - 1}")
@@ -43,12 +52,15 @@ def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0)
 
 
 def starts(counts: Array | list[int]) -> Array:
-    """Return the offset of each consecutive list of these lengths, and the end of the last."""
+    """Return the offset of each consecutive list of these lengths, then the end of the last."""
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
 
 
 def entries(counts: Array) -> tuple[Array, Array]:
-    """Return, for each entry of lists of these lengths, the list's number and the index in it."""
+    """Return the list's number, and the index in the list, of each entry of consecutive lists.
+
+    ``counts`` has the lengths of the lists.
+    """
     limit(float(counts.sum(dtype=float)), "entries of a list")
     owner = np.repeat(np.arange(len(counts)), counts)
     return owner, np.arange(len(owner)) - starts(counts)[owner]
@@ -155,7 +167,7 @@ class Artifact:
         refuse(wrong, lambda at: f"rule 4 (defined): expected a value for output {missing[at]}")
 
     def _read_operators(self, program: dict[str, Any], proof: dict[str, Any]) -> None:
-        """Read rOperators; arguments ``first[o]`` to ``first[o + 1]`` belong to rOperator ``o``."""
+        """Read rOperators; rOperator ``o`` has arguments ``first[o]`` to ``first[o + 1] - 1``."""
         operators, slots = program["operators"], self._places(program["slots"])
         self._arity = integers((buffers for _, buffers in program["kernels"]), "buffers")
         self.names = [str(name)[:80] for name, _, _ in operators]
@@ -177,9 +189,10 @@ class Artifact:
         ))  # fmt: skip
 
     def _read_accesses(self, kernels: Sequence[Any], words: Array) -> None:
-        """Read each rKernel's accesses: argument, effect, index in ``boxes``.
+        """Read each access of each rKernel: its argument, effect and index in ``boxes``.
 
-        The effect is 0 for reads, 1 for writes, 2 for updates; ``words`` is ``boxes.bin``.
+        The effect is 0 for reads, 1 for writes, 2 for updates; ``words`` is the content of
+        ``boxes.bin``.
         """
         self.num_rtasks = integers((tasks for tasks, _, _, _ in kernels), "rTasks", MOST)
         limit(np.abs(words.astype(float)).max(initial=0), "numbers of boxes.bin", LARGEST)
@@ -206,7 +219,7 @@ class Artifact:
             self.tables = [[row, row, row[:veus], row[veus : 2 * veus]] for row in words]
 
     def words(self) -> list[list[int]]:
-        """Return the words that stand for the arguments of each rOperator in the table."""
+        """Return, for each rOperator, the words in the task table that are its arguments."""
         words = self.pointers
         if self.is_cpu:  # numbers of distinct pointers, in the order in which they appear
             known = dict[tuple[int, ...], int]()
@@ -215,7 +228,10 @@ class Artifact:
 
 
 def artifacts(file: zipfile.ZipFile) -> Iterator[Artifact]:
-    """Yield all programs of a file; its manifest names the folder of each program's members."""
+    """Yield all programs of a file.
+
+    The manifest names the folder of each program's members.
+    """
     manifest = json.loads(bytes(_read(file, "", "manifest.json")))
     if manifest["format"] != "rammer-mlir" or manifest["version"] not in (5, 6, 7, 8):
         raise ArtifactError("manifest.json: expected an artifact of version 5, 6, 7 or 8")

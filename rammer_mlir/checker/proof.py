@@ -18,12 +18,13 @@ def _expect(words: list[int], at: int, wanted: list[int]) -> None:
 
 
 class Schedule:
-    """Rules 1, 2 and 6, and the order of rTasks: rTask ``t`` of rOperator ``o`` is ``base[o] + t``.
+    """The check of rules 1, 2 and 6, and the resulting order of rTasks.
 
-    An rTask has ``veu``, ``step`` (from 1, over all launches) and ``clock``, a row of ``clocks``:
-    for each vEU, the steps known to be complete when it starts (for its own vEU possibly fewer).
-    For rOperators, ``known`` are the steps complete when any rTask starts, ``reached`` those at the
-    end of all.
+    rTask ``t`` of rOperator ``o`` has number ``base[o] + t``. An rTask has ``veu``, ``step`` (from
+    1, over all launches) and ``clock``, a row of ``clocks``: for each vEU, the steps known to be
+    complete when it starts (for its own vEU possibly fewer). For rOperators, ``known`` has the
+    steps that are complete when any rTask starts, and ``reached`` the steps at the end of all
+    rTasks.
     """
 
     def __init__(self, artifact: Artifact):
@@ -142,7 +143,10 @@ class Schedule:
 
 
 class Memory:
-    """Rules 3 to 5 for each access of each rOperator, at the offset ``shift`` in its value."""
+    """The check of rules 3 to 5 for each access of each rOperator.
+
+    ``shift`` is the offset in bytes of an access's pointer in its value.
+    """
 
     def __init__(self, artifact: Artifact, schedule: Schedule):
         self._artifact, self._schedule, kernels = artifact, schedule, artifact.kernels.tolist()
@@ -223,7 +227,7 @@ class Memory:
         return use, task, begin + space, end + space
 
     def _check_sharing(self) -> None:
-        """Check that values that share bytes are in the arena, with disjoint live ranges."""
+        """Check that values with common bytes are in the arena and have disjoint live ranges."""
         schedule, artifact = self._schedule, self._artifact
         in_arena, veus = artifact.has_kind["intermediate"], schedule.known.shape[1]
         limit(len(in_arena) * veus, "values, times vEUs", 1 << 26)

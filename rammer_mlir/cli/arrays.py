@@ -22,7 +22,7 @@ _NOT_ARRAYS = (
 
 
 def each_array(outputs: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.generic]]]:
-    """Yield arrays with their names; arrays of a sequence are numbered, ``y/0``, ``y/1``."""
+    """Yield names and arrays; arrays of a sequence ``y`` are named ``y/0``, ``y/1``."""
     for name, value in outputs.items():
         if isinstance(value, list):
             values = cast("list[NDArray[np.generic]]", value)
@@ -32,7 +32,7 @@ def each_array(outputs: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.gen
 
 
 def read_arrays(name: str) -> dict[str, NDArray[np.generic]]:
-    """Read a file of named arrays.
+    """Return the arrays of a file by name.
 
     Raises:
         InputError: if the file cannot be read, or is not an .npz file of arrays.
@@ -52,7 +52,7 @@ def read_arrays(name: str) -> dict[str, NDArray[np.generic]]:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-    """Write named arrays atomically, replacing an existing file only at the end."""
+    """Write arrays to an ``.npz`` file by name; an existing file is replaced only at the end."""
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     with open_atomically(path) as file:

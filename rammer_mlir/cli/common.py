@@ -26,11 +26,11 @@ STREAM = "-"
 """File name of standard input or output."""
 
 _LONGEST_MESSAGE = 300
-"""Longest text of an unexpected error that is shown, in characters."""
+"""Largest number of characters of an unexpected error's text that are shown."""
 
 
 _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a process; by default without cleanup, which leaves temporary files."""
+"""Signals that end a process, by default without cleanup of temporary files."""
 
 
 _GRACE = 3.0
@@ -57,7 +57,7 @@ class ArgumentParser(argparse.ArgumentParser):
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:
-        """Raise an ``OptionError``."""
+        """Raise an ``OptionError`` with the message."""
         raise OptionError(f"{message}; see {self.prog} --help")
 
 
@@ -132,7 +132,7 @@ def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
 
 @contextmanager
 def _ending_in_order() -> Generator[None]:
-    """Turn ending signals into exceptions, so that cleanup runs."""
+    """Turn ending signals in the context into exceptions, so that cleanup runs."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -154,7 +154,7 @@ def _ending_in_order() -> Generator[None]:
 
 @contextmanager
 def _ending_native_code() -> Generator[None]:
-    """End the process some seconds after a signal if native code blocks the exception.
+    """In the context, end the process some seconds after a signal if code does not return.
 
     External code may never return, and Python runs signal handlers only between bytecodes.
     """
@@ -206,9 +206,9 @@ def _standard_output() -> Generator[TextIO]:
 
 
 def _unnamed_place() -> str:
-    """Return in words the action that failed with an OSError without a file name.
+    """Return in words the action that failed with an OSError that has no file name.
 
-    Standard output has no name: writing to it is the action if flushing it fails too.
+    Standard output has no name: the action is writing to it if flushing it fails too.
     """
     try:
         with _standard_output():
@@ -218,7 +218,7 @@ def _unnamed_place() -> str:
 
 
 def _drop_output() -> None:
-    """Redirect buffered output to the null device: Python's flush at exit would fail again."""
+    """Redirect standard output to the null device, because flushing it at exit would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -230,7 +230,7 @@ def _report(message: str, debug: bool, code: int) -> int:
 
 
 def read_input(name: str) -> bytes:
-    """Read a file, or standard input for ``-``.
+    """Return the bytes of a file, or of standard input for ``-``.
 
     Raises:
         OptionError: if the file cannot be read.

@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def compile_parser() -> ArgumentParser:
-    """Return the parser of all options."""
+    """Return the parser of all options of ``rammer-compile``."""
     parser = ArgumentParser(
         prog="rammer-compile", description="Compile an ONNX model or an MLIR module."
     )
@@ -128,7 +128,7 @@ def _compile_model(options: argparse.Namespace) -> int:
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
-    """Refuse options that request different outputs.
+    """Raise an error if options request different outputs.
 
     Raises:
         OptionError: with the names of the options.
@@ -172,7 +172,10 @@ def _compiled(
     sizes: Mapping[str, Sequence[int]],
     compared: Sequence[str],
 ) -> RunnableModel:
-    """Compile the model or find it in the cache; predict and explain a run if requested."""
+    """Compile the model or find it in the cache, and return it.
+
+    A run is predicted and explained if the options request it.
+    """
     if options.timeline is None and not options.explain:
         from rammer_mlir.compiler.models import compile_for
 
@@ -189,7 +192,7 @@ def _compiled(
 
 
 def _most(text: str | None) -> int | None:
-    """Parse the upper bound of data-dependent sizes.
+    """Return the upper bound of data-dependent sizes as a number, None if not given.
 
     Raises:
         OptionError: if it is not a whole number.

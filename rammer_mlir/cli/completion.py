@@ -15,7 +15,7 @@ _FILES = (
     "mlir_pass_pipeline_crash_reproducer", "mlir_print_ir_tree_dir", "model", "output", "outputs",
     "plugin", "sign", "timeline", "verify_signature",
 )  # fmt: skip
-"""Destinations of arguments that name files or folders."""
+"""Names of arguments, in argparse's namespace, that are files or folders."""
 
 
 class PrintCompletion(argparse.Action):
@@ -67,7 +67,7 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
 
 
 def _names() -> Mapping[str, Callable[[], Sequence[str]]]:
-    """Return functions that list the values of arguments, by argument destination."""
+    """Return, by argument name in argparse's namespace, a function that lists its values."""
     from rammer_mlir.compiler.backends.registry import backend_names
     from rammer_mlir.compiler.stage_names import KNOWN_STAGES
     from rammer_mlir.scheduling.devices.catalog import all_names

@@ -130,7 +130,7 @@ def source_of(options: argparse.Namespace, model: str | bytes) -> Source:
 
 
 def _describe_names() -> str:
-    """List the names that options accept, including names from installed packages."""
+    """Return a paragraph with the names that options accept, also from installed packages."""
     from rammer_mlir.compiler.backends.registry import backend_names
     from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
     from rammer_mlir.scheduling.devices.catalog import all_names
@@ -179,7 +179,7 @@ def given_options(options: argparse.Namespace) -> Options:
 
 
 def _parse_pairs(declared: Declared, given: Sequence[str]) -> dict[str, str]:
-    """Parse ``NAME=VALUE`` options.
+    """Return values by name from ``NAME=VALUE`` options.
 
     Raises:
         OptionError: if an option has another form, or a name is given twice.
@@ -196,7 +196,10 @@ def _parse_pairs(declared: Declared, given: Sequence[str]) -> dict[str, str]:
 
 
 def add_timeline_options(parser: ArgumentParser, what: str) -> None:
-    """Add the options for a timeline; ``what`` names the recorded run in the help."""
+    """Add the options for a timeline.
+
+    ``what`` is the phrase for the recorded run in the help.
+    """
     parser.add_argument(
         "--timeline",
         metavar="OUT",
@@ -238,7 +241,7 @@ _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def _num_bytes(text: str) -> int:
-    """Parse a size in bytes, KiB, MiB or GiB.
+    """Return the number of bytes of a size in bytes, KiB, MiB or GiB.
 
     Raises:
         argparse.ArgumentTypeError: if the text is not a size.
@@ -253,7 +256,7 @@ _READERS = {str: str, int: _count, float: float}
 
 
 def parse_shapes(options: list[str]) -> dict[str, tuple[int, ...]]:
-    """Parse ``NAME=1,3,224,224`` options.
+    """Return shapes by name from options ``NAME=1,3,224,224``.
 
     Raises:
         OptionError: if an option has another form, or a name is given twice.
@@ -274,14 +277,16 @@ def parse_shapes(options: list[str]) -> dict[str, tuple[int, ...]]:
 
 
 MOST_SPECIALIZATIONS = 256
-"""Limit of size combinations per call of a tool; more are probably a mistake."""
+"""Largest number of size combinations per call of a tool, to detect mistakes."""
 
 _SIZES = re.compile(r"(\d+)(?:\.\.(\d+)(?::(\d+))?)?")
-"""A size, or an inclusive range of sizes with an optional step."""
+"""Matches a size, or an inclusive range of sizes with an optional step."""
 
 
 def parse_dims(options: list[str]) -> dict[str, tuple[int, ...]]:
-    """Parse ``NAME=1,8`` and ``NAME=16..512:16`` options to distinct sizes in the given order.
+    """Return distinct sizes, in the given order, by name of the open dimension.
+
+    The options have the form ``NAME=1,8`` or ``NAME=16..512:16``.
 
     Raises:
         OptionError: if an option has another form, a name is given twice, or there are too many
@@ -314,7 +319,7 @@ def _range(text: str) -> range:
 
 
 _LONGEST_RANGE = 40
-"""Most characters of a size or range; longer texts are refused: sizes have fewer than 64 bits."""
+"""Largest number of characters of a size or range, because sizes have fewer than 64 bits."""
 
 
 def _check_number(number: int) -> None:

@@ -52,7 +52,7 @@ def chosen_entry(options: argparse.Namespace, model: RunnableModel) -> RunnableM
 
 
 def refuse_weights(options: argparse.Namespace) -> None:
-    """Refuse weights for an artifact, which contains its weights.
+    """Raise an error if weights are given for an artifact, which contains its weights.
 
     Raises:
         OptionError: with the name of the option.
@@ -66,7 +66,7 @@ def refuse_weights(options: argparse.Namespace) -> None:
 
 
 def require_sizes(model: OpenModel) -> NoReturn:
-    """Refuse to generate random inputs for open dimensions.
+    """Raise an error: no random inputs can be generated for open dimensions.
 
     Raises:
         OptionError: with the dimensions and the options that bind them.
@@ -82,7 +82,9 @@ def _advice(signature: OpenSignature) -> str:
 
 
 def static_signature(model: ComposedModel, dims: Sizes, shapes: Shapes) -> Signature:
-    """Return the static inputs of the specialization that the user's sizes select, no outputs.
+    """Return a signature with the static inputs of a specialization, and no outputs.
+
+    The user's sizes and shapes select the specialization.
 
     Raises:
         OptionError: if dimensions are unknown, contradict each other, or stay open.
@@ -114,7 +116,7 @@ def _dtype(tensor: OpenTensor) -> np.dtype[np.generic]:
 
 
 def described(model: RunnableModel) -> str:
-    """Describe a loaded model: a line for each input, output, specialization and step."""
+    """Return a text with a line for each input, output, specialization and step of a model."""
     if isinstance(model, EntriesModel):
         return "\n".join(f"entry '{name}'\n{described(m)}" for name, m in model.entries.items())
     lines = [f"target           {model.target}", f"vEUs             {model.num_veus}"]
@@ -133,7 +135,10 @@ def described(model: RunnableModel) -> str:
 def with_narrow_floats(
     specs: Sequence[TensorSpec | OpenTensor], arrays: Arrays
 ) -> dict[str, NDArray[np.generic]]:
-    """Restore dtypes of ml_dtypes such as bfloat16, which .npz files store as raw bytes."""
+    """Return arrays by name with dtypes of ml_dtypes, such as bfloat16, restored.
+
+    An ``.npz`` file stores such arrays as raw bytes; ``specs`` has the dtypes.
+    """
     types = {spec.name: spec.dtype for spec in specs}
     wanted = {name: dtype for name, dtype in types.items() if dtype and dtype.kind == "V"}
     return {

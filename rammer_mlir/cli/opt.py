@@ -91,7 +91,7 @@ def _run_passes(options: argparse.Namespace, flags: Sequence[str], parser: Argum
 
 
 def _listing(options: argparse.Namespace) -> str:
-    """Return the requested listing, empty if passes are to be run."""
+    """Return the text of the requested listing, "" if passes are to be run."""
     if options.list_passes:
         return list_passes(ALL_PASSES)
     if options.show_dialects:
@@ -108,7 +108,7 @@ def _listing(options: argparse.Namespace) -> str:
 
 
 def _check_flags(options: argparse.Namespace, flags: Sequence[str], parser: ArgumentParser) -> None:
-    """Refuse flags that are neither options nor passes, and options that exclude each other."""
+    """Raise OptionError for flags that are no passes, and for options that exclude each other."""
     for flag in flags:
         if not flag.startswith("--"):
             raise OptionError(f"unexpected argument '{flag}': expected one input file and options")
@@ -164,7 +164,7 @@ def _pipeline(options: argparse.Namespace, flags: Sequence[str]) -> str:
 
 
 def _recorded(options: argparse.Namespace, flags: Sequence[str], chunks: Sequence[Chunk]) -> str:
-    """Return the pipeline of a reproducer, and apply its verification setting."""
+    """Return the pipeline that a reproducer contains, and apply its setting for verification."""
     if flags or options.pass_pipeline is not None:
         raise OptionError("give --run-reproducer or passes, not both")
     if len(chunks) != 1 or not isinstance(chunks[0], str):

@@ -78,7 +78,7 @@ def _type(declared: Declared) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the reference."""
+    """Print the reference of all options, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.cli.option_reference")
     parser.parse_args(arguments)
     print(option_reference())

@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_parser() -> ArgumentParser:
-    """Return the parser of all options."""
+    """Return the parser of all options of ``rammer-run``."""
     parser = ArgumentParser(prog="rammer-run", description="Run a model, a module or an artifact.")
     parser.add_argument("model", metavar="MODEL.onnx|MODULE.mlir|MODEL.rammer")
     add_model_options(parser)

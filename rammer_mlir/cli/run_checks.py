@@ -18,7 +18,7 @@ from rammer_mlir.scheduling.policies import get_policy
 
 
 def check_runs_there(options: argparse.Namespace, executable: RunnableModel) -> None:
-    """Refuse options that do not apply to the target, before anything runs.
+    """Raise an error for options that do not apply to the target, before anything runs.
 
     Raises:
         OptionError: naming the option.
@@ -50,7 +50,7 @@ def _is_given(options: argparse.Namespace, name: str) -> bool:
 
 
 def parse_cores(text: str) -> list[int]:
-    """Parse the numbers of cores given to ``--pin``.
+    """Return the numbers of cores given to ``--pin``.
 
     Raises:
         OptionError: if the text is not a list of numbers separated by commas.
@@ -64,7 +64,9 @@ def parse_cores(text: str) -> list[int]:
 
 
 def check_timeline(options: argparse.Namespace, found: str) -> None:
-    """Refuse ``--timeline`` for a target whose vEUs record no times; ``found`` names the target.
+    """Raise an error for ``--timeline`` if the target's vEUs record no times.
+
+    ``found`` names the target.
 
     Raises:
         OptionError: if the option is given.
@@ -94,7 +96,7 @@ def check_compared(options: argparse.Namespace) -> list[str]:
 
 
 def check_explained(options: argparse.Namespace) -> None:
-    """Refuse ``--explain`` for an artifact: explaining compares other schedules of the model.
+    """Raise an error for ``--explain`` of an artifact: it compares schedules of the model.
 
     Raises:
         OptionError: if the option is given and the model is an artifact.
@@ -107,7 +109,7 @@ def check_explained(options: argparse.Namespace) -> None:
 
 
 def check_emulated(options: argparse.Namespace) -> None:
-    """Refuse to emulate an artifact, which holds only the GPU's binary.
+    """Raise an error for emulating an artifact, which has only the GPU's binary.
 
     Raises:
         OptionError: if the model is an artifact.
@@ -124,7 +126,7 @@ def check_compiled_so(
     options: argparse.Namespace,
     shapes: Mapping[str, tuple[int, ...]],
 ) -> None:
-    """Refuse options that differ from those that an artifact was compiled with.
+    """Raise an error for options that differ from those of an artifact's compilation.
 
     Raises:
         OptionError: naming the first such option.

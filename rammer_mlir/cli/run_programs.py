@@ -26,7 +26,7 @@ from rammer_mlir.timeline.spans import Timeline
 Arrays = Mapping[str, NDArray[np.generic]]
 
 RECORDED_RUNS = 5
-"""Number of recorded runs, of which the median run is shown: a single run may be interrupted."""
+"""Number of recorded runs; the median run is shown, since a single run may be interrupted."""
 
 
 def median_run(executable: Executable, feeds: Arrays, title: str) -> Timeline:
@@ -39,7 +39,7 @@ def median_run(executable: Executable, feeds: Arrays, title: str) -> Timeline:
 def runnable_program(
     options: argparse.Namespace, model: RunnableModel, inputs: Arrays | None
 ) -> Generator[tuple[RunnableModel, Arrays]]:
-    """Yield the model to run and its arrays: those given, which select shapes, or random arrays."""
+    """Yield the model to run and its arrays: given arrays, which select shapes, or random ones."""
     if inputs is not None:
         feeds: Arrays = with_narrow_floats(model.signature.inputs, inputs)
     elif isinstance(model, ComposedModel):
@@ -81,7 +81,10 @@ def record(
 
 
 def explained(options: argparse.Namespace, executable: RunnableModel, feeds: Arrays) -> str:
-    """Explain a recorded run, or a predicted run if the target's vEUs record no times."""
+    """Return the explanation of a recorded run, or of a predicted run without recorded times.
+
+    The target's vEUs may not record times.
+    """
     shapes = {name: array.shape for name, array in feeds.items()}
     compilation = replace(request_of(options), shapes=shapes, dims={}).compilation()
     measured = None

@@ -52,7 +52,7 @@ def request_of(options: argparse.Namespace, given: Options | None = None) -> Req
 
 
 def compile_model(options: argparse.Namespace, given: Options) -> RunnableModel:
-    """Compile the model of the command line.
+    """Compile the model of the command line, and return it.
 
     Raises:
         RammerError: if it cannot be compiled, or sizes for random inputs are missing.

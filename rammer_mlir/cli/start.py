@@ -39,15 +39,15 @@ def start(name: str, arguments: Sequence[str]) -> int:
 
 
 def compile_model() -> int:
-    """Run ``rammer-compile``."""
+    """Run ``rammer-compile``, and return its exit code."""
     return start("compile", sys.argv[1:])
 
 
 def run_model() -> int:
-    """Run ``rammer-run``."""
+    """Run ``rammer-run``, and return its exit code."""
     return start("run", sys.argv[1:])
 
 
 def run_passes() -> int:
-    """Run ``rammer-opt``."""
+    """Run ``rammer-opt``, and return its exit code."""
     return start("opt", sys.argv[1:])

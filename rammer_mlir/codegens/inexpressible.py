@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class NotExpressibleError(Exception):
-    """An operation that a library or a graph cannot express, or that an engine refuses."""
+    """Raised for an operation that a library or a graph cannot express, or an engine refuses."""

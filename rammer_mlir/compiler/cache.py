@@ -138,7 +138,7 @@ class CachedCompiler:
         *,
         cached: bool = True,
     ) -> None:
-        """Identify the model.
+        """Set the model and the options of its compilations.
 
         Args:
             source: the model, or its digest.
@@ -183,7 +183,9 @@ class CachedCompiler:
         return self._cache.find(digest_of(parts), self._device, parts)
 
     def compile(self, model: Model, given: Given) -> CompiledModel | HostedGraph:
-        """Compile the model for given shapes; store the result if it is a single program.
+        """Compile the model for given shapes, and return the program or host program.
+
+        A single program is stored in the cache.
 
         Raises:
             RammerError: as ``compile_model`` does.
@@ -224,7 +226,7 @@ class CachedCompiler:
 
 
 def _why_no_cache(options: CheckedOptions, *, cached: bool) -> str:
-    """Return the reason why a compilation does not use the user's cache."""
+    """Return a text with the reason why a compilation does not use the user's cache."""
     if not cached:
         return "the user compiles anew"
     if not options.backend.is_cached:

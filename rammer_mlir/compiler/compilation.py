@@ -57,7 +57,7 @@ def compile_model(
     device: int = 0,
     executor: Executor | None = None,
 ) -> CompiledModel:
-    """Compile a model; see ``rammer_mlir.compile``."""
+    """Return the compiled model; ``rammer_mlir.compile`` describes the process."""
     return _executable(Compilation.of_model(source, options, shapes), device, executor)
 
 
@@ -145,7 +145,7 @@ class Compilation:
         options: CheckedOptions,
         shapes: Shapes | None = None,
     ) -> Compilation:
-        """Import an ONNX model; a loaded model is not modified.
+        """Import an ONNX model, and return its compilation; a loaded model is not modified.
 
         Raises:
             RammerError: if the model is invalid, uses unsupported features, or has unknown shapes.
@@ -156,7 +156,10 @@ class Compilation:
 
     @staticmethod
     def of_import(imported: ImportedModel, options: CheckedOptions, begin: float) -> Compilation:
-        """Begin with an imported model; ``begin`` is the import's start by ``perf_counter``."""
+        """Return the compilation of an imported model.
+
+        ``begin`` is the import's start by ``perf_counter``.
+        """
         compilation = Compilation(imported, options)
         compilation.seconds[imported.stage] = time.perf_counter() - begin
         log_seconds(imported.stage, compilation.seconds[imported.stage])
@@ -182,7 +185,7 @@ class Compilation:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Duration of each completed stage."""
+        """Duration in seconds of each completed stage, by name."""
         return self._work.seconds
 
     @property
@@ -245,7 +248,7 @@ class Compilation:
         return buffer.getvalue()
 
     def code(self) -> Code:
-        """Compile to the last stage.
+        """Compile to the last stage, and return the code.
 
         Raises:
             TargetError: if a tool fails, or not all vEUs can be resident at once.
@@ -256,7 +259,7 @@ class Compilation:
 
     @contextmanager
     def _places(self) -> Generator[None]:
-        """Add locations in the module's file to errors of passes."""
+        """Add locations in the module's file to errors of passes in the context."""
         try:
             yield
         except PassError as error:
@@ -266,7 +269,9 @@ class Compilation:
             refuse(error, self._begin.file)
 
     def executable(self, device: int = 0) -> CompiledModel:
-        """Compile, and load the code; ``device`` is the index among the target's devices.
+        """Compile, load the code, and return the executable.
+
+        ``device`` is the index among the target's devices.
 
         Raises:
             OptionError: if the index is invalid.
@@ -282,9 +287,9 @@ class Compilation:
         return loaded
 
     def _add_fallback(self, loaded: CompiledModel, device: int) -> None:
-        """Compile a fallback without external code for ``loaded``, if the user requests it.
+        """Compile ``loaded`` without external code as its fallback, if the user requests one.
 
-        A program without external code needs none.
+        A program without external code needs no fallback.
         """
         wanted = self._options.given["fallback"] == "host"
         if not wanted or not isinstance(loaded, Executable) or not loaded.image.may_lack:
@@ -318,7 +323,7 @@ class Compilation:
             return graph_of_operators(self.module).graph()
 
     def _priced_graph(self, passes: tuple[str, ...]) -> TaskGraph:
-        """Return the task graph after passes that annotate rKernels with costs."""
+        """Return the task graph after ``passes``, which annotate rKernels with costs."""
         self.run_to("buffers")
         if passes:
             run_pipeline(self.module, f"builtin.module({','.join(passes)})")
@@ -331,7 +336,9 @@ class Compilation:
             return read_plan(self.module)
 
     def predict(self, policies: Sequence[str] = ()) -> list[Timeline]:
-        """Simulate the program, then the schedules of other policies for the same rOperators.
+        """Return simulated timelines of the program, then of other policies' schedules.
+
+        The schedules of the other policies have the same rOperators.
 
         Raises:
             OptionError: if a policy is unknown.
@@ -346,7 +353,7 @@ class Compilation:
     def explain(
         self, measured: Timeline | None = None, policies: Sequence[str] = EXPLAINED_POLICIES
     ) -> Explanation:
-        """Explain the program's bottlenecks and losses, and the gain of other policies.
+        """Return an explanation of bottlenecks and losses, and of other policies' gains.
 
         Args:
             measured: a recorded run of the program; by default, a simulated run.

@@ -9,7 +9,7 @@ _INPUTS = "inputs"
 
 
 def check_boundary(boundary: str) -> None:
-    """Refuse an unknown boundary.
+    """Raise an error for an unknown boundary.
 
     Raises:
         OptionError: if the boundary is not listed in the option's help.

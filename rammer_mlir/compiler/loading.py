@@ -1,4 +1,4 @@
-"""Loading of CPU programs into this process."""
+"""Load compiled CPU programs into this process, as executables."""
 
 from __future__ import annotations
 

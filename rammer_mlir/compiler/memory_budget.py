@@ -29,16 +29,22 @@ _CHUNKS = (2, 4, 8, 16)
 """Numbers of chunks to try for chains, in this order."""
 
 _TARGETS = (1.0, 0.6, 0.0)
-"""Shares of the budget as goals for chunked chains: copies at chunk borders take memory too."""
+"""Goals for the memory of chunked chains, as shares of the budget.
+
+Copies at chunk borders take memory too, so a goal can be below the budget.
+"""
 
 _HOPELESS = 2
-"""Skip a chunking whose peak memory exceeds this multiple of the budget."""
+"""Multiple of the budget; chunkings with a higher peak of memory are skipped."""
 
 _MOST_CORRECTIONS = 4
-"""Number of limits to try for the least possible one: the arena slightly exceeds peak use."""
+"""Largest number of memory limits to try in search of the least possible one.
+
+The arena slightly exceeds the peak use.
+"""
 
 _NEARLY = 1.02
-"""Times within this factor count as equal."""
+"""Factor within which predicted times count as equal."""
 
 Passes = tuple[str, ...]
 
@@ -121,7 +127,7 @@ def _setting(work: Work) -> _Setting:
 
 
 class _Search:
-    """Search for the program of a model with the least predicted time within the budget."""
+    """Search for the program with the least predicted time that fits the budget in bytes."""
 
     def __init__(self, module: ir.Module, passes: BudgetPasses, budget: int) -> None:
         self._module, self._passes, self._budget = module, passes, budget
@@ -156,7 +162,7 @@ class _Search:
         return best
 
     def _settings(self) -> Iterator[_Setting]:
-        """Yield settings in the order of trials, smallest changes first."""
+        """Yield settings in the order of trials: settings that change less come first."""
         yield _Setting(self._budget)
         for chunks in _CHUNKS:
             for share in _TARGETS:
@@ -232,17 +238,17 @@ class _Search:
 
 
 def _count(module: ir.Module) -> int:
-    """Return the number of rOperators."""
+    """Return the number of rOperators in a module."""
     return sum(op.operation.name == OPERATOR for op in entry_block(module).operations)
 
 
 def _text(module: ir.Module) -> str:
-    """Return the entry function's operations, which distinguish programs with different chunks."""
+    """Return the entry function's operations as text, which differs for different chunks."""
     return "\n".join(str(op) for op in entry_block(module).operations)
 
 
 def _peak(module: ir.Module) -> int:
-    """Return the peak of the bytes in use in the order of the rOperators."""
+    """Return the peak number of bytes in use if rOperators run in the order of the module."""
     return read_steps(entry_block(module)).steps.peak
 
 

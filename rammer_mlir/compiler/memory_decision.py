@@ -43,7 +43,7 @@ class MemoryDecision:
 
     @property
     def summary(self) -> str:
-        """A line for the program's summary."""
+        """The decision as a line of the program's summary."""
         budget = f"memory budget    {_mebibytes(self.budget)}: "
         if not self.is_limited:
             return f"{budget}kept without a change"

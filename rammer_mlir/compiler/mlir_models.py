@@ -118,7 +118,7 @@ class MlirRequest:
                     raise ShapeError(f"unknown {what} '{name}': expected one of {listed}")
 
     def _bound(self, signature: OpenSignature) -> OpenSignature:
-        """Return a signature with the given shapes and sizes bound."""
+        """Return ``signature`` with the request's shapes and sizes bound."""
         names = {tensor.name for tensor in signature.inputs}
         shapes = {name: shape for name, shape in self.shapes.items() if name in names}
         dims = {name: size for name, size in self.dims.items() if name in signature.symbols}
@@ -151,7 +151,7 @@ class EntryCompiler(ProgramFacts):
     weights: ConstantStore = field(default_factory=ConstantStore)
 
     def model(self, specializations: int) -> CompiledModel | OpenModel:
-        """Compile the function, now or when its open dimensions are bound.
+        """Return the function's model, compiled now or when open dimensions are bound.
 
         Raises:
             RammerError: if the function cannot be compiled.

@@ -127,7 +127,7 @@ class Request:
         return model, fixed.shapes
 
     def compiler(self) -> CachedCompiler:
-        """Return a compiler of the model for static shapes."""
+        """Return a compiler, with cache, of the model for static shapes."""
         return CachedCompiler(
             self._onnx, self.options, self.device, self.executor, cached=self.cached
         )
@@ -178,7 +178,7 @@ def _compile_any(request: Request, specializations: int) -> AnyModel:
 def compile_for(
     request: Request, sizes: Mapping[str, Sequence[int]], most: int | None = None
 ) -> AnyModel:
-    """Compile a model in advance for all combinations of the given sizes.
+    """Compile a model in advance for all combinations of the given sizes, and return it.
 
     Args:
         request: the model.
@@ -244,7 +244,7 @@ class Compiling(ProgramFacts):
         return self._compile_sharing(Given({**self.fixed, **given}, values, self.is_repeated))
 
     def compile(self, given: Given) -> CompiledModel | HostedModel:
-        """Compile for static shapes, or take the program from the cache.
+        """Return the program for static shapes, compiled or taken from the cache.
 
         Raises:
             RammerError: if the model cannot be compiled for these shapes.
@@ -252,7 +252,7 @@ class Compiling(ProgramFacts):
         return self.compiler.find(given) or self.compile_anew(given)
 
     def compile_anew(self, given: Given) -> CompiledModel | HostedModel:
-        """Compile for static shapes after a miss in the cache of artifacts.
+        """Compile for static shapes after a miss in the cache, and return the program.
 
         Raises:
             RammerError: if the model cannot be compiled for these shapes.
@@ -261,14 +261,17 @@ class Compiling(ProgramFacts):
         return self._hosted(made, given) if isinstance(made, HostedGraph) else made
 
     def _compile_sharing(self, given: Given) -> RunnableModel:
-        """Compile, and share the memory of equal weights with other programs of the model."""
+        """Compile, share the memory of equal weights, and return the program.
+
+        The weights are shared with other programs of the model.
+        """
         made = self.compile(given)
         if isinstance(made, CompiledModel):
             self.weights.share(made)
         return made
 
     def _hosted(self, graph: HostedGraph, given: Given) -> HostedModel:
-        """Compile the static parts of a host program that every run needs.
+        """Return a host program; its static parts that every run needs are compiled.
 
         The other parts become open models, compiled at first use, or host programs.
         """

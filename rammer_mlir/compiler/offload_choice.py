@@ -37,10 +37,9 @@ from rammer_mlir.scheduling.simulated_plan import executed_plan
 from rammer_mlir.support.log import LOGGER
 
 _LEAST_SHARES = (0.002, 0.02)
-"""Least measured savings of the kept regions, as shares of the host's time.
+"""Smallest measured savings of the regions to keep, as shares of the host's time.
 
-For each share, a program that keeps only such regions is measured.
-
+For each share, a program is measured that keeps only the regions that save at least this share.
 Conversions of a region's inputs and results cost time elsewhere in the program.
 """
 
@@ -100,10 +99,11 @@ def choose_regions(passes: TrialPasses) -> Step:
 def _measured(
     work: Work, stages: Sequence[Stage], trials: _Trials, finalists: Sequence[Choice]
 ) -> dict[Choice, float]:
-    """Compile and time programs; return the seconds per run of each.
+    """Compile and time programs; return the seconds per run of each choice.
 
-    Besides the finalists, these are the programs that keep the regions whose code was faster than
-    the host for the same operations, comparing a run without regions to a run with all regions.
+    Besides the finalists, these are programs that keep only regions with code faster than the
+    host's for the same operations, found by comparing a run without regions to a run with all
+    regions.
     """
     with Finals(work, stages) as finals:
         for choice in finalists:
@@ -160,7 +160,7 @@ def _region_calls(module: ir.Module) -> Counter[str]:
 
 @dataclass(frozen=True)
 class _Partition:
-    """A module in which every region that the given code generators accept has code."""
+    """A module in which all regions have code, formed for an order of code generators."""
 
     module: ir.Module
     quantized: QuantizationReport | None
@@ -172,7 +172,7 @@ class _Partition:
 
     @cached_property
     def names(self) -> list[str]:
-        """Names of the regions' functions, most arithmetic first."""
+        """Names of the regions' functions; the function with the most arithmetic is first."""
         operations = {
             symbol_name(f): generated_operations(f)
             for f in functions(self.module)

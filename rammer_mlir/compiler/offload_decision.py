@@ -1,4 +1,4 @@
-"""The outcome of the selection of regions."""
+"""Record of the regions chosen for foreign code generators, with predicted and measured times."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class OffloadDecision:
 
     @property
     def summary(self) -> str:
-        """A line for the program's summary."""
+        """The decision as a line of the program's summary."""
         predicted = _times(self.chosen_seconds, self.host_seconds, self.all_seconds, "predicted")
         untried = f", {self.untried} not tried" if self.untried else ""
         words = f"{self.kept} of {self.found} regions: {predicted} ({self.simulations} simulations"
@@ -53,7 +53,7 @@ class OffloadDecision:
 
 
 def _times(chosen: float | None, host: float | None, everything: float | None, how: str) -> str:
-    """Format the seconds of the chosen program, of that without regions and of that with all.
+    """Return as text the seconds of the chosen program, without regions, and with all regions.
 
     Args:
         chosen: seconds of the chosen program; None if not timed.

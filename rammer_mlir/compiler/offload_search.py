@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 MOST_SIMULATIONS = 200
-"""Limit of simulations; each runs the passes from `operators` to a plan."""
+"""Largest number of simulations; each runs the passes from `operators` to a plan."""
 
 _LEAST_GAIN = 1e-4
-"""Least saving per region, as a share of the host's time; less is within the cost model's error."""
+"""Smallest saving per region, as a share of the host's time, above the cost model's error."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ HOST = Choice(0, frozenset())
 """The program without regions, common to all partitions."""
 
 Simulate = Callable[[Choice], float]
-"""Returns the predicted seconds of a choice."""
+"""A function that returns the predicted seconds of a choice."""
 
 
 class Search:
@@ -111,7 +111,7 @@ class Search:
         return self.seconds[_known_as(choice)] + least * len(choice.kept)
 
     def _try(self, choice: Choice) -> bool:
-        """Simulate a choice if time is left; return whether its time is known."""
+        """Simulate a choice if time is left; return whether its predicted time is known."""
         if _known_as(choice) in self.seconds:
             return True
         if len(self.seconds) >= self._most or not self._has_time():

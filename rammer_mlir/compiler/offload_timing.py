@@ -22,7 +22,7 @@ from rammer_mlir.support.interleaved_timing import take_turns, timed_burst
 from rammer_mlir.support.log import LOGGER
 
 _SECONDS = 2.0
-"""Seconds in which runs of all programs are measured."""
+"""Seconds for which runs of all programs are measured in total."""
 
 _RECORDS = 5
 """Number of recorded runs of a program."""
@@ -47,7 +47,7 @@ class Finals:
         self._stack = ExitStack()
 
     def __enter__(self) -> Finals:
-        """Keep programs until the end of the block."""
+        """Return this object; its programs are kept until the end of the context."""
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -33,7 +33,10 @@ def number_operations(module: ir.Module) -> list[ir.Location]:
 
 
 def restore_locations(module: ir.Module, before: Sequence[ir.Location]) -> None:
-    """Restore the locations ``before`` of operations derived from numbered operations."""
+    """Replace locations of numbered operations by ``before``, the list of their originals.
+
+    Operations that passes derived from numbered operations have these locations too.
+    """
     for op in walk(module.operation):
         name = location_name(op.location)
         if name.startswith(_UNIT):
@@ -89,7 +92,10 @@ def _callee(op: ir.Operation) -> str:
 
 
 def _names(function: ir.Operation, bodies: Mapping[str, ir.Operation]) -> set[str]:
-    """Return the names of the operations in a function and its callees; ``bodies`` by symbol."""
+    """Return the location names of the operations in a function and its callees.
+
+    ``bodies`` has the functions by symbol.
+    """
     found: set[str] = set()
     for op in walk(function):
         found.add(location_name(op.location))

@@ -41,7 +41,10 @@ if TYPE_CHECKING:
     from rammer_mlir.compiler.stage import Stage
 
 MEASURED = "measured"
-"""Measured costs of rKernels; ``measured:DEVICE`` takes all other costs from that device."""
+"""Name of the cost source that measures rKernels.
+
+``measured:DEVICE`` takes all other costs from that device.
+"""
 
 _EXPECTED: Mapping[type, tuple[type, str]] = {
     str: (str, "a name"),
@@ -140,7 +143,9 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
 
 
 def refuse_samples(options: CheckedOptions) -> None:
-    """Refuse to quantize a model that runs as a host program; samples lack the parts' inputs.
+    """Raise an error if a model that runs as a host program is to be quantized.
+
+    Samples have no inputs of the program's parts.
 
     Raises:
         OptionError: if there are samples.
@@ -194,7 +199,7 @@ def check_dims(dims: object) -> dict[str, int]:
 
 
 def check_specializations(number: object) -> None:
-    """Refuse an invalid limit of specializations.
+    """Check the limit of specializations.
 
     Raises:
         OptionError: if it is not a whole number of at least 1.
@@ -235,7 +240,7 @@ def _is_of_kind(declared: Declared, value: object) -> bool:
 
 
 def _check_taken(target: str, options: Options, backend: Backend) -> None:
-    """Refuse non-default values of options that the target does not support."""
+    """Raise OptionError for an option that the target does not support, unless it is a default."""
     values: Mapping[str, object] = dict(options)
     for declared in declared_options():
         wanted = declared.option.only_for
@@ -248,9 +253,10 @@ def _check_taken(target: str, options: Options, backend: Backend) -> None:
 
 
 def _check_supersteps(target: str, backend: Backend, costs: str | None, *, measured: bool) -> None:
-    """Refuse measured costs, and targets without supersteps, for a bulk-synchronous device.
+    """Raise OptionError for a bulk-synchronous device that the options do not permit.
 
-    ``costs`` is the device as the user names it.
+    Such a device permits neither measured costs nor targets without supersteps. ``costs`` is the
+    device as the user names it.
     """
     if measured:
         raise OptionError(
@@ -280,7 +286,7 @@ def _check_merge(merge: float | None, policy: str) -> float:
 
 
 def _check_names(names: str, registry: Registry[Any]) -> tuple[str, ...]:
-    """Return the names in a comma-separated list, each of which must be registered."""
+    """Return the names in a comma-separated list; raise an error if one is not registered."""
     found = tuple(name.strip() for name in names.split(",")) if names else ()
     for name in found:
         registry.get(name)
@@ -346,7 +352,10 @@ def _check_module_options(options: Options) -> dict[str, str | int | float | boo
 
 
 def _is_there(name: str, *, fallback: bool) -> bool:
-    """Whether a code generator's requirements are met; with a fallback, warn if not."""
+    """Return whether a code generator's requirements are met.
+
+    If they are not, warn if there is a fallback, else raise TargetError.
+    """
     try:
         find_codegen(name)
     except TargetError as problem:
@@ -358,9 +367,10 @@ def _is_there(name: str, *, fallback: bool) -> bool:
 
 
 def _split_costs(costs: str | None, target: str, backend: Backend) -> tuple[str, str | None]:
-    """Split the option ``costs`` into the cost source and the device for all other costs.
+    """Return the cost source and the device for all other costs of the option ``costs``.
 
-    The source is ``measured``, the name of a cost function, or empty.
+    The source is ``measured``, the name of a cost function, or empty; the device is None if not
+    named.
     """
     if costs is None:
         return "", None

@@ -32,19 +32,19 @@ from rammer_mlir.scheduling.policies.ios import Ios
 from rammer_mlir.scheduling.policies.sequential import Sequential
 
 _CPU_WORK = 12_000_000
-"""Most scalar operations of an rTask of the coarsest rKernel, about 60 microseconds of a core."""
+"""Most scalar operations of an rTask of the coarsest rKernel: some 60 microseconds of a core."""
 
 _FEW_VEUS = 4
 """Number of CPU vEUs that a single step of a recurrent layer keeps busy."""
 
 _CPU_ENOUGH, _ENOUGH_FOR_EACH = 16, 4
-"""rTasks of an rOperator that balance well among a CPU's vEUs: minimum, and per vEU."""
+"""Numbers of rTasks of an rOperator that balance a CPU's vEUs: in total, and per vEU."""
 
 _GPU_SPLIT_ROWS, _CPU_SPLIT_ROWS = 8, 16
-"""Most rows of products whose reduction dimension is split."""
+"""Largest numbers of rows of products for which the reduction dimension is split."""
 
 _CANDIDATES = 2
-"""rKernels of different tile sizes per rOperator that a policy chooses from."""
+"""Number of rKernels of different tile sizes per rOperator among which a policy chooses."""
 
 _SIMPLIFIED = ("canonicalize", "cse")
 
@@ -250,7 +250,10 @@ def _regions(
 
 
 def _priorities(names: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the orders of code generators to try: rotations of the given order, and each alone."""
+    """Return the orders of code generators to try.
+
+    These are the rotations of the given order, and each code generator alone.
+    """
     rotated = [(*names[n:], *names[:n]) for n in range(len(names))]
     return list(dict.fromkeys([*rotated, *((name,) for name in names)]))
 
@@ -328,7 +331,7 @@ def _tiled_for_gpu(options: CompileOptions, target: str) -> str:
 
 
 def _offered(options: CompileOptions, target: str) -> str:
-    """Return the options of `rtask-tile` that request rKernels from providers."""
+    """Return the options of `rtask-tile` that request rKernels from providers; "" without any."""
     if not options.rkernels:
         return ""
     return f" providers={','.join(options.rkernels)} target={target}"

@@ -12,7 +12,7 @@ class ProgramFacts:
 
     @property
     def target(self) -> str:
-        """The target of all programs."""
+        """The target of all programs, in the form of the ``--target`` option."""
         return self.options.backend.target
 
     @property
@@ -27,5 +27,5 @@ class ProgramFacts:
 
     @property
     def makes_new(self) -> bool:
-        """True: programs are compiled for any shapes."""
+        """Always True: programs can be compiled for any shapes."""
         return True

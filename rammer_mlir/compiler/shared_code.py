@@ -12,14 +12,14 @@ from rammer_mlir.lowering.cpu.kernel_objects import ObjectStore
 _Code = TypeVar("_Code")
 
 _MOST_OBJECTS = 16
-"""Number of objects kept; equal parts of a model, such as its layers, follow each other closely."""
+"""Number of objects kept: equal parts of a model, such as its layers, are close together."""
 
 
 class KnownCode(Generic[_Code]):
     """A small least-recently-used cache of objects or kernels, by the identity of their code."""
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Begin without objects."""
         self._objects: OrderedDict[bytes, _Code] = OrderedDict()
         self._lock = threading.Lock()
 

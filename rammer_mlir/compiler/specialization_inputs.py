@@ -16,8 +16,8 @@ class Given:
     """Shapes and values that a model is specialized for.
 
     Attributes:
-        shapes: of inputs with open dimensions.
-        values: of inputs that become constants.
+        shapes: the static shapes of the inputs with open dimensions, by the input's name.
+        values: the values of the inputs that become constants, by the input's name.
         is_repeated: whether the model runs in a loop, so that its inputs differ between runs.
     """
 

@@ -34,7 +34,7 @@ from rammer_mlir.support.log import log_progress, log_seconds
 Image = CpuImage | GpuImage
 
 _LONGEST_CONSTANT = 16
-"""Largest number of elements of constants that are printed in full."""
+"""Largest number of elements of a constant that is printed in full."""
 
 
 @dataclass
@@ -120,7 +120,7 @@ class Work:
 
 
 Step = Callable[[Work], None]
-"""Transforms a model to a stage that passes cannot produce."""
+"""A function that brings a model to a stage by other means than passes."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Stage:
 
 
 def _size_text(module: ir.Module) -> str:
-    """Return the size of a stage's input: number of rKernels, or of the model's operations."""
+    """Return the size of a module as text: its number of rKernels, else of operations."""
     kernels = len(described_kernels(module))
     if kernels:
         return f"{kernels} rKernels"

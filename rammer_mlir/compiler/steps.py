@@ -52,7 +52,7 @@ def lower_to_threads(work: Work) -> None:
 
 
 def lower_to_threads_of(named: NamedMachine) -> Step:
-    """CPU: lower for a named processor, which may differ from this machine's."""
+    """Return the step of a CPU that lowers for a named processor instead of this machine's."""
 
     def lower(work: Work) -> None:
         _lower_to_threads(work, named.machine())
@@ -95,7 +95,10 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
 
 
 def _begin_kernels(work: Work, image: CpuImage, machine: Machine) -> dict[str, str]:
-    """Move rKernels out of the module and start compiling them; return their symbols by name."""
+    """Move rKernels out of the module, and start to compile them in the background.
+
+    Returns their symbols by name.
+    """
     work.kernels = objects = KernelObjects(machine, work.known.rkernels)
     taken = take_kernels(work.module, {each.name for each in image.program.kernels}, machine)
     objects.begin(taken)
@@ -103,7 +106,7 @@ def _begin_kernels(work: Work, image: CpuImage, machine: Machine) -> dict[str, s
 
 
 def _with_decision(work: Work, words: str) -> str:
-    """Return the summary ``words`` with the decisions about regions, quantization and memory."""
+    """Return the summary ``words`` with the decisions about regions, quantization, memory."""
     decisions = (work.decision, work.quantized, work.memory)
     decided = (each.summary for each in decisions if each is not None)
     return "\n".join((words, *decided))
@@ -121,7 +124,7 @@ def compile_to_object(work: Work) -> None:
 
 
 def compile_to_object_of(named: NamedMachine) -> Step:
-    """CPU: compile an object for a named processor."""
+    """Return the step of a CPU that compiles an object for a named processor."""
 
     def compile_text(work: Work) -> None:
         _compile_to_object(work, named.machine())
@@ -140,7 +143,10 @@ def _compile_to_object(work: Work, machine: Machine) -> None:
 
 
 def lower_to_blocks(gpu: GpuTarget, code_kind: GpuCodeKind) -> Step:
-    """GPU: lower to a persistent kernel in the gpu dialect, and the table that it executes."""
+    """Return the step of a GPU that lowers to a persistent kernel and its task table.
+
+    The kernel is in the gpu dialect.
+    """
 
     def lower(work: Work) -> None:
         options = work.options
@@ -165,7 +171,7 @@ def lower_to_blocks(gpu: GpuTarget, code_kind: GpuCodeKind) -> Step:
 
 
 def _operations(scheduled: ScheduledModule) -> int:
-    """Count the scalar operations of a run."""
+    """Return the number of scalar operations of a run."""
     operators, chosen = scheduled.builder.operators, scheduled.plan.kernels
     kernels = [o.kernels[number] for o, number in zip(operators, chosen, strict=True)]
     return sum(kernel.flops_per_rtask * kernel.num_rtasks for kernel in kernels)
@@ -178,7 +184,10 @@ def translate_to_nvvm(work: Work) -> None:
 
 
 def compile_to_ptx(chip: str) -> Step:
-    """NVIDIA: compile PTX, which the driver compiles if ptxas is missing."""
+    """Return the step that compiles PTX for an NVIDIA chip.
+
+    The driver compiles the PTX if ptxas is missing.
+    """
 
     def compile_text(work: Work) -> None:
         known = _known_kernel(work, chip)
@@ -203,7 +212,7 @@ def _known_kernel(work: Work, chip: str) -> GpuCode | None:
 
 
 def assemble_cubin(chip: str, has: Multiprocessors) -> Step:
-    """NVIDIA: assemble a cubin, and check that all blocks can be resident at once."""
+    """Return the step that assembles a cubin, and checks that all blocks can be resident."""
 
     def run_assembler(work: Work) -> None:
         known = None if work.known_kernels is None else work.known_kernels.find(work.identity)
@@ -219,7 +228,7 @@ def assemble_cubin(chip: str, has: Multiprocessors) -> Step:
 
 
 def translate_to_rocdl(chip: str) -> Step:
-    """AMD: lower the kernel to the rocdl dialect, then to the text of LLVM IR."""
+    """Return the step that lowers the kernel to the rocdl dialect, then to LLVM IR as text."""
 
     def translate(work: Work) -> None:
         lower_to_rocdl(work.module, chip)
@@ -229,7 +238,7 @@ def translate_to_rocdl(chip: str) -> Step:
 
 
 def compile_for_amd(chip: str) -> Step:
-    """AMD: compile an object."""
+    """Return the step that compiles an object for an AMD chip."""
 
     def compile_text(work: Work) -> None:
         work.binary = emit_object(work.text, amd_machine(chip), linked_ir(work.foreign))
@@ -238,7 +247,7 @@ def compile_for_amd(chip: str) -> Step:
 
 
 def link_code_object(has: Multiprocessors) -> Step:
-    """AMD: link a code object, and check that all blocks can be resident at once."""
+    """Return the step that links a code object, and checks that all blocks can be resident."""
 
     def link(work: Work) -> None:
         code = link_hsaco(work.binary)
@@ -272,7 +281,10 @@ def _keep_device_code(
 
 
 def translate_for_emulator(*, checked: bool, traced: bool) -> Step:
-    """Emulator: translate the kernel and the emulator's runtime to LLVM IR for this machine."""
+    """Return the step that translates the kernel and the emulator's runtime to LLVM IR.
+
+    The LLVM IR is for this machine's processor.
+    """
 
     def translate(work: Work) -> None:
         assert work.image is not None

@@ -19,7 +19,10 @@ from rammer_mlir.errors import ModelError
 Array = NDArray[np.generic]
 
 Step = Sequence[int] | Sequence[Sequence[float]]
-"""Alternating shapes and permutations, or a matrix that multiplies the first dimension."""
+"""A step of a recipe: a shape or a permutation, or a matrix.
+
+Shapes and permutations alternate; a matrix multiplies the first dimension.
+"""
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class Recipe:
         return array.astype(given, copy=False)
 
     def _joined(self, values: Mapping[str, Array]) -> Array:
-        """Concatenate the parts with their zero padding."""
+        """Return the parts, each with its zero padding, concatenated."""
         arrays: list[Array] = []
         for part in self.parts:
             array = part.source._transformed(values).reshape(part.shape)
@@ -110,7 +113,7 @@ class Recipe:
         return values[self.name]
 
     def names(self) -> set[str]:
-        """Return the names of the weights that the array is computed from."""
+        """Return the names of the weights from which the array is computed."""
         if self.parts:
             return {name for part in self.parts for name in part.source.names()}
         return set() if self.held is not None else {self.name}
@@ -129,7 +132,10 @@ class Recipe:
 
 
 def recipe_from_json(found: Mapping[str, Any], names: Sequence[str]) -> Recipe:
-    """Deserialize the result of ``Recipe.to_json``; ``names`` has the weights' names by number."""
+    """Return the recipe of a result of ``Recipe.to_json``.
+
+    ``names`` has the weights' names by number.
+    """
     parts = tuple(
         Part(recipe_from_json(source, names), tuple(shape), tuple(low), tuple(size))
         for source, shape, low, size in found.get("parts", ())
@@ -147,7 +153,7 @@ def is_matrix(step: Step) -> bool:
 
 
 def _array_to_json(array: Array) -> list[Any]:
-    """Return dtype, shape and content; a repeated value is stored once."""
+    """Return dtype, shape and content of an array for JSON; a splat stores one element."""
     dense = np.ascontiguousarray(array)
     single = dense.tobytes()[: dense.itemsize]
     content = dense.tobytes()

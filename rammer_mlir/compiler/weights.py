@@ -17,7 +17,8 @@ Array = NDArray[np.generic]
 def packed_weights(main: ir.OpView, values: Mapping[str, Array]) -> dict[int, Array]:
     """Return the array of every weight argument of the entry function, by argument number.
 
-    Arrays are dense, row-major and of the argument's shape; unpacked ones are not copied.
+    Arrays are dense, row-major and of the argument's shape; arrays that need no packing are not
+    copied.
 
     Raises:
         ModelError: if a weight has no value.

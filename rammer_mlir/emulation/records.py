@@ -109,7 +109,7 @@ class Cell(_Place):
 
 
 COPY_QUEUE = 256
-"""Most pending asynchronous copies of a lane."""
+"""Largest number of pending asynchronous copies of a lane."""
 
 
 class PendingCopy(_Place):
@@ -136,7 +136,10 @@ class TraceRecord(_Place):
 
 
 TRACE_ACCESS_SHIFT, TRACE_BLOCK_SHIFT = 32, 16
-"""``WHO`` is ``access << 32 | block << 16 | lane``."""
+"""Shifts of the access's number and of the block in the word ``WHO``.
+
+The word is ``access << 32 | block << 16 | lane``.
+"""
 
 
 class Status(_Place):
@@ -178,15 +181,19 @@ class Shuffle(_Place):
 
 
 GRANULE_BYTES = 256
-"""Buffers begin at multiples of this; gaps between them, at least as large, belong to no buffer."""
+"""Number of bytes that divides the beginnings of buffers.
+
+Gaps between buffers have at least this size and belong to no buffer.
+"""
 
 SITE_BITS = 21
 BLOCK_SHIFT, LANE_SHIFT, PHASE_SHIFT = 43, 8, 19
 LANE_MASK, RELEASES_MASK = 0x7FF, 0xFF
 SEVERAL_LANES = LANE_MASK
-"""A stamp is ``(block + 1) << 43 | phase << 19 | lane << 8 | releases``.
+"""Number of a lane in a stamp that stands for several lanes of the block.
 
-The phase counts the block's barriers, ``releases`` the lane's releases since the last barrier.
+A stamp is ``(block + 1) << 43 | phase << 19 | lane << 8 | releases``. The phase counts the block's
+barriers, ``releases`` the lane's releases since the last barrier.
 """
 
 STACK_GUARD = 0x5AFE57AC4B07704D
@@ -225,7 +232,7 @@ class KernelArgument:
 
 @dataclass(frozen=True)
 class TracedAccess:
-    """A traced load, store or asynchronous copy: its kernel function, and the bytes per lane."""
+    """A traced load, store or asynchronous copy: its function, and the bytes per lane."""
 
     function: str
     operation: str
@@ -244,7 +251,7 @@ class EmulatedKernel:
         shared: its workgroup buffers.
         sites: places that faults name; a site's number is its index.
         granule: bytes per shadow cell, a power of two.
-        stack_bytes: stack that a lane needs.
+        stack_bytes: bytes of stack that a lane needs.
         checked: whether accesses are checked.
         owner: keeps the code in memory.
         traced: the kernel's accesses in the order of their numbers, if launches record them.

@@ -17,10 +17,10 @@ from rammer_mlir.programs.native_interface import BOUND, CALL, CALL_ARGUMENTS, C
 from rammer_mlir.support.aligned import address_of, aligned_bytes
 
 ANY_BIT = (1 << 64) - 1
-"""Mask of a call that fails if its 64-bit result, a pointer or number, is not 0."""
+"""Mask for calls with a 64-bit result, a pointer or number, that fail if it is not 0."""
 
 LOW_HALF = (1 << 32) - 1
-"""Mask of a call that fails if its 32-bit result is not 0; the upper bits are undefined."""
+"""Mask for calls with a 32-bit result that fail if it is not 0; the upper bits are undefined."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class Bound:
     """A buffer that is bound again whenever its address changes between runs.
 
     Attributes:
-        bind: returns the calls that bind it, given a word with its address.
+        bind: returns the calls that bind the buffer, given a word with its address.
         is_output: whether the computing calls write it.
-        copied_bytes: nonzero if the buffer, at its first change of address, is bound permanently to
-            memory of the list and copied in each run from then on; its size in bytes.
+        copied_bytes: the buffer's size in bytes if, from its first change of address on, it is
+            bound permanently to memory of the list and copied in each run; else 0.
     """
 
     bind: Callable[[Word], Sequence[Call]]

@@ -18,10 +18,10 @@ class Engine(Protocol):
     """
 
     name: ClassVar[str]
-    """Name by which modules select it."""
+    """Name by which modules refer to the engine."""
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Prepare a function of the module for running.
+        """Prepare a function of the module for running, and return its entry.
 
         Raises:
             RammerError: if that fails, with a one-line message.
@@ -45,7 +45,7 @@ _OWN: dict[str, str] = {
     "onnxruntime": "rammer_mlir.engines.graphs.onnxruntime_engine:OnnxRuntimeEngine",
     "openvino": "rammer_mlir.engines.graphs.openvino_engine:OpenVinoEngine",
 }
-"""Engines of this project: module and class, imported on the first use of the name."""
+"""Module and class of each engine of this project, imported on the first use of the name."""
 
 ENGINES: Registry[Engine] = Registry("engine", {}, _check, "engines", lazy=_OWN)
 """Engines by name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 Argument = int | bytes | None
-"""A pointer, an integer, or memory that is read during the call."""
+"""A pointer, an integer, or bytes that the called function reads during the call."""
 
 
 def call_function(address: int, *arguments: Argument) -> int:

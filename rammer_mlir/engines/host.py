@@ -17,12 +17,13 @@ class EntryHost:
         module: the function's module.
         symbol: the function's name in the module.
         weights: for each buffer of its rKernel, inputs first: the address of its memory if it is a
-            weight, whose address and content are constant; otherwise None.
+            weight, which has a constant address and content; otherwise None.
         find: returns the address of a symbol in the libraries that the module needs, or 0.
-        run_calls: address of the compiled function that executes a ``CallList``, its state; 0 if
-            the module's code is linked with ours.
+        run_calls: address of the compiled function that executes the ``CallList`` in its state; 0
+            if the module's code is linked with ours.
         options: values of the options that the engine declares.
-        num_veus: vEUs of the program, the most threads that code of the grain ``device`` may use.
+        num_veus: number of vEUs of the program, the most threads that code of the grain ``device``
+            may use.
         number: index of the function in its module.
     """
 

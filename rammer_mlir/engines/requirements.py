@@ -54,7 +54,9 @@ def _check(module: CodeModule, need: Requirement) -> None:
 
 
 def open_libraries(module: CodeModule) -> list[ctypes.CDLL]:
-    """Open the libraries of the packages that a module needs, private to this module.
+    """Open and return the libraries of the packages that a module needs.
+
+    They are private to this module.
 
     Raises:
         TargetError: if a library cannot be opened.
@@ -92,7 +94,10 @@ def package_file(package: str, ending: str) -> Path:
 
 
 def _open(need: Requirement) -> ctypes.CDLL | str:
-    """Return the opened library of a package, or else text of expectation, error and advice."""
+    """Return the opened library of a package.
+
+    On failure, return a text with the expectation, the error and advice instead.
+    """
     try:
         # RTLD_LOCAL and DEEPBIND: another copy may be loaded in the process, as by PyTorch.
         return ctypes.CDLL(str(library_path(need)), mode=os.RTLD_LOCAL | os.RTLD_NOW | _DEEP)
@@ -112,7 +117,7 @@ def _advice(problem: str) -> str:
 
 
 _SYSTEM_LIBRARIES = {"libgomp.so.1": "libgomp1 (Debian, Ubuntu) or libgomp (Fedora)"}
-"""System libraries that packages need but do not contain, and the systems' package names."""
+"""System packages, by library that a Python package needs but does not contain."""
 
 
 _DEEP = getattr(os, "RTLD_DEEPBIND", 0)

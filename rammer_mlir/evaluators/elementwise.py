@@ -27,7 +27,7 @@ def _is_float(x: Numbers) -> bool:
 
 
 def _rounded_once(function: _Function) -> Evaluator:
-    """Return an evaluator that computes floats in double precision, so that rounding is correct."""
+    """Return an evaluator that computes floats in double precision and rounds the result once."""
 
     def compute(operation: Operation) -> Numbers:
         values = operation.operands()
@@ -39,7 +39,10 @@ def _rounded_once(function: _Function) -> Evaluator:
 
 
 def _in_type(function: _Function) -> Evaluator:
-    """Return an evaluator in the operands' type, and in f32 with one rounding for 16-bit floats."""
+    """Return an evaluator that computes in the operands' type.
+
+    16-bit floats are computed in f32 and rounded once.
+    """
 
     def compute(operation: Operation) -> Numbers:
         values = operation.operands()
@@ -52,12 +55,12 @@ def _in_type(function: _Function) -> Evaluator:
 
 
 def _plain(function: _Function) -> Evaluator:
-    """Return an evaluator by NumPy's function unchanged: comparisons, logic, selections."""
+    """Return an evaluator that applies a function of NumPy: comparisons, logic, selections."""
     return single(lambda operation: function(*operation.operands()))
 
 
 def _joined(function: _Function) -> Evaluator:
-    """Return an evaluator that combines any number of operands, from first to last."""
+    """Return an evaluator that combines any number of operands by a binary function, in order."""
     return _in_type(lambda *values: reduce(function, values))
 
 

@@ -14,11 +14,11 @@ HOST_EVALUATORS: Mapping[str, HostEvaluator] = {
     **{name: INDEXING[name] for name in ("Compress", "NonZero", "Unique")},
     "NonMaxSuppression": non_max_suppression,
 }
-"""Operators that no static program computes, by name."""
+"""Evaluators of operators that no static program computes, by operator."""
 
 ALL_EVALUATORS: Mapping[str, HostEvaluator] = {
     **EVALUATORS,
     **HOST_EVALUATORS,
     "Identity": lambda operation: [operation.inputs[0]],  # accepts any value, including a sequence
 }
-"""All operators that the host can evaluate, by name."""
+"""Evaluators of all operators that the host can evaluate, by operator."""

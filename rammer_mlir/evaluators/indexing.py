@@ -15,7 +15,7 @@ from rammer_mlir.evaluators.operation import (
 )
 
 _FEW = 8
-"""TopK sorts only possible results if it selects less than 1/``_FEW`` of a row."""
+"""TopK sorts only candidates if it selects less than 1/``_FEW`` of a row."""
 
 _Places = tuple[Numbers, ...]
 
@@ -25,9 +25,10 @@ def _gather(operation: Operation) -> Numbers:
 
 
 def _element_places(operation: Operation) -> _Places:
-    """Return an index array per dimension, for the attribute ``axis`` those of input 1.
+    """Return an array of indices for each dimension of input 1.
 
-    The arrays of all other dimensions are the positions in input 1.
+    Along the attribute ``axis`` they are the elements of input 1; along all other dimensions, they
+    are the positions in input 1.
     """
     x, indices = operation.input(0), operation.input(1)
     places = list(np.indices(indices.shape, sparse=True))
@@ -51,7 +52,7 @@ def _gather_nd(operation: Operation) -> Numbers:
 def _written(operation: Operation, places: _Places) -> Numbers:
     """Return a copy of input 0 with the elements of input 2 written at ``places``.
 
-    With the attribute ``reduction`` they are combined with the elements there.
+    The attribute ``reduction`` combines written elements with those of input 0.
     """
     result, updates = operation.input(0).copy(), operation.input(2)
     reduction = operation.attribute("reduction", b"none").decode()

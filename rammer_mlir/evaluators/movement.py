@@ -26,7 +26,7 @@ def _constant(operation: Operation) -> Numbers:
 
 
 def _constant_of_shape(operation: Operation) -> Numbers:
-    """Return the constant array as a broadcast view of an element, of no memory at any size."""
+    """Return the array of a constant as a broadcast view of one element, without its memory."""
     value = operation.attribute("value")
     filling = np.zeros(1, np.float32) if value is None else value
     return np.broadcast_to(filling.reshape(()), operation.integers(0) or [])

@@ -36,7 +36,7 @@ def integer_limits(kind: np.dtype[np.generic]) -> tuple[int, int]:
 
 
 class NotFoldableError(Exception):
-    """The node cannot be folded: it stays in the graph for run time, or its rule refuses it."""
+    """Raised for a node that cannot be folded, and so stays in the graph for run time."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,10 @@ class Operation:
 
 
 Evaluator = Callable[[Operation], Sequence[Numbers]]
-"""Returns all results; raises `NotFoldableError` for unsupported forms of the operator."""
+"""A function that returns all results of an operator.
+
+It raises `NotFoldableError` for unsupported forms of the operator.
+"""
 
 
 def single(compute: Callable[[Operation], Numbers]) -> Evaluator:
@@ -94,6 +97,6 @@ def single(compute: Callable[[Operation], Numbers]) -> Evaluator:
 
 
 def require(condition: bool) -> None:
-    """Raise NotFoldableError unless a condition holds, so that the operation is not folded."""
+    """Raise NotFoldableError unless a condition holds."""
     if not condition:
         raise NotFoldableError

@@ -17,7 +17,7 @@ from rammer_mlir.evaluators.operation import (
 )
 
 _Reduction = Callable[[Numbers, tuple[int, ...]], Numbers]
-"""Function that reduces the given dimensions of an array, keeping them with size 1."""
+"""A function that reduces given dimensions of an array, keeping them with size 1."""
 
 
 def _reduce(reduction: _Reduction) -> Evaluator:
@@ -38,7 +38,10 @@ def _reduce(reduction: _Reduction) -> Evaluator:
 
 
 def _of_floats(reduction: _Reduction) -> _Reduction:
-    """Return a reduction that refuses integers, which are then computed at run time."""
+    """Return a reduction that raises NotFoldableError for integers.
+
+    Reductions of integers are computed at run time.
+    """
 
     def reduce(x: Numbers, axes: tuple[int, ...]) -> Numbers:
         require(x.dtype in FLOATS)
@@ -114,7 +117,7 @@ def _gemm(operation: Operation) -> Numbers:
 def _per_element(operation: Operation, number: int) -> Numbers | None:
     """Return input ``number``, a scale or zero point, reshaped to broadcast to input 0.
 
-    None if it is omitted.
+    None if the input is omitted.
     """
     x, given = operation.input(0), operation.find(number)
     if given is None or given.size == 1:

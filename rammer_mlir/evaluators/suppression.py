@@ -35,9 +35,9 @@ def _scalar(operation: Operation, number: int, default: float) -> float:
 
 
 def _corners(boxes: Numbers, is_centred: bool) -> Numbers:
-    """Return the lower and upper corner of each box of [..., 4] as four numbers, [..., 4].
+    """Return the lower and upper corner of each box as four numbers, [..., 4].
 
-    The boxes are two opposite corners each or, if centred, a centre and sizes.
+    ``boxes`` [..., 4] has two opposite corners of each box or, if centred, its centre and sizes.
     """
     first, second = boxes[..., :2], boxes[..., 2:]
     if is_centred:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rammer_mlir.programs.signature import Signature
 
 LINALG = "linalg"
-"""The stage that models of other formats are imported to."""
+"""Name of the compiler stage to which models of other formats than MLIR are imported."""
 
 
 @dataclass(frozen=True)

@@ -86,5 +86,8 @@ def _signature(node: Node) -> OpenSignature:
 
 
 def _key(key: Sequence[Any]) -> Key:
-    """Deserialize a specialization key: shapes as lists, shape values as hexadecimal bytes."""
+    """Return the specialization key of its JSON form.
+
+    The form has shapes as lists, and shape values as hexadecimal bytes.
+    """
     return tuple(bytes.fromhex(p) if isinstance(p, str) else tuple(p) for p in key)

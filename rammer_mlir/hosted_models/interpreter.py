@@ -96,7 +96,10 @@ def _evaluate(step: Evaluate, values: Values) -> Sequence[Value]:
 
 
 def _last_uses(program: HostProgram) -> list[list[str]]:
-    """Return for each step the values that it reads last; ``run`` then frees their memory."""
+    """Return, for each step, the names of values that no later step reads.
+
+    ``run`` frees their memory after the step.
+    """
     kept = {*program.outputs, *program.inputs, *program.constants}
     last: dict[str, int] = {}
     for number, step in enumerate(program.steps):

@@ -18,7 +18,10 @@ from rammer_mlir.hosted_models.repetition import repeat_natively
 from rammer_mlir.programs.host_program import Repeat, Stack
 
 _WORTH_STEPS = 4
-"""Iterations from which native repetition pays off: its preparation costs about one call."""
+"""Number of iterations from which on native repetition pays off.
+
+Its preparation costs about as much as a call.
+"""
 
 
 def repeat(
@@ -85,7 +88,7 @@ class Loop:
         self.number += 1
 
     def finish(self) -> tuple[list[Value], list[Value]]:
-        """Return the final states and the stacks; no state aliases an operand."""
+        """Return the final states and the stacks; no state shares memory with an operand."""
         states = self.states if self.number else [_copied(state) for state in self.states]
         pairs = zip(self.step.stacks, self.stacks, strict=True)
         return states, [_joined(stack, elements) for stack, elements in pairs]
@@ -96,7 +99,7 @@ def _copied(value: Value) -> Value:
 
 
 def _joined(stack: Stack, elements: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Concatenate elements along the stack's axis."""
+    """Return the elements concatenated along the stack's axis."""
     if not elements:
         found: NDArray[Any] = np.zeros((0, *stack.element), stack.dtype)
     else:

@@ -124,7 +124,10 @@ class HostedModel(ComposedModel):
         return found if out is None else found | _written(found, out)
 
     def _check(self, feeds: Mapping[str, Any]) -> None:
-        """Check names, dtypes and shapes against the signature; skip those of the last run."""
+        """Check names, dtypes and shapes against the signature.
+
+        Shapes and dtypes of the last run are not checked again.
+        """
         try:
             key = [(name, value.shape, value.dtype) for name, value in feeds.items()]
         except AttributeError:  # a sequence, or not an array
@@ -142,8 +145,7 @@ class HostedModel(ComposedModel):
 
         Returns:
             The reason for each part that was not compiled. These are not errors: a branch that is
-            never
-            taken need not fit the shapes of the inputs.
+            never taken need not fit the shapes of the inputs.
         """
         problems: list[str] = []
         for step in self.program.steps:
@@ -212,7 +214,7 @@ def _calls(step: Step) -> Iterator[Call]:
 
 
 def _kept(part: OpenModel, step: Step, call: Call, most: int | None) -> list[str]:
-    """Compile a part before the first run; return the reason if it was not compiled, else nothing.
+    """Compile a part before the first run; return the reasons if it was not compiled, else [].
 
     Args:
         part: the part.
@@ -235,7 +237,7 @@ def _kept(part: OpenModel, step: Step, call: Call, most: int | None) -> list[str
 
 
 def _text(step: Step) -> str:
-    """Describe a step in one line."""
+    """Return the description of a step as a line of text."""
     names = ", ".join(results_of(step))
     match step:
         case Compute(call):
@@ -272,7 +274,7 @@ def _copied(value: Value) -> Value:
 
 
 def _written(found: Mapping[str, Value], out: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy outputs into the caller's arrays ``out``; return ``out`` as a dict.
+    """Copy outputs into the caller's arrays ``out``; return these by name.
 
     Raises:
         InputError: if the output does not exist, or an array has another shape or dtype.

@@ -30,8 +30,8 @@ def run_padded(part: Part, padding: Padding, values: Sequence[Value]) -> list[Va
 def padded_keys(model: OpenModel, padding: Padding, most: int | None) -> list[Key]:
     """Return the keys of the specializations for all sizes up to ``most``.
 
-    Above the part's limit of specializations, the greatest sizes are returned. Without ``most``,
-    the part's own bound counts.
+    If there are more than the part's limit of specializations, only the greatest sizes are
+    returned. If ``most`` is None, the part's own bound is used.
     """
     inputs = {tensor.name: tensor.shape or () for tensor in model.signature.inputs}
     found = [padding.shapes(inputs, size) for size in padding.steps(most)[-model.limit :]]
@@ -39,9 +39,9 @@ def padded_keys(model: OpenModel, padding: Padding, most: int | None) -> list[Ke
 
 
 def _size(model: OpenModel, padding: Padding, needed: int) -> int:
-    """Return the size to pad ``needed`` rows to.
+    """Return the size to which ``needed`` rows are padded.
 
-    A model from a file takes the least stored size that fits, if any.
+    For a model from a file it is the least stored size that fits, if there is one.
     """
     if model.makes_new:
         return padding.step(needed)

@@ -31,7 +31,7 @@ class Part:
 
     @contextmanager
     def program(self, values: Sequence[Value]) -> Generator[RunnableModel]:
-        """Yield the program for values of these shapes; the program stays open during the block.
+        """Yield the program for values of these shapes; it stays open until the context ends.
 
         Raises:
             RammerError: if the program cannot be compiled.

@@ -1,4 +1,4 @@
-"""Execution of loop iterations by native code."""
+"""Run many iterations of a host program's loop per call of native code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rammer_mlir.hosted_models.loops import Loop
 
 _CHUNK = 4096
-"""Iterations per native call.
+"""Number of iterations per native call.
 
 A limit keeps the process responsive to interrupts, and bounds the stacks that a loop without a
 greatest number of iterations allocates ahead.
@@ -23,7 +23,10 @@ greatest number of iterations allocates ahead.
 
 
 def repeat_natively(loop: Loop) -> None:
-    """Run all remaining iterations natively if the body allows it, else none."""
+    """Run all remaining iterations of a loop in native code if the body allows it.
+
+    Otherwise run no iteration.
+    """
     operands = loop.operands()
     if not all(isinstance(value, np.ndarray) for value in operands):
         return

@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class ArrayWriter:
-    """Stores arrays outside the JSON; ``place`` appends bytes to a blob, returns their offset."""
+    """Stores arrays outside the JSON; ``place`` appends bytes to a blob and returns the offset."""
 
     place: Callable[[Bytes], int]
 
@@ -42,7 +42,7 @@ class ArrayWriter:
 
 @dataclass(frozen=True)
 class ArrayReader:
-    """Reads arrays from ``blob``, the bytes that ``ArrayWriter`` appended to."""
+    """Reads arrays from ``blob``, the bytes that an ``ArrayWriter`` collected."""
 
     blob: Bytes
 
@@ -54,7 +54,7 @@ class ArrayReader:
 
 
 def write_program(program: HostProgram, arrays: ArrayWriter) -> Json:
-    """Serialize a host program."""
+    """Return a host program as JSON, with its arrays stored by ``arrays``."""
     return {
         "inputs": program.inputs,
         "outputs": program.outputs,
@@ -64,7 +64,7 @@ def write_program(program: HostProgram, arrays: ArrayWriter) -> Json:
 
 
 def read_program(found: Json, arrays: ArrayReader) -> HostProgram:
-    """Deserialize a host program."""
+    """Return the host program of its JSON form, with arrays read by ``arrays``."""
     return HostProgram(
         tuple(found["inputs"]),
         tuple(found["outputs"]),
@@ -144,7 +144,7 @@ def _call(call: Call) -> list[Any]:
 
 
 def _attribute(value: Any, arrays: ArrayWriter) -> Any:
-    """Serialize an attribute; types that JSON lacks become an object with one key, the type."""
+    """Return an attribute for JSON; types that JSON lacks become an object of one key, the type."""
     if isinstance(value, np.ndarray):
         return {"array": arrays.write(value)}
     if isinstance(value, np.dtype):

@@ -120,5 +120,8 @@ def _array_of(leaf: Any) -> Any:
 
 
 def _is_weak(leaf: object) -> bool:
-    """Whether a value is weakly typed, as Python numbers: it takes the other operand's dtype."""
+    """Return whether a value is weakly typed, so that it takes the other operand's dtype.
+
+    Python's numbers are weakly typed.
+    """
     return bool(getattr(leaf, "weak_type", isinstance(leaf, bool | int | float | complex)))

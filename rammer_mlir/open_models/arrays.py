@@ -43,7 +43,10 @@ def shapes_of(signature: OpenSignature, feeds: Mapping[str, Any]) -> dict[str, S
 
 
 def _type_problems(tensor: OpenTensor, value: Any) -> Iterator[str]:
-    """Yield the mismatch of a dtype, if any; ``run`` checks arrays of other libraries."""
+    """Yield a text about a mismatch of the dtype, if there is one.
+
+    ``run`` checks arrays of other libraries.
+    """
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
         dtype = _dtype(value)
         if dtype is not None and tensor.dtype is not None and dtype != tensor.dtype:

@@ -65,7 +65,7 @@ class EntriesModel(ComposedModel):
         return summed_stats(self._entries.values())
 
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> NoReturn:
-        """Refuse the call: the caller has to choose an entry.
+        """Raise an error: the caller has to choose an entry.
 
         Raises:
             OptionError: always.
@@ -76,7 +76,7 @@ class EntriesModel(ComposedModel):
         )
 
     def __call__(self, *arrays: Any) -> NoReturn:
-        """Refuse the call: the caller has to choose an entry.
+        """Raise an error: the caller has to choose an entry.
 
         Raises:
             OptionError: always.
@@ -93,8 +93,7 @@ class EntriesModel(ComposedModel):
 
         Raises:
             OptionError: if no program is in memory, the path or key is invalid, or an entry is code
-                for
-                the emulator.
+                for the emulator.
             TargetError: if no linker is found.
             ArtifactError: if the file cannot be written.
         """

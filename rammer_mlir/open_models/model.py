@@ -149,7 +149,7 @@ class OpenModel(ComposedModel):
 
     @contextmanager
     def specialization(self, feeds: Mapping[str, Any]) -> Generator[RunnableModel]:
-        """Yield the specialization for these arrays; it stays open until the block ends.
+        """Yield the specialization for these arrays; it stays open until the context ends.
 
         Raises:
             RammerError: as for ``run``.
@@ -189,7 +189,7 @@ class OpenModel(ComposedModel):
 
     @contextmanager
     def held(self) -> Generator[list[tuple[Key, RunnableModel]]]:
-        """Yield the specializations in memory; none is closed before the block ends."""
+        """Yield pairs (key, specialization) in memory; none is closed before the context ends."""
         held: list[tuple[Key, Entry]] = []
         try:
             for key in self._pool.keys():
@@ -286,7 +286,7 @@ class OpenModel(ComposedModel):
         self._pool.forget_threads()
 
     def _entry(self, feeds: Mapping[str, Any]) -> Entry:
-        """Return the pool's entry for the shapes of these arrays; the caller releases it."""
+        """Return the pool's entry for the shapes of these arrays; the caller must release it."""
         values = self._signature.shape_values
         try:
             key: Key = tuple([feeds[name].shape for name in self._names])
@@ -344,7 +344,7 @@ def _is_program(entry: tuple[Key, RunnableModel]) -> bool:
 
 
 def _written(key: Key) -> list[Any]:
-    """Serialize a key: a shape as a list, the bytes of a shape value in hexadecimal."""
+    """Return a key for JSON: shapes as lists, the bytes of shape values in hexadecimal."""
     return [part.hex() if isinstance(part, bytes) else part for part in key]
 
 
@@ -355,7 +355,10 @@ def _artifact(model: RunnableModel) -> Artifact:
 
 
 def _executable(model: RunnableModel, call: str) -> Executable:
-    """Return a specialization as a CPU executable; refuse ``call`` for another target."""
+    """Return a specialization as a CPU executable.
+
+    Raises OptionError, which names ``call``, for another target.
+    """
     if not isinstance(model, Executable):
         raise OptionError(f"{call}: expected the target cpu, found {model.target}; leave it out")
     return model

@@ -17,7 +17,7 @@ Key = tuple[Shape | bytes, ...]
 
 @dataclass(eq=False)
 class Entry:
-    """A specialization with a reference count; the last user closes a dropped entry."""
+    """A specialization and the number of its users; the last user closes a dropped entry."""
 
     model: RunnableModel
     users: int = 0
@@ -116,7 +116,7 @@ class Pool:
 
 
 def _drop(entries: list[Entry]) -> list[Entry]:
-    """Mark entries as dropped; return the entries without users."""
+    """Mark entries as dropped; return the entries without users, which the caller closes."""
     for entry in entries:
         entry.is_dropped = True
     return [entry for entry in entries if entry.users == 0]

@@ -65,7 +65,7 @@ class HeldPrograms:
 
     @property
     def makes_new(self) -> bool:
-        """False: shapes that the file lacks are refused."""
+        """Always False: the file's programs are the only ones."""
         return False
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> CompiledModel:
@@ -118,7 +118,7 @@ class HeldModels:
 
     @property
     def makes_new(self) -> bool:
-        """False: shapes that the file lacks are refused."""
+        """Always False: the file's specializations are the only ones."""
         return False
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:

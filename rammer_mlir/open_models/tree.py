@@ -56,7 +56,10 @@ class ComposedModel(RunnableModel):
 
 
 def summed_stats(models: Iterable[RunnableModel]) -> dict[str, Any]:
-    """Sum seconds by stage over models, and collect the modules that host code replaces."""
+    """Return statistics of several models: seconds by stage, summed, and replaced modules.
+
+    The latter are the modules that the host's rKernels replace.
+    """
     seconds: dict[str, float] = {}
     replaced: dict[str, str] = {}
     for found in (model.stats for model in models):

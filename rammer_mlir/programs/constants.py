@@ -30,12 +30,12 @@ class Constants:
 
     @property
     def nbytes(self) -> int:
-        """Size of all weights."""
+        """The size of all weights in bytes."""
         return sum(part.nbytes for part in self.parts)
 
     @property
     def pieces(self) -> tuple[memoryview, ...]:
-        """Memory views of the parts."""
+        """Views of the memory of all parts, in order."""
         return tuple(part.data for part in self.parts)
 
     @property

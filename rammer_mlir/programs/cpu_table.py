@@ -38,7 +38,7 @@ class CpuTable:
 
 
 def encode_for_cpu(program: Program) -> CpuTable:
-    """Encode the only launch of a program."""
+    """Return the task table of a program's only launch."""
     (launch,) = program.launches
     number = {slot: position for position, slot in enumerate(program.slots)}
     starts = _argument_starts(program)

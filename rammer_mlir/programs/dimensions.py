@@ -17,7 +17,7 @@ Shapes = Mapping[str, Shape]
 """Static shapes of inputs by name."""
 
 Sizes = Mapping[str, int]
-"""Sizes of symbols."""
+"""Sizes of open dimensions by symbol."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def bind(
 ) -> Bound:
     """Bind symbols from the static shapes of some inputs and from sizes given by name.
 
-    ``dims`` has the sizes by symbol; ``given_as`` names them in messages.
+    ``dims`` has the sizes by symbol; ``given_as`` is the name of this argument in messages.
     """
     problems: list[str] = []
     places: dict[str, list[_Place]] = {}
@@ -183,12 +183,12 @@ def _contradictions(places: Mapping[str, Sequence[_Place]]) -> Iterator[str]:
 
 
 def shape_text(shape: Sequence[int | str]) -> str:
-    """Format a shape for messages."""
+    """Return a shape as text for messages."""
     return "x".join(map(str, shape)) or "scalar"
 
 
 def sizes_text(sizes: Sizes) -> str:
-    """Format a binding for messages: ``batch=8, length=16``."""
+    """Return a binding as text for messages: ``batch=8, length=16``."""
     return ", ".join(f"{symbol}={size}" for symbol, size in sizes.items()) or "these shapes"
 
 
@@ -218,13 +218,13 @@ PYTHON, COMMAND_LINE = Wording(is_python=True), Wording(is_python=False)
 
 
 def _quoted(symbol: str) -> str:
-    """Quote a symbol for a shell."""
+    """Return a symbol quoted for a shell."""
     is_plain = all(c.isalnum() or c in "_.-" for c in symbol)
     return symbol if is_plain else f"'{symbol}'"
 
 
 def describe_open(signature: OpenSignature) -> str:
-    """List the open dimensions and shapes for messages."""
+    """Return a text for messages with the open dimensions and shapes of a signature."""
     names = [f"'{symbol}'" for symbol in signature.symbols]
     names += [f"the shape of '{name}'" for name in signature.unranked]
     return ", ".join(names)

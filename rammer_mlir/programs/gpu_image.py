@@ -41,7 +41,7 @@ class GpuImage:
         target: as the command line spells it, ``nvvm:sm_90``.
         signature: inputs and outputs by name.
         entry: the kernel's symbol.
-        block_threads: threads per block.
+        block_threads: number of threads per block.
         arguments: the kernel's arguments in order, each a pointer: ``inputN``, ``outputN``,
             ``constant``, ``arena``, ``scratches``, ``counters`` (zeroed once, before the first
             launch), ``table``, and, with a watchdog, ``watch`` (zeroed once).
@@ -51,7 +51,7 @@ class GpuImage:
             of several launches, each runs one operator.
         tables: int64 [launches, words], the schedule as the kernel reads it.
         proof: memory layout and accesses, from which a checker proves the schedule.
-        shared_bytes: static shared memory per block.
+        shared_bytes: bytes of static shared memory per block.
         code_kind: kind of the code.
         resources: as the assembler reports them; None if only the driver determines them.
         summary: the schedule as text for users.

@@ -39,13 +39,13 @@ BARRIER, END = -1, -2
 """First words of barrier and end records; a run record begins with its rKernel's number."""
 
 RUN_WORDS = 5
-"""Words of a run record."""
+"""Number of words of a run record."""
 
 WAITS_AT = 2
-"""Words of a barrier record before its pairs."""
+"""Number of words of a barrier record before its pairs (vEU, steps)."""
 
 Buffer = tuple[Base, int]
-"""Buffer of a kernel argument: base and index of its slots."""
+"""Buffer of a kernel argument: its base, and its index among the buffers of that base."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class PlacedRun:
     Attributes:
         position: index of the record's first word.
         record: the run.
-        steps: rTasks that the vEU has completed after this run.
+        steps: number of rTasks that the vEU has completed after this run.
         publish: whether the vEU then publishes its step counter.
     """
 
@@ -94,9 +94,9 @@ class GpuTable:
 def encode_for_gpu(
     program: Program, launch: Launch, buffers: Sequence[Buffer], *, counts_runs: bool = True
 ) -> GpuTable:
-    """Encode a launch for a kernel with these buffers.
+    """Return the task table of a launch for a kernel with these buffers.
 
-    Without ``counts_runs``, only runs that a vEU waits for publish their step counter.
+    Without ``counts_runs``, only those runs publish their step counter for which a vEU waits.
     """
     veus = place_records(launch, counts_runs=counts_runs)
     arguments = _Arguments(program, {buffer: number for number, buffer in enumerate(buffers)})
@@ -111,7 +111,10 @@ def encode_for_gpu(
 
 
 def place_records(launch: Launch, *, counts_runs: bool = True) -> tuple[tuple[Placed, ...], ...]:
-    """Return each vEU's records with positions; ``encode_for_gpu`` explains ``counts_runs``."""
+    """Return each vEU's records with their positions in the table.
+
+    ``counts_runs`` has the meaning that it has for ``encode_for_gpu``.
+    """
     return tuple(
         _place_veu(launch, veu, start, counts_runs=counts_runs)
         for veu, start in enumerate(_starts(launch))

@@ -19,13 +19,13 @@ _READABLE = (1, VERSION)
 ELEMENT_TYPES: Mapping[str, str] = {
     "f32": "float32", "f16": "float16", "i8": "int8", "i32": "int32", "i64": "int64"
 }  # fmt: skip
-"""Element types of tensors, and NumPy's names of them; integers are signed."""
+"""NumPy's names of the element types of tensors; integers are signed."""
 
 OPSET = 20
 """Opset of the operators."""
 
 Value = int | float | str | Sequence[int] | Sequence[float]
-"""An attribute's value."""
+"""The type of an attribute's value."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,13 @@ class Graph:
     nodes: tuple[GraphNode, ...]
 
     def to_json(self) -> bytes:
-        """Serialize the graph as JSON."""
+        """Return the graph as JSON."""
         head = {"format": FORMAT, "version": VERSION, "opset": OPSET}
         return json.dumps(head | asdict(self), separators=(",", ":")).encode()
 
     @classmethod
     def from_json(cls, content: bytes) -> Graph:
-        """Deserialize a graph.
+        """Return the graph of its JSON form.
 
         Raises:
             ValueError: if the content is not a graph of a readable version.

@@ -42,7 +42,7 @@ class ModuleOption:
         return ", or ".join((_WORDS[type(self.default)] + limit, *self.words))
 
     def read(self, value: object) -> Value:
-        """Convert a value or its text to the option's type, or to one of its ``words``.
+        """Return a value, or the value of a text, in the option's type or as one of ``words``.
 
         Raises:
             ValueError: if the option does not allow the value.
@@ -87,10 +87,10 @@ def of_owner(given: Mapping[str, str], owner: str) -> dict[str, str]:
 
 
 def written(given: Mapping[str, str]) -> str:
-    """Serialize values as a query string: ``openvino.threads=2&iree.seconds=60``."""
+    """Return option values as a query string: ``openvino.threads=2&iree.seconds=60``."""
     return urlencode(given)
 
 
 def read_written(text: str) -> dict[str, str]:
-    """Parse a query string that ``written`` returned."""
+    """Return the option values of a query string from ``written``."""
     return dict(parse_qsl(text, keep_blank_values=True))

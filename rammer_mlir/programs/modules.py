@@ -13,7 +13,10 @@ GPU_FORMS: Mapping[str, tuple[str, ...]] = {
     "rocdl": ("llvm",),
     "emulator": ("llvm",),
 }
-"""Forms that each GPU target accepts, by the first part of ``--target``; other targets are CPUs."""
+"""Forms that a GPU target accepts, by the first part of ``--target``.
+
+Targets that are not listed are CPUs.
+"""
 
 CPU_FORMS = ("c", "llvm", "object", "graph", "binary")
 """Forms that CPU targets accept."""

@@ -14,7 +14,10 @@ import numpy as np
 from rammer_mlir.programs.records import Base
 
 CACHE_LINE = 64
-"""Bytes of a CPU's cache line; data that different threads write is on different lines."""
+"""Number of bytes of a CPU's cache line.
+
+Data that different threads write is on different cache lines.
+"""
 
 ENTRY, TRACED_ENTRY = "rammer_run_veu", "rammer_run_veu_traced"
 """CPU: functions ``(vEU, context, state) -> i1`` that execute one vEU's share of a run.
@@ -62,7 +65,7 @@ class ModuleWord(IntEnum):
 
 
 MODULE_WORDS = len(ModuleWord)
-"""Words per row."""
+"""Number of 64-bit words of a row of the table of stateful functions."""
 
 RUN_CALLS = "rammer_run_calls"
 """CPU: ``(state, rTask, buffers) -> i32``, in programs with modules that engines run.
@@ -77,7 +80,10 @@ Between the two calls, waiting vEUs sleep instead of polling.
 """
 
 CALL_ARGUMENTS = 8
-"""Arguments of each call of a list; functions with fewer ignore the rest (C calling convention)."""
+"""Number of arguments of each call of a list.
+
+Functions with fewer parameters ignore the rest (C calling convention).
+"""
 
 
 class ContextWord(IntEnum):
@@ -157,7 +163,9 @@ VEU = _layout(
         "target": (24, "<i8"),
     },
 )
-"""CPU: the state of a vEU between two threads that run it; these states follow the threads' parts.
+"""CPU: the state of a vEU between two threads that run it.
+
+The states of all vEUs follow the threads' parts of the pool's memory.
 
 - ``owner``: the last epoch that the vEU has ended, plus a flag above ``EPOCH_BITS`` while a thread
   holds the vEU. Only the holder writes the other fields.
@@ -255,7 +263,10 @@ GPU_ENTRY = "rammer_program"
 """GPU: symbol of the persistent kernel."""
 
 COUNTER_WORDS = 16
-"""GPU: 64-bit words between the step counters of two vEUs: a cache line of 128 bytes."""
+"""GPU: number of 64-bit words between the step counters of two vEUs.
+
+They are a cache line of 128 bytes.
+"""
 
 SCRATCHES, COUNTERS, TABLE, WATCH = "scratches", "counters", "table", "watch"
 """GPU: the kernel's arguments after the buffers.
@@ -291,7 +302,7 @@ class WatchWord(IntEnum):
 
 
 WATCH_HEADER = 8
-"""Words of the watchdog's buffer before the words of the vEUs."""
+"""Number of words of the watchdog's buffer before the words of the vEUs."""
 
 
 def watch_words(num_veus: int) -> int:

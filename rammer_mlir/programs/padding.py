@@ -19,7 +19,10 @@ Array = NDArray[Any]
 
 _SMALLEST = 8
 _FINE = 64
-"""Size from which three halves of a power of two is a compiled size too, to limit wasted work."""
+"""Smallest size from which on three halves of a power of two is a compiled size too.
+
+This limits the work on padding.
+"""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class Padding:
     most: int | None = None
 
     def sizes(self, feeds: Mapping[str, Array]) -> dict[int, int] | None:
-        """Return the true size of each group, or None if these values must not be padded."""
+        """Return the true size of each group; None if padding must not be used for these inputs."""
         found: dict[int, int] = {}
         for each in self.inputs:
             value = feeds[each.name]
@@ -80,7 +83,7 @@ class Padding:
         return found
 
     def needed(self, sizes: Mapping[int, int]) -> int:
-        """Return the least size that all groups can be padded to."""
+        """Return the least size to which all groups can be padded."""
         return max(sizes.values()) + self.has_spare
 
     def step(self, needed: int) -> int:

@@ -19,12 +19,12 @@ from rammer_mlir.programs.records import Slot
 Int64Array = NDArray[np.int64]
 
 ValueKind = Literal["input", "output", "constant", "intermediate", "inout"]
-"""An ``inout`` has values before the run, which the run overwrites."""
+"""Kinds of values; an ``inout`` is an input that a run overwrites."""
 
 
 @dataclass(frozen=True)
 class ValuePlace:
-    """A tensor that rOperators access, and its bytes in memory."""
+    """A tensor that rOperators access, and the place of its bytes in memory."""
 
     name: str
     kind: ValueKind
@@ -59,10 +59,10 @@ class KernelAccesses:
     """The accesses of all rTasks of an rKernel.
 
     Attributes:
-        num_rtasks: rTasks of an rOperator with this rKernel.
-        reads: elements that they read.
-        writes: elements that they write; only one rTask writes each element.
-        updates: elements that they may read and write (atomics), possibly several rTasks the same
+        num_rtasks: number of rTasks of an rOperator with this rKernel.
+        reads: elements that the rTasks read.
+        writes: elements that the rTasks write; only one rTask writes each element.
+        updates: elements that rTasks may read and write (atomics), possibly several rTasks the same
             element; rOperators that update the same value do so in program order.
         is_exclusive: whether an rTask of this rKernel must run alone on the device.
     """

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Literal
 
 Base = Literal["input", "output", "constant", "arena"]
-"""Memory that a pointer refers to: an array of the caller, the weights, or the arena."""
+"""Kind of memory to which a pointer refers: the caller's arrays, the weights, or the arena."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run of rTasks ``first .. first + count - 1`` of an rOperator, sequential."""
+    """Consecutive rTasks ``first .. first + count - 1`` of an rOperator, run sequentially."""
 
     operator: int
     first: int
@@ -92,15 +92,16 @@ class Launch:
 
     @property
     def busy_veus(self) -> int:
-        """Number of vEUs up to the last with any record, at least 1; later vEUs need not run.
+        """The number of vEUs up to the last vEU with a record, at least 1.
 
-        Programs of a few short rTasks often leave all vEUs except the first idle.
+        Later vEUs need not run: programs of a few short rTasks often leave all vEUs except the
+        first idle.
         """
         return max((number for number, records in enumerate(self.veus, 1) if records), default=1)
 
     @cached_property
     def awaited(self) -> tuple[frozenset[int], ...]:
-        """Return for each vEU the step counts that barriers of other vEUs wait for."""
+        """Return, for each vEU, the step counts for which barriers of other vEUs wait."""
         found: list[set[int]] = [set() for _ in self.veus]
         for record in self.records():
             if isinstance(record, BarrierRecord):

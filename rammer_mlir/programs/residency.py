@@ -17,12 +17,12 @@ class Multiprocessors:
     """The multiprocessors of a device, and the resources of each.
 
     Attributes:
-        count: multiprocessors (compute units).
+        count: number of multiprocessors (compute units).
         threads: most resident threads per multiprocessor.
-        registers: 32-bit registers per multiprocessor.
-        shared_bytes: shared memory per multiprocessor.
-        warp: threads that execute together.
-        register_unit: granularity of a warp's register allocation.
+        registers: number of 32-bit registers per multiprocessor.
+        shared_bytes: bytes of shared memory per multiprocessor.
+        warp: number of threads that execute together.
+        register_unit: granularity of a warp's register allocation, in registers.
     """
 
     count: int
@@ -70,7 +70,9 @@ def resident_blocks(device: Multiprocessors, block: BlockNeeds) -> int:
 
 
 def check_residency(name: str, num_veus: int, device: Multiprocessors, block: BlockNeeds) -> None:
-    """Refuse a program whose blocks cannot all be resident; ``name`` is its target.
+    """Raise an error if the blocks of a program cannot all be resident.
+
+    ``name`` is the program's target.
 
     Raises:
         TargetError: with the greatest possible number of vEUs.
@@ -79,7 +81,9 @@ def check_residency(name: str, num_veus: int, device: Multiprocessors, block: Bl
 
 
 def require_resident(name: str, num_veus: int, most: int, block: BlockNeeds) -> None:
-    """Refuse a program with more vEUs than ``most``, the number of resident blocks.
+    """Raise an error if a program has more vEUs than ``most``, the number of resident blocks.
+
+    ``name`` is the program's target.
 
     Raises:
         TargetError: with the required and the possible number of vEUs.

@@ -48,7 +48,7 @@ def rammer(graph: Any, example_inputs: Sequence[Any], **given: Any) -> Callable[
 
 
 def _check(options: dict[str, Any]) -> None:
-    """Refuse unknown options of ``torch.compile`` before a graph is compiled."""
+    """Raise OptionError for unknown options of ``torch.compile``."""
     from rammer_mlir.compiler.options import check_options
 
     outer = ("target", "executor", "emulate", "check", "device", "cache")
@@ -67,7 +67,7 @@ class _CompiledGraph:
         self._told: set[str] = set()
 
     def __call__(self, *args: Any) -> Any:
-        """Run on the graph's inputs."""
+        """Run on the graph's inputs, and return the graph's results."""
         torch = pytorch()
         if torch.is_grad_enabled() and self._needs_gradients(args):
             return self._by_torch(
@@ -130,7 +130,7 @@ def _is_weight(value: object) -> bool:
 
 
 def _state(value: Any) -> object:
-    """Return a state that changes when a tensor is written or gets other memory.
+    """Return a value that changes when a tensor is written or gets other memory.
 
     Inference tensors do not count writes.
     """
@@ -154,7 +154,7 @@ class _Specialization:
 
 
 def _specialized(graph: Any, args: Sequence[Any], options: dict[str, Any]) -> _Specialization:
-    """Compile a graph for the inputs of a call."""
+    """Compile a graph for the inputs of a call, and return the specialization."""
     torch = pytorch()
     is_tensor = [isinstance(value, torch.Tensor) for value in args]
     inputs = [at for at, value in enumerate(args) if is_tensor[at] and not _is_weight(value)]
@@ -187,7 +187,7 @@ class _Frozen:
                         self.numbers[at] = value
 
             def forward(self, *tensors: Any) -> Any:
-                """Run the graph."""
+                """Run the graph on its inputs, and return its results."""
                 given = dict(zip(inputs, tensors, strict=True))
                 return self.graph_of_torch(
                     *[

@@ -143,13 +143,13 @@ class TorchModel:
 
     @staticmethod
     def _keywords(spec: Any) -> list[list[str]]:
-        """Return the names of the keyword arguments, in the order of the structure."""
+        """Return the names of keyword arguments, in the order in which the structure has them."""
         children = spec.children() if callable(getattr(spec, "children", None)) else []
         return [list(children[1].context)] if len(children) == 2 else []
 
 
 def _shown(spec: Any) -> str:
-    """Format a structure: ``((*,), {'mask': *})``."""
+    """Return a structure as text, such as ``((*,), {'mask': *})``."""
     pytree = pytorch().utils._pytree
     marks = pytree.tree_unflatten(["*"] * spec.num_leaves, spec)
     return str(marks).replace("'*'", "*")

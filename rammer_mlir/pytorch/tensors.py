@@ -21,13 +21,13 @@ _NARROW = {
     "float8_e5m2": "uint8",
     "float8_e5m2fnuz": "uint8",
 }
-"""Types of ml_dtypes and the integer types through which they are exchanged with torch."""
+"""The integer type in which elements are exchanged with torch, by type of ml_dtypes."""
 
 
 def array_of(name: str, value: object) -> Any:
     """Return a tensor as an array, in place if it is row-major in CPU memory.
 
-    Numbers and arrays are converted to arrays.
+    Numbers and arrays are converted to arrays. ``name`` is the input's name in messages.
 
     Raises:
         InputError: if the tensor is on another device, or has no dense form.

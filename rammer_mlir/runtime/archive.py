@@ -21,13 +21,16 @@ _LENGTHS = 26
 """Offset of the lengths of name and extra fields in a local header."""
 
 _LARGE, _LARGE_FIELD = 1 << 31, 20
-"""Member size in bytes from which a ZIP64 field is written, and the size of that field."""
+"""Size in bytes from which on a member gets a ZIP64 field, and the size of that field."""
 
 _PADDING_FIELD = 0xD935
-"""ID of an extra field that only aligns the following data (as used by Android's zipalign)."""
+"""ID of an extra field that only aligns the data after it (as used by Android's zipalign)."""
 
 _WORTH_MAPPING = 1 << 20
-"""Members up to this size are read: reading is as fast as mapping, and safe from later changes."""
+"""Number of bytes up to which members are read instead of mapped.
+
+Reading them is as fast as mapping, and safe from later changes of the file.
+"""
 
 
 Pieces = Sequence[bytes | memoryview]
@@ -35,12 +38,12 @@ Pieces = Sequence[bytes | memoryview]
 
 
 def size_of(pieces: Pieces) -> int:
-    """Return the total bytes of all pieces."""
+    """Return the total number of bytes of all pieces."""
     return sum(memoryview(piece).nbytes for piece in pieces)
 
 
 def add_member(archive: zipfile.ZipFile, file: IO[bytes], name: str, pieces: Pieces) -> None:
-    """Add a member whose data is aligned."""
+    """Append a member with the data of ``pieces``, aligned to 64 bytes in the file."""
     entry = zipfile.ZipInfo(name)
     is_large = size_of(pieces) >= _LARGE
     # The extra fields are 4 bytes of padding header, and the ZIP64 field if needed.
@@ -53,7 +56,7 @@ def add_member(archive: zipfile.ZipFile, file: IO[bytes], name: str, pieces: Pie
 
 
 def is_as_written(archive: zipfile.ZipFile, file: IO[bytes]) -> bool:
-    """Whether the file contains only the archive, and every member is stored uncompressed."""
+    """Return whether the file has only the archive, with all members uncompressed."""
     file.seek(-_END_RECORD, os.SEEK_END)
     if not file.read().startswith(_END) or archive.comment:
         return False

@@ -70,7 +70,7 @@ class _CodeKind:
 _CPU = _CodeKind(cpu_parts.check_machine, cpu_parts.read_image)
 _GPU = _CodeKind(gpu_parts.check_machine, gpu_parts.read_image)
 _CODE_KINDS = {"so": _CPU, "cubin": _GPU, "ptx": _GPU, "hsaco": _GPU}
-"""Readers by the suffix of the code member's name."""
+"""Readers of programs, by the suffix of the code member's name."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def read_split(path: Path, content: bytes, weights: Bytes) -> Artifact:
 
 
 def _whole(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
-    """Return the manifest and the members of a program's file."""
+    """Return the manifest and all members of the file of a program."""
     if artifact.fallback is None:
         version, weights = VERSION, artifact.image.constants
         manifest, members = _described(artifact)
@@ -183,7 +183,7 @@ def write_members(
 
 
 def _sealed(manifest: Mapping[str, Any], members: Mapping[str, Pieces]) -> dict[str, Pieces]:
-    """Return all members, with the seal in the manifest."""
+    """Return all members of the file, including the manifest with its seal."""
     contents = (_content(name, pieces) for name, pieces in members.items())
     sealed = {**manifest, SEAL: seal_of(manifest, contents)}
     return {_MANIFEST: (json.dumps(sealed, indent=1).encode(),), **members}
@@ -259,13 +259,16 @@ def open_archive(
 
 
 def _opened(path: Path, *, whole: bool) -> IO[bytes]:
-    """Open a file; ``whole`` reads it into memory, so it cannot change after the check."""
+    """Open a file for reading; ``whole`` reads it into memory first.
+
+    Content in memory cannot change after its signature is checked.
+    """
     return io.BytesIO(path.read_bytes()) if whole else path.open("rb")
 
 
 @contextmanager
 def _problems_named(path: Path) -> Generator[None]:
-    """Turn errors of reading an artifact into a message that the file is damaged."""
+    """Raise an ArtifactError that the file is damaged for errors of reading in the context."""
     try:
         yield
     except OSError as error:
@@ -278,7 +281,7 @@ def _problems_named(path: Path) -> Generator[None]:
 
 
 def _check_members(path: Path, archive: zipfile.ZipFile, file: IO[bytes]) -> None:
-    """Refuse a file with content other than its members, or with a damaged member."""
+    """Raise ArtifactError for a file with a damaged member or other content than members."""
     if not is_as_written(archive, file):
         raise ArtifactError(_changed(path))
     damaged = archive.testzip()
@@ -302,7 +305,7 @@ class Archive:
     constants: Callable[[], NDArray[np.uint8]]
 
     def require_version(self, expected: int) -> None:
-        """Refuse a file of another format version."""
+        """Raise ArtifactError for a file of another format version than ``expected``."""
         if self.manifest["version"] != expected:
             raise ArtifactError(
                 f"'{self.path}' has format version {self.manifest['version']}: expected "
@@ -310,11 +313,11 @@ class Archive:
             )
 
     def check_machine(self, manifest: Mapping[str, Any]) -> None:
-        """Refuse a program that this machine cannot run."""
+        """Raise ArtifactError for a program that this machine cannot run."""
         _CODE_KINDS[manifest["code"]].check(self.path, manifest)
 
     def check_seal(self) -> None:
-        """Refuse a file that was changed after it was written."""
+        """Raise ArtifactError for a file that was changed after it was written."""
         aside = (_MANIFEST, SIGNATURE)
         others = (entry for entry in self.file.infolist() if entry.filename not in aside)
         contents = (Content(entry.filename, entry.file_size, entry.CRC) for entry in others)

@@ -1,4 +1,4 @@
-"""Common parts of artifacts for all targets."""
+"""Manifest entries and members that artifacts of all targets have in common."""
 
 from __future__ import annotations
 

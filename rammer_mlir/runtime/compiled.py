@@ -24,7 +24,7 @@ from rammer_mlir.support.paths import path_of
 Array = NDArray[np.generic]
 
 REPLACED = "replaced"
-"""Statistics entry: modules replaced by the host's rKernels, with the reason, by name."""
+"""Statistics entry with the reasons, by name, for replacing modules by the host's rKernels."""
 
 
 class RunnableModel(ABC):
@@ -146,12 +146,12 @@ class CompiledModel(RunnableModel):
 
     @property
     def image(self) -> CpuImage | GpuImage:
-        """The program's data."""
+        """The program's data: schedule, constants, signature and memory sizes."""
         return self._description
 
     @property
     def fallback(self) -> CompiledModel | None:
-        """The same model without external code, used if that is missing; None without one."""
+        """The same model without external code, for machines that lack it; None without one."""
         return None
 
     @property

@@ -1,4 +1,4 @@
-"""CPU programs in artifacts."""
+"""Reading and writing of CPU programs as members of an artifact."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TABLE = {"records": np.int32, "starts": np.int32, "arguments": np.int32, "total
 
 
 def write_image(image: CpuImage) -> Parts:
-    """Return the manifest entries, and the members except code and constants."""
+    """Return the manifest entries and members of a program, without code and constants."""
     modules = write_modules(image.modules, image.entries)
     manifest = {
         "target": image.target,
@@ -44,7 +44,7 @@ def write_image(image: CpuImage) -> Parts:
 
 
 def check_machine(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse code that this processor cannot run.
+    """Raise an error for code that this processor cannot run.
 
     Raises:
         ArtifactError: with the processor families, or with the missing features.
@@ -63,7 +63,7 @@ def check_machine(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def read_image(members: Members) -> CpuImage:
-    """Read the program's data."""
+    """Return the data of a CPU program in an artifact."""
 
     def integers(name: str) -> NDArray[Any]:
         return np.frombuffer(members.read(f"{name}.bin"), dtype=_TABLE[name])

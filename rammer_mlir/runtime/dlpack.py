@@ -16,7 +16,7 @@ from rammer_mlir.programs.signature import TensorSpec
 from rammer_mlir.support.packages import narrow_floats
 
 CPU, CUDA, ROCM = 1, 2, 10
-"""Device types of DLPack."""
+"""DLPack's numbers of device types."""
 
 _NAME = b"dltensor"
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
@@ -28,7 +28,7 @@ _EXTENSIONS = {
     "float8_e5m2fnuz": (13, 8),
     "float8_e8m0fnu": (14, 8),
 }
-"""Type codes and bits of the ml_dtypes element types."""
+"""DLPack's type codes and bits of the ml_dtypes element types, by name."""
 
 
 class _Device(ctypes.Structure):
@@ -94,7 +94,10 @@ class Borrowed:
 
 
 def borrow(capsule: object) -> Borrowed:
-    """Read a capsule from ``__dlpack__`` without consuming it; the capsule frees its tensor."""
+    """Return the tensor of a capsule from ``__dlpack__`` without consuming the capsule.
+
+    The capsule frees its tensor.
+    """
     managed = ctypes.cast(_pointer_of(capsule, _NAME), ctypes.POINTER(_Managed)).contents
     tensor = managed.tensor
     shape = tuple(tensor.shape[: tensor.ndim])
@@ -139,7 +142,10 @@ def _code_of(dtype: np.dtype[np.generic]) -> tuple[int, int]:
 
 
 _lent: dict[int, tuple[_Managed, object, object]] = {}
-"""Exported tensors: the structure, its shape and stride arrays, and the owner of the memory."""
+"""Exported tensors by address of their structure, kept until the consumer frees them.
+
+Each has the structure, its shape and stride arrays, and the owner of the memory.
+"""
 
 
 def lend(address: int, spec: TensorSpec, device: tuple[int, int], owner: object) -> object:

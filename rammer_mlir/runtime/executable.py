@@ -77,7 +77,7 @@ class Executable(CompiledModel):
 
     @property
     def fallback(self) -> Executable | None:
-        """The same model without external code, used if that is missing; None without one."""
+        """The same model without external code, for machines that lack it; None without one."""
         return self._fallback
 
     def keep_fallback(self, fallback: Executable) -> None:
@@ -217,7 +217,7 @@ class Executable(CompiledModel):
         write_timelines(path, [self.record(feeds)])
 
     def record(self, feeds: Mapping[str, Any], title: str = "measured") -> Timeline:
-        """Run once and return the timeline of each vEU, under a title for readers."""
+        """Run once on ``feeds``; return the timeline of each vEU, titled ``title``."""
         inputs = check_inputs(self.signature, feeds)
         outputs = check_outputs(self.signature, {}, inputs)
         self.prepare()  # may switch to the fallback
@@ -253,7 +253,8 @@ class Executable(CompiledModel):
             steps: the greatest number of runs.
             inputs: dense arrays of the signature's shapes and dtypes, in its order, with their
                 movement between runs.
-            outputs: likewise; no run may write memory that it reads.
+            outputs: arrays of the outputs in the form of ``inputs``; no run may write memory that
+                it reads.
             condition: an output of one byte; the first run that leaves it zero is the last run.
 
         Raises:

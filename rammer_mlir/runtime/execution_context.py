@@ -17,7 +17,10 @@ _RUN, _TRACES = ContextWord.RUN.value, ContextWord.TRACES.value
 
 
 class Context:
-    """All memory that a run writes; reused by consecutive runs, which must not overlap."""
+    """The memory that runs of a program write: arena, step counters and pointer table.
+
+    Consecutive runs reuse it; they must not overlap.
+    """
 
     def __init__(self, image: CpuImage, spins: int) -> None:
         """Allocate the arena, and fill in all pointers except those of inputs and outputs.

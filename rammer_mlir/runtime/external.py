@@ -54,7 +54,7 @@ def with_prebuilt_modules(image: CpuImage) -> CpuImage:
 
 
 def _weights(image: CpuImage) -> list[Weights]:
-    """Return the weights of each stateful function: per buffer its address, None if no weight."""
+    """Return, for each stateful function and each of its buffers, a weight's address or None."""
     kernels = {entry.kernel for entry in image.entries}
     operands: dict[int, list[Weights]] = {kernel: [] for kernel in kernels}
     for operator in image.program.operators:

@@ -82,7 +82,10 @@ def check_outputs(
 
 
 def check_names(specs: Sequence[TensorSpec], given: Mapping[str, Any], what: str) -> None:
-    """Raise ``InputError`` for a name that is not in ``specs``; ``what``: "input" or "output"."""
+    """Raise ``InputError`` for a name in ``given`` that is not in ``specs``.
+
+    ``what`` is "input" or "output", for the message.
+    """
     if not hasattr(given, "keys"):
         raise InputError(
             f"{what}s: expected a mapping from names to arrays, found {type(given).__name__}; give "
@@ -94,7 +97,7 @@ def check_names(specs: Sequence[TensorSpec], given: Mapping[str, Any], what: str
 
 
 def _is_ready(spec: TensorSpec, value: Any) -> bool:
-    """Whether an array needs no checks or conversions: the fast path."""
+    """Return whether an array can be used without further checks or conversions."""
     return (
         type(value) is np.ndarray
         and value.dtype == spec.dtype

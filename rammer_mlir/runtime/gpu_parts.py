@@ -1,4 +1,4 @@
-"""GPU programs in artifacts."""
+"""Reading and writing of GPU programs as members of an artifact."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TABLES = "tables.bin"
 
 
 def write_image(image: GpuImage) -> Parts:
-    """Return the manifest entries, and the members except code and constants."""
+    """Return the manifest entries and members of a program, without code and constants."""
     resources = image.resources
     manifest = {
         "target": image.target,
@@ -48,7 +48,7 @@ def check_machine(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def read_image(members: Members) -> GpuImage:
-    """Read the program's data."""
+    """Return the data of a GPU program in an artifact."""
     manifest = members.manifest
     program = read_program(members)
     tables = np.frombuffer(members.read(_TABLES), np.int64)

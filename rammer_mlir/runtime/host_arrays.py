@@ -89,4 +89,4 @@ def _array(found: Borrowed, dtype: np.dtype[np.generic]) -> Array:
 
 
 _NOTHING = ctypes.c_byte()
-"""Address of tensors without elements."""
+"""Object with the address that tensors without elements get."""

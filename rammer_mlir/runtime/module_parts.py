@@ -32,7 +32,7 @@ def write_modules(modules: Sequence[CodeModule], entries: Sequence[ModuleEntry] 
 
 
 def read_modules(members: Members) -> tuple[CodeModule, ...]:
-    """Read the modules of an artifact."""
+    """Return the external code modules of an artifact."""
     found: list[CodeModule] = []
     for number, module in enumerate(members.manifest.get(_MODULES, ())):
         content = members.read(_member(number)) if module["engine"] else b""
@@ -45,7 +45,7 @@ def read_modules(members: Members) -> tuple[CodeModule, ...]:
 
 
 def read_entries(members: Members) -> tuple[ModuleEntry, ...]:
-    """Read the stateful functions of an artifact."""
+    """Return the stateful functions of an artifact, in the order of their table."""
     return tuple(ModuleEntry(*entry) for entry in members.manifest.get(_ENTRIES, ()))
 
 

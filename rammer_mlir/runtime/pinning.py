@@ -12,7 +12,7 @@ from typing import Any
 from rammer_mlir.errors import OptionError, TargetError
 
 _MASK_BYTES = 128
-"""Size of the C library's ``cpu_set_t``."""
+"""Size in bytes of the C library's ``cpu_set_t``."""
 
 
 def check_threads(count: object) -> int:
@@ -67,7 +67,7 @@ def pin_threads(handles: Iterable[int], cores: Iterable[Iterable[int]]) -> None:
 
 @contextmanager
 def caller_on(core: int) -> Generator[None]:
-    """Pin the calling thread to a core in the block; restore its affinity afterwards."""
+    """Pin the calling thread to a core in the context; restore its affinity afterwards."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:

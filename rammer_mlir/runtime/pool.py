@@ -30,21 +30,21 @@ from rammer_mlir.programs.native_interface import (
 from rammer_mlir.support.aligned import address_of, aligned_bytes
 
 WAIT_POLLS = 64
-"""Polls of a thread at a barrier before it releases the vEU: some microseconds.
+"""Number of polls of a thread at a barrier before it releases the vEU: some microseconds.
 
 Most waits on an otherwise idle machine are shorter, and releasing a vEU and taking it again costs
 about ten polls.
 """
 
 _SPINS = 16
-"""Polls of a thread without a vEU before it yields the core between polls: a microsecond.
+"""Number of polls of a thread without a vEU before it yields between polls: a microsecond.
 
 More polls gain little on idle cores, where yielding is a short system call, and cost much when
 threads or other processes share cores, because the awaited thread needs the core.
 """
 
 _PATIENCE = 256
-"""Times that a thread finds another thread's vEU ready before it takes the vEU over.
+"""Number of times that a thread finds another thread's vEU ready before it takes it over.
 
 They take some 20 microseconds. Within that time the other thread returns from yielding or wakes up,
 and has the vEU's data in its caches. Measured: with 32, runs of models on an otherwise idle machine
@@ -52,7 +52,7 @@ take 1 % longer.
 """
 
 _IDLE_POLLS = 200
-"""Polls of an idle thread before it sleeps: some tens of microseconds."""
+"""Number of polls of an idle thread before it sleeps: some tens of microseconds."""
 
 AddressOf = Callable[[str], int]
 """Returns the address of an exported function of the native code."""
@@ -78,7 +78,10 @@ class NativeCode:
 
 
 def native_code(address_of: AddressOf, owner: object, image: CpuImage | None = None) -> NativeCode:
-    """Bind the runtime's functions, and the optional variables of a program, by their addresses."""
+    """Return the runtime's functions at their addresses, and any variables of a program.
+
+    Variables are bound only if ``image`` is given and has external rKernels.
+    """
     pointer, word = ctypes.c_void_p, ctypes.c_int64
     return NativeCode(
         start=ctypes.CFUNCTYPE(word, pointer)(address_of(START)),
@@ -170,7 +173,7 @@ class ThreadPool:
             return self._code.repeat(self._address, entry, context, repetition)
 
     def close(self) -> None:
-        """End the threads."""
+        """End the pool's threads."""
         self._finalizer()
 
 
@@ -193,6 +196,6 @@ def _stop(
 
 
 def _threads(memory: NDArray[np.uint8]) -> NDArray[np.void]:
-    """Return the threads' parts of a pool's memory."""
+    """Return the threads' structures in a pool's memory."""
     count = int(memory[: POOL.itemsize].view(POOL)["num_threads"][0])
     return memory[POOL.itemsize :][: count * THREAD.itemsize].view(THREAD)

@@ -56,7 +56,7 @@ def write_program(program: Program, proof: Proof) -> dict[str, bytes]:
 def _write_operands(
     operator: Operator, values: Sequence[int], proof: Proof
 ) -> list[tuple[int, int]]:
-    """Return each buffer's value number, and the byte offset of its pointer in the value."""
+    """Return (number of the value, byte offset of the pointer in it) for each buffer."""
     return [
         (value, slot.offset - proof.values[value].place.offset)
         for slot, value in zip(operator.slots, values, strict=True)
@@ -64,7 +64,7 @@ def _write_operands(
 
 
 def read_program(members: Members) -> Program:
-    """Read a program's records."""
+    """Return the records of a program in an artifact."""
     found = json.loads(members.read(_PROGRAM))
     slots = [Slot(*slot) for slot in found["slots"]]
     return Program(
@@ -81,7 +81,7 @@ def read_program(members: Members) -> Program:
 
 
 def read_proof(members: Members) -> Proof:
-    """Read the proof of a program."""
+    """Return the proof of a program in an artifact."""
     found = json.loads(members.read(_PROOF))
     boxes = np.frombuffer(members.read(_BOXES), np.int64)
     return Proof(
@@ -128,14 +128,14 @@ def _read_record(words: Sequence[Any]) -> Record:
 
 @dataclass
 class _Boxes:
-    """Collects the numbers of all boxes; equal ranges are stored once."""
+    """Collects the numbers of boxes in one array; equal ranges are stored once."""
 
     parts: list[bytes] = field(default_factory=list[bytes])
     size: int = 0
     known: dict[bytes, int] = field(default_factory=dict[bytes, int])
 
     def add(self, numbers: Int64Array) -> int:
-        """Return the position of these numbers, appending them if they are new."""
+        """Return the position of ``numbers`` in the array, appending them if they are new."""
         data = np.ascontiguousarray(numbers, np.int64).tobytes()
         if data not in self.known:
             self.known[data] = self.size

@@ -13,7 +13,7 @@ class Recorder:
     """Buffers to which native code writes times of a run."""
 
     def __init__(self, image: CpuImage) -> None:
-        """Allocate begin and end, int64 nanoseconds, for each record."""
+        """Allocate the begin and end, int64 nanoseconds, of each record of each vEU."""
         self._image = image
         self._times = [
             np.zeros((max(len(records), 1), 2), dtype=np.int64) for records in image.launch.veus

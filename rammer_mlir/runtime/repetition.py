@@ -31,12 +31,15 @@ class Moving:
 
     @classmethod
     def fixed(cls, array: NDArray[Any]) -> Self:
-        """Return the same array for all runs."""
+        """Return the addresses of an array that is the same in all runs."""
         return cls(array, array, 0)
 
     @classmethod
     def along(cls, array: NDArray[Any], begin: int) -> Self:
-        """Return successive elements of a dense array along its first axis, from ``begin`` on."""
+        """Return the addresses of successive elements of a dense array along its first axis.
+
+        Run 0 has the element with index ``begin``.
+        """
         stride = array.strides[0] if array.ndim and len(array) else 0
         return cls(array, array, stride, begin * stride)
 

@@ -11,7 +11,10 @@ from rammer_mlir.programs.proof import Proof
 
 
 def each_weight(constants: Constants, proof: Proof) -> Constants:
-    """Return the weights with a part for each; weights in several parts are returned unchanged."""
+    """Return the constants divided into a part for each weight.
+
+    Constants that have several parts are returned unchanged.
+    """
     if len(constants.parts) != 1:
         return constants
     starts = {value.place.offset for value in proof.values if value.kind == "constant"}
@@ -19,7 +22,7 @@ def each_weight(constants: Constants, proof: Proof) -> Constants:
 
 
 def digest(part: Bytes) -> bytes:
-    """Return the digest of a part's content."""
+    """Return the digest of a weight's content."""
     return hashlib.sha256(part.data).digest()
 
 
@@ -33,12 +36,12 @@ class Weights:
         self._known: dict[bytes, int] = {}
 
     def add(self, image: CpuImage | GpuImage) -> list[tuple[int, int]]:
-        """Return the offset and bytes of each weight of a program."""
+        """Return the offset and the bytes, in the collection, of each weight of a program."""
         parts = each_weight(image.constants, image.proof).parts
         return [(self.place(part), part.nbytes) for part in parts]
 
     def place(self, part: Bytes) -> int:
-        """Return the offset of a part, appending it if it is new."""
+        """Return the byte offset of a weight in the collection, appending it if it is new."""
         name = digest(part)
         if name not in self._known:
             self._known[name] = self._size

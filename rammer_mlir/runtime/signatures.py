@@ -29,7 +29,7 @@ _KEY_BYTES = 32
 Pieces = Iterable[bytes | memoryview]
 Signer = Callable[[bytes], bytes]
 Verifier = Callable[[Path, bytes, bytes | None], None]
-"""Takes the path, the message and the signature member; raises ArtifactError."""
+"""A function of the path, the message and the signature member; raises ArtifactError."""
 
 
 def message_of(members: Mapping[str, Pieces]) -> bytes:

@@ -71,7 +71,12 @@ def test_all_contenders_are_timed(
     opens = {REFERENCE: reference, "openvino": picky, OURS: reference}
     monkeypatch.setattr(measure, "openers", lambda: opens)
     monkeypatch.setattr(measure, "RENEWED", 2)
-    roofline = Roofline(1, 1e11, {1 << 20: 1e10}, 1e-6)  # measuring it takes seconds
+    roofline = Roofline(
+        1,
+        1e11,
+        {1 << 18: 1e10, 1 << 20: 1e10, 1 << 22: 1e10, 1 << 24: 1e10, 1 << 26: 1e10, 1 << 28: 1e10},
+        1e-6,
+    )  # measuring it takes seconds
     monkeypatch.setattr(f"{main.__module__}.measure_roofline", lambda threads: roofline)
     options = ["--seconds", "0", "--threads", "1", "--cases", "3", "--first", "2"]
     assert main(["--parts", "sweep", *options, "--output", str(tmp_path)]) == 0

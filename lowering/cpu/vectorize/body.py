@@ -39,7 +39,7 @@ _CHEAP_MATH = ("math.absf", "math.fma", "math.floor", "math.ceil", "math.copysig
 
 @dataclass(frozen=True)
 class Instruction:
-    """An operation of a body. Operands and results are slots in a list of values."""
+    """An operation of a body; its operands are slots in a list of values."""
 
     operation: ir.Operation
     name: str
@@ -49,7 +49,11 @@ class Instruction:
 
 
 class Body:
-    """A parsed body: slots for block arguments first, then captured values, then results."""
+    """A parsed body, whose values have numbers called slots.
+
+    Slots are given to the block's arguments first, then to captured values and constants, then to
+    the results of operations.
+    """
 
     def __init__(self, generic: Structured, contract: bool) -> None:
         self.slots: dict[ir.Value, int] = {}
@@ -71,14 +75,14 @@ class Body:
         self.yields = tuple(self.slots[value] for value in generic.yielded)
 
     def _capture(self, operands: Iterable[ir.Value], inside: set[ir.Operation | ir.Block]) -> None:
-        """Assign slots to the values that an operation captures from outside."""
+        """Assign slots to those operands of an operation that are defined outside of the body."""
         for value in operands:
             if value not in self.slots and value.owner not in inside:
                 self.slots[value] = len(self.slots)
                 self.captured.append(value)
 
     def _constants(self, operations: Sequence[ir.Operation]) -> None:
-        """Capture the constants of the body, which are emitted once, before the loops."""
+        """Assign slots to the body's constants, which are emitted only once, before the loops."""
         for operation in operations:
             if operation.name == "arith.constant":
                 self.slots[operation.results[0]] = len(self.slots)
@@ -128,13 +132,16 @@ class Body:
         return max(0.5, total - (1.0 if "arith.mulf" in names and "arith.addf" in names else 0.0))
 
     def uses(self, slot: int) -> int:
-        """Count the uses of a slot."""
+        """Return the number of uses of a slot by the body's operations and its yielded values."""
         used = sum(instruction.operands.count(slot) for instruction in self.instructions)
         return used + self.yields.count(slot)
 
     @cached_property
     def combiners(self) -> list[Combiner] | None:
-        """The combiner of each output, with permitted fast-math flags; None if one is unknown."""
+        """The combiner of each output's reduction, with the permitted fast-math flags.
+
+        None if an output's combiner is unknown or combines booleans.
+        """
         found = find_combiners(self._generic)
         # Boolean lanes, stored as bytes, would need a comparison and an extension in each step.
         if found is None or any(combiner.is_boolean for combiner in found):

@@ -34,13 +34,13 @@ MIN_TRANSPOSED = 3
 """Fewest adjacent registers for which a strided store uses a transpose."""
 
 Tile = tuple[int, dict[int, int]]
-"""The number of micro tiles of a size, and their points along the tiled loops."""
+"""The number of equal micro tiles, and the points of each along the loops that are tiled."""
 
 Tiles = list[Tile]
 
 
 def tiles_of(nest: LoopNest, plan: TilePlan) -> Tiles:
-    """Return the micro tiles into which a plan divides a nest: full ones and edge tiles."""
+    """Return groups of equal micro tiles that cover a nest: full tiles, then edge tiles."""
     tiled = [loop for loop in nest.parallels if plan.points(loop) > 1]
     rest = math.prod(nest.loops[i].trips for i in nest.parallels if i not in tiled)
     parts = [_parts(nest.loops[loop].trips, plan.points(loop)) for loop in tiled]
@@ -54,7 +54,10 @@ def tiles_of(nest: LoopNest, plan: TilePlan) -> Tiles:
 
 
 def full_tiles_of(nest: LoopNest, plan: TilePlan) -> Tile:
-    """Return the first of ``tiles_of``: the full micro tiles, or partial ones along short loops."""
+    """Return the full micro tiles of a plan, which is the first group that ``tiles_of`` returns.
+
+    Along a loop with fewer trips than the tile has points, the tile is cut to those trips.
+    """
     count, points = 1, dict[int, int]()
     for loop in nest.parallels:
         trips, size = nest.loops[loop].trips, plan.points(loop)
@@ -67,18 +70,21 @@ def full_tiles_of(nest: LoopNest, plan: TilePlan) -> Tile:
 
 
 def _parts(trips: int, tile: int) -> list[tuple[int, int]]:
-    """Return (size, count) of the full tiles of ``tile`` trips, and of the remainder if any."""
+    """Return pairs (size, count) of full tiles of ``tile`` trips and of the remainder if any."""
     full, rest = divmod(trips, tile)
     return [part for part in ((tile, full), (rest, 1)) if part[0] and part[1]]
 
 
 def cost_in_cache(nest: LoopNest, plan: TilePlan, tiles: Tiles) -> float:
-    """Return the cycles if all operands were in the first-level cache."""
+    """Return the cycles of all micro tiles if every operand were in the first-level cache."""
     return sum(count * _tile_cost(nest, plan, points) for count, points in tiles)
 
 
 def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cycles of a micro tile of ``points`` per loop, with operands in cache."""
+    """Return the cycles of a micro tile with all operands in cache.
+
+    ``points`` has the tile's points along each tiled loop.
+    """
     instances = math.prod(points.get(loop, factor) for loop, factor in plan.unroll)
     if plan.vector is not None:
         size = points.get(plan.vector, plan.points(plan.vector))
@@ -95,9 +101,9 @@ def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
 
 
 def _loads(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Count the registers that a micro tile loads of an operand per step of the reduction.
+    """Return the number of registers of an operand loaded per reduction step of a micro tile.
 
-    A register that unrolled steps of the reduction share is divided among these.
+    If unrolled steps of the reduction share a register, it counts as a fraction for each of them.
     """
     loads = float(vectors_of(access, plan, points))
     for loop, factor in plan.unroll:
@@ -107,12 +113,10 @@ def _loads(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int
 
 
 def _distinct(nest: LoopNest, access: Access, plan: TilePlan, loop: int, count: int) -> float:
-    """Count an operand's distinct positions at ``count`` points of an unrolled loop.
+    """Return an operand's number of distinct positions at ``count`` points of an unrolled loop.
 
-    The count is per step of the reduction, whose unrolled steps share positions.
-
-    Windows overlap if a reduction loop moves in the same direction: 4 rows of 3-high windows cover
-    6 rows.
+    If a reduction loop that is unrolled completely moves in the same direction, windows overlap: 4
+    rows of 3-high windows cover 6 rows. The number is then an average per step of that loop.
     """
     stride = access.strides[loop]
     for other in plan.full:
@@ -170,7 +174,7 @@ def _strided_cost(nest: LoopNest, plan: TilePlan) -> float:
 
 
 def _output_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cycles to read and write the results of a micro tile in an output."""
+    """Return the cycles to store a micro tile's results in an output and to read old values."""
     registers = registers_of(access, plan, points)
     cost = _store_cost(nest, access, plan, points)
     if nest.reads_init:
@@ -181,7 +185,10 @@ def _output_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[in
 
 
 def _store_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cycles to store a register: whole, as a row of a transpose, or scattered."""
+    """Return the cycles to store a register of results.
+
+    The store is contiguous, a row of a transpose of several registers, or a scatter.
+    """
     stride = 0 if plan.vector is None else access.strides[plan.vector]
     if stride in (0, 1):
         return 1.0
@@ -190,7 +197,7 @@ def _store_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int
 
 
 def _reduction_steps(nest: LoopNest, plan: TilePlan) -> int:
-    """Count the steps of the reduction loops for a micro tile."""
+    """Return the number of steps of the reduction loops in a micro tile."""
     steps = 1
     for loop in nest.reductions:
         trips = nest.loops[loop].trips
@@ -242,9 +249,9 @@ def conflicts(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, 
 
 
 def _lines_loaded(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Count the cache lines of an operand that a micro tile loads into the first level.
+    """Return the number of an operand's cache lines that a micro tile loads into the first level.
 
-    Zero if the operand fits there and the previous micro tile read the same elements.
+    It is 0 if these lines fit in that cache and the previous micro tile read the same elements.
     """
     lines = _lines_of(nest, access, plan, points)
     moving = [i for i in loop_order(nest, plan) if nest.loops[i].trips > plan.points(i)]
@@ -253,7 +260,7 @@ def _lines_loaded(nest: LoopNest, access: Access, plan: TilePlan, points: dict[i
 
 
 def _lines_of(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Count the cache lines of an operand that a micro tile reads during its whole reduction."""
+    """Return the number of an operand's cache lines that a micro tile reads in total."""
     run, pieces = 1, 1
     counts = {i: nest.loops[i].trips for i in nest.reductions}
     counts |= {i: points.get(i, plan.points(i)) for i in nest.parallels}

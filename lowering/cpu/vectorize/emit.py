@@ -19,10 +19,13 @@ from rammer_mlir.lowering.kernels.affine import Index, as_value, constant
 from rammer_mlir.lowering.kernels.combiners import Combiner
 
 _REST = 3
-"""Ratio of the sizes of the full tiles and of the smaller tiles for the remainder."""
+"""Ratio between the points of a full tile and of the smaller tiles of the remainder loop."""
 
 Step: TypeAlias = "Callable[[Spans, list[ir.Value]], list[ir.Value]]"
-"""Emits a step of loops: maps the loop-carried values to their next values."""
+"""A function that emits the body of loops.
+
+It maps the loops' spans and the loop-carried values to the next loop-carried values.
+"""
 
 Inside: TypeAlias = "Callable[[Span, list[ir.Value]], list[ir.Value]]"
 
@@ -30,8 +33,8 @@ Inside: TypeAlias = "Callable[[Span, list[ir.Value]], list[ir.Value]]"
 class NestEmitter:
     """Emits a nest at the current insertion point.
 
-    ``initial`` has, per output, the constant that the output is known to contain, or None. The
-    planner numbers loops by position in ``nest.loops``; here they are dimensions again.
+    ``initial`` has, per output, the constant that the output is known to contain, or None. The plan
+    numbers loops by their position in ``nest.loops``; this class identifies them by dimension.
     """
 
     def __init__(self, nest: Nest, plan: TilePlan, initial: Sequence[ir.Value | None]) -> None:
@@ -56,11 +59,11 @@ class NestEmitter:
         ]
 
     def _capture(self, value: ir.Value | ir.Operation) -> ir.Value:
-        """Return a captured value; a constant of the body is copied in front of the loops."""
+        """Return a captured value, or the result of a clone of a captured constant."""
         return value if isinstance(value, ir.Value) else value.operation.clone().results[0]
 
     def emit(self) -> None:
-        """Emit the whole nest."""
+        """Emit the whole nest with its stores."""
         self._nested(self.order, {}, [], self._micro_tile)
 
     # Loops.
@@ -100,7 +103,11 @@ class NestEmitter:
         carried: list[ir.Value],
         inside: Inside,
     ) -> list[ir.Value]:
-        """Emit a loop of dynamic size: full tiles, then smaller tiles (along lanes: masked)."""
+        """Emit a loop of dynamic size and its remainder loop; return the carried values.
+
+        The remainder has masked registers along the lanes, else smaller tiles. ``inside`` emits the
+        body.
+        """
         tile = self._points(loop)
         if tile == 1:
             return self._for(0, size, 1, carried, inside, Span(0, 1))
@@ -118,10 +125,11 @@ class NestEmitter:
         carried: list[ir.Value],
         inside: Inside,
     ) -> list[ir.Value]:
-        """Emit the iterations from ``begin`` on in tiles of ``tile`` points, then in single points.
+        """Emit the remainder from ``begin`` to ``size``, and return the carried values.
 
-        Without a reduction, all are single points: only in a reduction, where a step waits for the
-        accumulators, does a tile cost no more than a point.
+        In a nest with a reduction, tiles of ``tile`` points precede single points: a step that
+        waits for the accumulators takes as long for a tile as for a point. Otherwise all tiles are
+        single points.
         """
         if tile > 1 and self.reductions:
             left = arith.subi(size, begin)
@@ -139,9 +147,11 @@ class NestEmitter:
         inside: Inside,
         span: Span,
     ) -> list[ir.Value]:
-        """Emit an ``scf.for`` whose iterations have the points of ``span``.
+        """Emit an ``scf.for`` in which ``inside`` emits the body; return its results.
 
-        ``span.valid`` is the end of the whole loop's points, None if each iteration is full.
+        Each iteration has the points of ``span``, relative to the induction variable.
+        ``span.valid`` is the end of the whole loop's points; None means that every iteration is
+        full.
         """
         loop = scf.ForOp(as_value(lower), as_value(upper), constant(step), carried)
         outer_scope, self.registers.scope = self.registers.scope, Scope()
@@ -161,7 +171,7 @@ class NestEmitter:
     # Micro tiles.
 
     def _micro_tile(self, spans: Spans, carried: list[ir.Value]) -> list[ir.Value]:
-        """Emit a micro tile: initial values, reduction loops, results."""
+        """Emit a micro tile: initial values, reduction loops, results; return carried values."""
         self.registers.scope = Scope()
         instances = self._instances(spans)
         if self.reductions:
@@ -182,7 +192,10 @@ class NestEmitter:
         return carried
 
     def reduced(self, spans: Spans, instances: list[Instance]) -> list[list[ir.Value]]:
-        """Emit the reduction loops of a micro tile; return each register's results."""
+        """Emit the reduction loops of a micro tile.
+
+        Returns, for each register of ``instances``, the results of all outputs.
+        """
         if self.horizontal:
             return self._reduce_horizontally(spans, instances)
         first = [value for i in instances for value in self._before(spans, i)]
@@ -192,7 +205,7 @@ class NestEmitter:
     def _finished(
         self, finish: Finish, spans: Spans, instance: Instance, value: ir.Value
     ) -> ir.Value:
-        """Emit the epilogue on a register of results."""
+        """Emit the epilogue on a register of results, and return the register to store."""
         body = finish.body
         values: Values = [None] * len(body.slots)
         for slot, operand in enumerate(finish.operands[:-1]):
@@ -209,7 +222,7 @@ class NestEmitter:
         return [flat[i : i + count] for i in range(0, len(flat), count)]
 
     def _instances(self, spans: Spans) -> list[Instance]:
-        """List the registers of a micro tile, along the unrolled loops and the vector loop."""
+        """List the registers of a micro tile, along its unrolled loops and its vector loop."""
         loops = [loop for loop in self.unroll if loop in spans]
         masks: list[tuple[int, Mask]] = [(0, Mask(None, None))]
         if self.vector in spans:
@@ -227,7 +240,10 @@ class NestEmitter:
     def _accumulate(
         self, instances: list[Instance], spans: Spans, carried: list[ir.Value]
     ) -> list[ir.Value]:
-        """Emit a step of the reduction for every register of the micro tile."""
+        """Emit a step of the reduction for every register of the micro tile.
+
+        ``carried`` and the returned list have the accumulators of all registers.
+        """
         next_values: list[ir.Value] = []
         groups = self._grouped(carried)
         for prefetch in self.prefetches:
@@ -237,7 +253,10 @@ class NestEmitter:
         return next_values
 
     def _reduce_horizontally(self, spans: Spans, instances: list[Instance]) -> list[list[ir.Value]]:
-        """Emit a reduction along the lanes: ``vectors`` accumulators per result, then a scalar."""
+        """Emit a reduction along the lanes with ``vectors`` accumulators per result.
+
+        Returns, for each register of ``instances``, the scalar results of all outputs.
+        """
         combiners = self.nest.body.combiners
         assert combiners is not None
         identities = [memory.broadcast(combiner.identity(), self.lanes) for combiner in combiners]
@@ -258,7 +277,11 @@ class NestEmitter:
         initial: Sequence[ir.Value],
         groups: list[list[ir.Value]],
     ) -> list[ir.Value]:
-        """Emit the result of each output from its old value and its accumulators."""
+        """Emit the combination of each output's old value with all lanes of its accumulators.
+
+        ``initial`` has the old value of each output; ``groups`` has lists of an accumulator per
+        output.
+        """
         return [
             combiner.combine(start, combiner.reduce(combiner.combine_all(list(parts))))
             for combiner, start, parts in zip(
@@ -269,7 +292,10 @@ class NestEmitter:
     def _accumulate_lanes(
         self, instances: list[Instance], spans: Spans, carried: list[ir.Value]
     ) -> list[ir.Value]:
-        """Emit a step of a reduction along the lanes; unused accumulators pass through."""
+        """Emit a step of a reduction along the lanes, and return the next accumulators.
+
+        Masked-off lanes, and accumulators without points in this step, keep their values.
+        """
         groups = self._grouped(list(carried))
         assert self.vector is not None
         count = self.plan.vectors
@@ -288,7 +314,11 @@ class NestEmitter:
     def _point(
         self, spans: Spans, instance: Instance, accumulators: Sequence[ir.Value | None]
     ) -> list[ir.Value]:
-        """Emit the body for a register and return the yielded values, as registers."""
+        """Emit the body for a register, and return the yielded value of each output.
+
+        ``accumulators`` has the outputs' current values, or None for those that the body does not
+        read.
+        """
         body = self.nest.body
         values: Values = [None] * len(body.slots)
         for slot, operand in enumerate(self.inputs):
@@ -304,11 +334,11 @@ class NestEmitter:
         return [self.registers.broadcast(value) for value in results]
 
     def _before(self, spans: Spans, instance: Instance) -> list[ir.Value]:
-        """Return the outputs' old values at a register, all of which a reduction reads."""
+        """Return the outputs' old values at a register of a reduction, which reads all of them."""
         return [value for value in self._initial(spans, instance) if value is not None]
 
     def _initial(self, spans: Spans, instance: Instance) -> Values:
-        """Return the outputs' old values at a register, None if they are not read."""
+        """Return each output's old value at a register, or None if the nest does not read it."""
         values: Values = []
         for number, output in enumerate(self.outputs):
             used = self.nest.body.uses(len(self.inputs) + number) > 0

@@ -15,8 +15,9 @@ from rammer_mlir.passes.ir.structured import Structured, is_buffer
 class Epilogue:
     """An elementwise ``linalg.generic`` that reads the result of a reduction.
 
-    ``argument`` is its operand for the result, ``dims`` has the reduction's dimension for each of
-    its dimensions, and ``keeps`` tells whether other operations read the reduction's result too.
+    ``argument`` is the number of the operand that is the result. ``dims`` has the reduction's
+    dimension for each dimension of the epilogue. ``keeps`` tells whether another operation reads
+    the result too.
     """
 
     operation: ir.Operation
@@ -50,7 +51,10 @@ def find_epilogue(operation: ir.Operation) -> tuple[ir.Operation, Epilogue] | No
 
 
 def _generic_before(operation: ir.Operation) -> ir.Operation | None:
-    """Return the ``linalg.generic`` before a generic if no operation between touches memory."""
+    """Return the ``linalg.generic`` that precedes a generic, without memory accesses in between.
+
+    None if there is none, or if ``operation`` is not a generic.
+    """
     if operation.name != "linalg.generic":
         return None
     before: list[ir.Operation] = []
@@ -71,7 +75,7 @@ def _is_reduction(generic: Structured) -> bool:
 
 
 def _is_elementwise(generic: Structured) -> bool:
-    """Return whether an operation has one output and only computes elementwise arithmetic."""
+    """Return whether a generic does elementwise arithmetic and only writes its single output."""
     if generic.num_outputs != 1 or not generic.is_elementwise or generic.uses_index:
         return False
     if any(generic.operand_dims(number) is None for number in range(len(generic.maps))):
@@ -105,7 +109,10 @@ def _apart(reduction: Structured, generic: Structured, argument: int) -> bool:
 def _matching_dims(
     reduction: Structured, generic: Structured, argument: int
 ) -> tuple[int, ...] | None:
-    """Return the reduction's dimension for each dimension of the epilogue, None without a match."""
+    """Return the reduction's dimension for each dimension of the epilogue.
+
+    None if operand ``argument`` does not have exactly the dimensions of the reduction's result.
+    """
     produced, read = reduction.result_dims(0), generic.operand_dims(argument)
     if produced is None or read is None or tuple(sorted(produced)) != reduction.parallel_loops:
         return None
@@ -121,7 +128,10 @@ def _one_width(reduction: Structured, generic: Structured) -> bool:
 
 
 def _only_used_by(value: ir.Value, operations: tuple[ir.Operation, ir.Operation]) -> bool:
-    """Return whether only the two operations read a temporary (fills may write it)."""
+    """Return whether no operation but the two given reads the local buffer of ``value``.
+
+    Other operations may only fill it. False for buffers from outside of the function.
+    """
     owner = root(value).owner
     if isinstance(owner, ir.Block) or owner.name not in ("memref.alloc", "memref.alloca"):
         return False

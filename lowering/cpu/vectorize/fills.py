@@ -38,7 +38,10 @@ def known_fills(operation: ir.Operation) -> list[ir.Operation | None]:
 def _known_fill(
     generic: Structured, fills: Sequence[ir.Operation], number: int
 ) -> ir.Operation | None:
-    """Return the fill of operand ``number``, considering only the nearest fill of its buffer."""
+    """Return the fill that determines the old content of operand ``number`` of a generic, or None.
+
+    ``fills`` are the fills before the generic, the nearest first.
+    """
     operands = generic.operands
     target = operands[number]
     others = [value for k, value in enumerate(operands) if k != number]
@@ -61,7 +64,7 @@ def _filled(fill: ir.Operation) -> ir.Value:
 
 
 def _fills_before(operation: ir.Operation) -> list[ir.Operation]:
-    """List the fills before an operation, the nearest first, up to another memory access."""
+    """Return the fills before an operation, the nearest first, up to another access to memory."""
     before: list[ir.Operation] = []
     for other in (o.operation for o in operation.block.operations):
         if other == operation:
@@ -77,9 +80,9 @@ def _fills_before(operation: ir.Operation) -> list[ir.Operation]:
 
 
 def is_fill(operation: ir.Operation) -> bool:
-    """Return whether an operation is a generic that writes the same scalar everywhere.
+    """Return whether an operation is a generic that writes the same scalar to every element.
 
-    The scalar is its only input, or a captured value that its body yields.
+    The scalar is the generic's only input, or a captured value that its body yields.
     """
     if operation.name != "linalg.generic" or len(operation.operands) > 2:
         return False
@@ -105,7 +108,7 @@ def is_without_effect(operation: ir.Operation) -> bool:
 
 
 def root(value: ir.Value) -> ir.Value:
-    """Return the buffer that a value is a view of."""
+    """Return the buffer of which a value is a view."""
     while not isinstance(value.owner, ir.Block) and producer(value) in _VIEWS:
         value = value.owner.operands[0]
     return value

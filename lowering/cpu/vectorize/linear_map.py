@@ -58,9 +58,10 @@ def linear_map(
 def _share_columns(
     matrix: Rows, values: Sequence[_Number], arithmetic: Arithmetic[_Number]
 ) -> tuple[Rows, Sequence[_Number]]:
-    """Replace the values of two columns by their sum and difference; return new matrix and values.
+    """Replace pairs of values by their sum and difference where that makes the matrix sparser.
 
-    The columns are equal in some rows and opposite in others, three or more nonzero rows in total.
+    A pair's columns are equal in some rows and opposite in others, in at least three nonzero rows
+    in total. Returns the new matrix and the new values; their product is unchanged.
     """
     columns = [list(column) for column in zip(*matrix, strict=True)]
     values = list(values)
@@ -77,9 +78,9 @@ def _share_columns(
 
 
 def _compare(left: Sequence[float], right: Sequence[float]) -> tuple[list[int], list[int]]:
-    """Return the positions of equal and of opposite nonzero elements of two rows.
+    """Return the positions of nonzero elements that are equal, and of those that are opposite.
 
-    Both lists are empty if elements differ in another way.
+    Both lists are empty if a pair of elements is neither equal nor opposite.
     """
     pairs = list(enumerate(zip(left, right, strict=True)))
     if any(a not in (b, -b) for _, (a, b) in pairs):
@@ -94,7 +95,10 @@ def _sum(
     places: Sequence[int],
     arithmetic: Arithmetic[_Number],
 ) -> _Number:
-    """Return the sum of ``row[n] * values[n]`` over ``places``, where a ``row[n]`` is not zero."""
+    """Return the sum of ``row[n] * values[n]`` over ``places``, skipping zeros of ``row``.
+
+    At least one ``row[n]`` must be nonzero.
+    """
     terms = [(row[n], values[n]) for n in places if row[n]]
     first = next((n for n, (factor, _) in enumerate(terms) if factor == 1), 0)
     factor, value = terms.pop(first)

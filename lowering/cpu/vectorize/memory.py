@@ -17,7 +17,10 @@ _SHUFFLED_LANES = 8  # with fewer lanes, loads of single elements are cheaper th
 
 @dataclass(frozen=True)
 class Mask:
-    """The valid lanes of a register: the first ``count`` (None: all)."""
+    """A mask of the first ``count`` lanes of a register; ``value`` is the emitted mask.
+
+    Both are None if all lanes are valid.
+    """
 
     count: Index | None
     value: ir.Value | None
@@ -28,20 +31,20 @@ _Emitted = TypeVar("_Emitted")
 
 @dataclass
 class Scope:
-    """Memo of the values emitted since the innermost loop was entered."""
+    """Memo of the values emitted since the innermost loop of generated code was entered."""
 
     # Each key belongs to a single caller of `once`, which knows the type of its values.
     values: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
 
     def once(self, key: Hashable, emit: Callable[[], _Emitted]) -> _Emitted:
-        """Return the value memoized under ``key``, emitting it the first time."""
+        """Return the value memoized under ``key``, which ``emit`` emits at the key's first use."""
         if key not in self.values:
             self.values[key] = emit()
         return self.values[key]
 
 
 def full_mask(lanes: int) -> ir.Value:
-    """Emit a mask with every lane on."""
+    """Emit a mask of ``lanes`` lanes, all of which are valid."""
     kind = ir.VectorType.get([lanes], ir.IntegerType.get_signless(1))
     return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, ir.BoolAttr.get(True)))
 
@@ -57,7 +60,7 @@ def make_mask(lanes: int, count: Index | None) -> Mask:
 
 
 def index_vector(lanes: int, stride: Index) -> ir.Value:
-    """Emit the offsets of ``lanes`` elements with a stride, starting at 0."""
+    """Emit the vector ``0, stride, 2 * stride, ...`` of ``lanes`` offsets."""
     if isinstance(stride, int):
         element = ir.IntegerType.get_signless(32)
         kind = ir.VectorType.get([lanes], element)
@@ -76,7 +79,11 @@ def _lane_numbers(lanes: int) -> ir.Value:
 
 
 def load(operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask) -> ir.Value:
-    """Emit the load of a register whose lanes are ``stride`` elements apart (0: a scalar)."""
+    """Emit the load of a register; return a vector, or a scalar for a stride of 0.
+
+    The first lane is at ``address``, the others at distances of ``stride`` elements; lanes outside
+    of ``mask`` are not read.
+    """
     if isinstance(stride, int) and stride == 0:
         return memref.load(operand.value, [as_value(address)])
     kind = ir.VectorType.get([lanes], operand.element)
@@ -93,7 +100,10 @@ def load(operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask
 def _load_strided(
     operand: Operand, address: Index, stride: int, lanes: int, mask: Mask
 ) -> ir.Value:
-    """Emit contiguous loads, none beyond the last needed element, and extract the lanes."""
+    """Emit contiguous loads and shuffles that give every ``stride``-th element as a register.
+
+    No element after the last valid lane is read.
+    """
     count = lanes if mask.count is None else mask.count
     needed = add(multiply(add(count, -1), stride), 1)
     parts: list[ir.Value] = []
@@ -105,7 +115,7 @@ def _load_strided(
 
 
 def gather(operand: Operand, start: Index, indices: ir.Value, lanes: int, mask: Mask) -> ir.Value:
-    """Emit the load of lanes at ``start + indices``; masked lanes read nothing and are 0."""
+    """Emit a gather of the elements at ``start + indices``; masked-off lanes are 0."""
     kind = ir.VectorType.get([lanes], operand.element)
     enabled = full_mask(lanes) if mask.value is None else mask.value
     return vector.gather(kind, operand.value, [as_value(start)], indices, enabled, zeros(kind))
@@ -114,7 +124,10 @@ def gather(operand: Operand, start: Index, indices: ir.Value, lanes: int, mask: 
 def store(
     operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask, value: ir.Value
 ) -> None:
-    """Emit the store of a register whose lanes are ``stride`` elements apart (0: a scalar)."""
+    """Emit the store of a register's lanes, ``stride`` elements apart, from ``address`` on.
+
+    For a stride of 0, ``value`` is a scalar. Lanes outside of ``mask`` are not written.
+    """
     start = [as_value(address)]
     if isinstance(stride, int) and stride == 0:
         memref.store(value, operand.value, start)
@@ -129,7 +142,7 @@ def store(
 def scatter(
     operand: Operand, start: Index, indices: ir.Value, lanes: int, mask: Mask, value: ir.Value
 ) -> None:
-    """Emit the store of lanes to ``start + indices``."""
+    """Emit a scatter of a register's valid lanes to the elements at ``start + indices``."""
     enabled = full_mask(lanes) if mask.value is None else mask.value
     vector.scatter(None, operand.value, [as_value(start)], indices, enabled, value)
 

@@ -36,7 +36,7 @@ _UNKNOWN_TRIPS = 64  # estimate of a trip count without a known bound
 
 @dataclass(frozen=True)
 class Jump:
-    """Additional distance, in elements, for each whole panel of a loop's points."""
+    """An addition to an address, in elements, for each whole panel of points of a loop."""
 
     loop: int
     distance: Index
@@ -46,11 +46,10 @@ class Jump:
 class Operand:
     """An operand: a scalar, or a flat buffer with an address of ``offset + strides * loops``.
 
-    ``jumps`` are added if panels of a loop's points are not contiguous.
-
-    ``value`` is the scalar or the flat ``memref<?xT>``. ``strides`` has an entry per loop;
-    ``results`` has the map's expressions instead if some are not linear, and ``dim_strides`` the
-    buffer's stride for each of those.
+    ``value`` is the scalar or the flat ``memref<?xT>``. ``strides`` has an entry per loop.
+    ``jumps`` are added to the address if panels of a loop's points are not contiguous. ``results``
+    has the expressions of an indexing map that is not linear, else None, and ``dim_strides`` the
+    buffer's stride for each result of the map.
     """
 
     value: ir.Value
@@ -63,7 +62,7 @@ class Operand:
     jumps: Sequence[Jump] = ()
 
     def access(self, loops: list[int]) -> Access:
-        """Describe the operand to the planner; ``loops`` selects and orders the loops."""
+        """Return the operand's stride along each of ``loops``, None if it is not constant."""
         if self.results is not None:
             return Access(tuple(None for _ in loops))
         strides = [self.strides[loop] for loop in loops]
@@ -82,8 +81,8 @@ class Operand:
 class Finish:
     """An epilogue over a nest's dimensions, applied to each result before the store.
 
-    ``operands`` are the epilogue's, its output last; ``argument`` is the operand that the result
-    replaces; ``keeps`` tells whether the result itself is stored too.
+    ``operands`` are the epilogue's, its output last. ``argument`` is the number of the operand that
+    the result replaces. ``keeps`` tells whether the result itself is stored too.
     """
 
     body: Body
@@ -119,7 +118,10 @@ class Nest:
             self._merge_loops()
 
     def _read_size(self, source: LoopDimension) -> None:
-        """Append the size of the next dimension, and an upper bound on it, from ``source``."""
+        """Append the size of the next dimension, and its upper bound, to ``sizes`` and ``bounds``.
+
+        ``source`` is an operand's dimension with this size.
+        """
         size: Index = source.size
         bound: int | None = source.size
         if not source.is_static:
@@ -129,7 +131,7 @@ class Nest:
         self.bounds.append(_UNKNOWN_TRIPS if bound is None else bound)
 
     def _merge_loops(self) -> None:
-        """Merge adjacent loops that are contiguous in every operand."""
+        """Merge adjacent loops if every operand is contiguous over both of them."""
         if any(operand.results is not None for operand in self.operands):
             return
         for outer in reversed(list(self.loops)):
@@ -162,13 +164,14 @@ class Nest:
 
     @property
     def lane_bits(self) -> int:
-        """The width of the widest element in memory, in bits."""
+        """The width in bits of the widest element type among the operands."""
         return max(_bits(operand.element) for operand in self.operands)
 
     def describe(self, vector_bits: int, known: list[bool]) -> LoopNest:
-        """Describe the nest to the planner, whose loop numbers are positions in ``loops``.
+        """Return the planner's view of the nest, in which loop numbers are positions in ``loops``.
 
-        ``known`` tells per output whether its old content is a constant.
+        ``known`` tells per output whether its old content is a constant. ``vector_bits`` is the
+        width of a vector register.
         """
         accesses = [operand.access(self.loops) for operand in self.operands]
         split = len(accesses) - self.outputs
@@ -197,7 +200,10 @@ class Nest:
         )
 
     def _final_accesses(self) -> list[Access]:
-        """Describe the stored operands if there is an epilogue."""
+        """Return the accesses of the epilogue's output, and before it of the result if it is kept.
+
+        The nest must have an epilogue.
+        """
         assert self.finish is not None
         kept = [self.operands[-1]] if self.finish.keeps else []
         return [operand.access(self.loops) for operand in [*kept, self.finish.operands[-1]]]
@@ -214,7 +220,7 @@ def _bits(element: ir.Type) -> int:
 
 
 def _read_operand(value: ir.Value, affine_map: ir.AffineMap, dims: int) -> Operand:
-    """Emit the flat view of an operand and compute its strides over the dimensions."""
+    """Emit the flat view of an operand, and return it with its strides over ``dims`` dimensions."""
     if not is_buffer(value):
         return Operand(value, value.type, True, 0, [0] * dims, None, [])
     flat, offset, dim_strides = flatten(value)
@@ -234,7 +240,10 @@ def _read_operand(value: ir.Value, affine_map: ir.AffineMap, dims: int) -> Opera
 
 
 def _in_one_panel(expr: ir.AffineExpr) -> Linear | None:
-    """Return the linear form of an expression while its loop stays in the first panel, or None."""
+    """Return the linear form of an indexing expression, valid within the first panel of its loop.
+
+    None if the expression is neither linear nor an index in panels.
+    """
     place = panel_index(expr)
     if place is None:
         return linear_form(expr)
@@ -242,7 +251,10 @@ def _in_one_panel(expr: ir.AffineExpr) -> Linear | None:
 
 
 def _jumps(affine_map: ir.AffineMap, dim_strides: Sequence[Index]) -> list[Jump]:
-    """Return the distances that panels add to an address, beyond the strides of their points."""
+    """Return the additions to an address for whole panels, for each result that indexes panels.
+
+    ``dim_strides`` has the buffer's stride for each result of the map.
+    """
     places = [panel_index(result) for result in affine_map.results]
     return [
         Jump(place.loop, multiply(stride, 1 if place.is_number else -PANEL_WIDTH))
@@ -252,7 +264,10 @@ def _jumps(affine_map: ir.AffineMap, dim_strides: Sequence[Index]) -> list[Jump]
 
 
 def _read_finish(epilogue: Epilogue, dims: int) -> Finish:
-    """Read an epilogue's operands over the dimensions of its reduction."""
+    """Return an epilogue whose operands have strides over the ``dims`` dimensions of its reduction.
+
+    ``epilogue`` has its own dimensions, which its field ``dims`` maps to those of the reduction.
+    """
     generic = Structured(epilogue.operation.opview)
     operands: list[Operand] = []
     for value, affine_map in zip(generic.operands, generic.maps, strict=True):
@@ -283,7 +298,10 @@ def flatten(value: Buffer) -> tuple[ir.Value, Index, Sequence[Index]]:
 
 
 def _metadata(value: Buffer) -> tuple[ir.Value, Index, Sequence[Index], Sequence[Index]]:
-    """Return a memref's underlying buffer, and its offset, sizes and strides in that."""
+    """Emit or read a memref's metadata: its underlying buffer, offset, sizes and strides.
+
+    Static numbers are ints.
+    """
     kind = value.type
     strides, offset = kind.get_strides_and_offset()
     dynamic = ir.MemRefType.get_dynamic_stride_or_offset()
@@ -298,7 +316,10 @@ def _metadata(value: Buffer) -> tuple[ir.Value, Index, Sequence[Index], Sequence
 def _cast_metadata(
     cast: ir.Operation,
 ) -> tuple[ir.Value, Index, Sequence[Index], Sequence[Index]]:
-    """Read the metadata of a ``memref.reinterpret_cast`` from its operands."""
+    """Return the buffer, offset, sizes and strides of a ``memref.reinterpret_cast``'s result.
+
+    All come from the cast's operands and static attributes.
+    """
     values = iter(list(cast.operands)[1:])
     dynamic = ir.ShapedType.get_dynamic_size()
     offsets, sizes, strides = (

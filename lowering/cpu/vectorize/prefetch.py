@@ -26,7 +26,7 @@ _LEAST_BYTES = 16 * 1024
 """Size of panels below which prefetching does not pay."""
 
 _WIDEST_STEP = 64
-"""Most elements of a panel per step of the sum; wider rows are not panels."""
+"""Largest number of a panel's elements per step of the sum; an operand with more is no panel."""
 
 _SECOND_LEVEL = 2
 """``memref.prefetch``'s locality hint that bypasses the first-level cache."""
@@ -54,7 +54,7 @@ class Panel:
     line: int
 
     def ask(self, registers: Registers, spans: Spans, instances: Sequence[Instance]) -> None:
-        """Emit the prefetches of a step of the sum."""
+        """Emit the prefetches of a step of the sum for a micro tile's registers ``instances``."""
         further: Index = self.ahead
         for dim, points, elements in self.moves:
             base = spans[dim].base
@@ -79,15 +79,15 @@ def place_of(operand: Operand, offsets: Mapping[int, int]) -> int:
 
 @dataclass(frozen=True)
 class Rows:
-    """Scalars read along cache lines: each step prefetches lines that the next piece reads.
+    """Scalars that a long sum reads along cache lines, to be prefetched for the next piece.
 
     Attributes:
         operand: the operand that is read.
-        ahead: distance in elements from a piece to the next.
-        inner: the reduction loop along a line.
+        ahead: distance in elements from a piece of the sum to the next.
+        inner: the reduction loop along a cache line.
         trips: trips of the inner loop, which are the elements of a line.
         apart: distance in elements from a line to the next.
-        lines: cache lines that each step prefetches.
+        lines: number of cache lines that each step prefetches.
     """
 
     operand: Operand
@@ -98,7 +98,10 @@ class Rows:
     lines: int
 
     def ask(self, registers: Registers, spans: Spans, instances: Sequence[Instance]) -> None:
-        """Emit the prefetches of a step of the sum: a different line for each step along a line."""
+        """Emit the prefetches of a step of the sum, different for each step along a cache line.
+
+        ``instances`` are the registers of the micro tile.
+        """
         start = registers.address(self.operand, spans, instances[0])
         step = multiply(spans[self.inner].base, self.apart - 1)
         for number in range(self.lines):
@@ -107,7 +110,10 @@ class Rows:
 
 
 def _distance(operand: Operand, dim: int, points: int) -> int:
-    """Return the static distance in elements between two tiles that are ``points`` points apart."""
+    """Return the distance in elements of an operand between points of ``dim``, ``points`` apart.
+
+    Dynamic strides count as 0.
+    """
     jumps = [
         multiply(jump.distance, points // PANEL_WIDTH) for jump in operand.jumps if jump.loop == dim
     ]
@@ -137,7 +143,7 @@ def find_prefetches(nest: Nest, plan: TilePlan) -> list[Panel | Rows]:
 
 
 class _Tile:
-    """A nest and its micro tile, in dimensions of the nest."""
+    """A nest and its micro tile, with loops identified by the nest's dimensions."""
 
     def __init__(self, nest: Nest, plan: TilePlan, vector: int) -> None:
         self._nest = nest
@@ -154,7 +160,11 @@ class _Tile:
         )
 
     def panel_ahead(self, operand: Operand) -> Panel | None:
-        """Return the prefetch of an operand's next panel; None if impossible or without gain."""
+        """Return the prefetch of an operand's next panel.
+
+        None if the operand is not contiguous along the lanes, is not read in panels, or its panels
+        are too small for a gain.
+        """
         strides = self._static_strides(operand)
         if strides is None or strides[self._vector] != 1:
             return None
@@ -179,9 +189,9 @@ class _Tile:
         return Panel(operand, ahead, tuple(runs), tuple(moves), lines, self._line)
 
     def _dense_steps(self, strides: Sequence[int]) -> tuple[int, int]:
-        """Return the elements from a step of the sum to the next, and the number of steps.
+        """Return the elements between steps of the sum, and the number of contiguous steps.
 
-        Both are zero if the steps are not contiguous in memory.
+        Both are 0 if the steps are not contiguous in memory.
         """
         width, reach = 0, 0
         for dim in sorted(self._reductions, key=lambda dim: strides[dim]):
@@ -207,7 +217,7 @@ class _Tile:
         return dict.fromkeys(sorted({min(o for o in offsets if o >= p) for p in panels}), 1)
 
     def _next_panel(self, operand: Operand, strides: Sequence[int]) -> int:
-        """Return the elements to the next panel: of this rTask, else of the next piece or rTask."""
+        """Return the distance in elements to the next panel, perhaps of the next piece or rTask."""
         moving = [dim for dim in self._order if strides[dim]]
         tiled = [dim for dim in moving if self._is_tiled(dim)]
         if tiled:
@@ -218,7 +228,10 @@ class _Tile:
         return max(_distance(operand, dim, self._nest.bounds[dim]) for dim in moving)
 
     def rows_ahead(self, operand: Operand) -> Rows | None:
-        """Return the prefetch of the next piece's scalars; None if not read along lines."""
+        """Return the prefetch of the scalars of an operand that the next piece of the sum reads.
+
+        None if the operand is not read along cache lines.
+        """
         strides = self._static_strides(operand)
         if strides is None or self._piece is None or strides[self._vector] != 0:
             return None

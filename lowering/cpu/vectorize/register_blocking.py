@@ -33,7 +33,7 @@ def plan_tile(nest: LoopNest) -> TilePlan:
 
 
 def _cheapest(nest: LoopNest, plans: Sequence[TilePlan]) -> TilePlan:
-    """Return the first of the cheapest plans.
+    """Return the first plan with the least cost in cycles.
 
     For most plans, the in-cache cost of the full micro tiles alone exceeds the total cost of the
     best plan; only for the remaining plans are edge tiles and misses computed.
@@ -52,10 +52,10 @@ def _cheapest(nest: LoopNest, plans: Sequence[TilePlan]) -> TilePlan:
 
 
 def _instance_order(nest: LoopNest, plan: TilePlan) -> tuple[tuple[int, int], ...]:
-    """Order the unrolled loops, outermost first, to reduce register pressure.
+    """Return pairs (loop, factor) of the unrolled loops, ordered to reduce register pressure.
 
-    The operand with the fewest registers is loaded first and stays live along the outer loops; the
-    registers of the other operands have short live ranges.
+    The outermost is first. The operand with the fewest registers is loaded first and stays live
+    along the outer loops; the registers of the other operands have short live ranges.
     """
     if not nest.inputs:
         return plan.unroll
@@ -84,7 +84,7 @@ def _candidates(nest: LoopNest) -> Iterator[TilePlan]:
 def _all_unrolled(
     nest: LoopNest, plan: TilePlan, loops: Sequence[int], most: int
 ) -> Iterator[TilePlan]:
-    """Yield plans that unroll any non-empty subset of ``loops``, of at most ``most`` loops."""
+    """Yield copies of ``plan`` that unroll 1 to ``most`` loops of ``loops`` by various factors."""
     for number, loop in enumerate(loops if most else ()):
         for wider in _unrolled(nest, plan, loop):
             yield wider
@@ -104,9 +104,10 @@ def _unrolled(nest: LoopNest, plan: TilePlan, loop: int) -> Iterator[TilePlan]:
 
 
 def _registers(nest: LoopNest, plan: TilePlan) -> int:
-    """Count the accumulators and the operands that are live in a step of the reduction.
+    """Return the number of registers that are live in a step of the reduction.
 
-    Of the operands, the one with the fewest registers is loaded first and stays live.
+    These are the accumulators, and all registers of the operand with the fewest, which is loaded
+    first.
     """
     results = plan.accumulators * max(1, len(nest.outputs))
     operands = [registers_of(access, plan, {}) for access in nest.inputs]
@@ -119,7 +120,7 @@ def _with_full(nest: LoopNest, plan: TilePlan, registers: int) -> TilePlan:
 
 
 def _unrolled_reductions(nest: LoopNest, plan: TilePlan, registers: int) -> tuple[int, ...]:
-    """Choose the inner reduction loops to unroll completely, innermost first.
+    """Return the inner reduction loops to unroll completely, innermost first.
 
     Empty if the plan's ``registers`` leave few free: LLVM would keep values that unrolled steps
     share in registers, such as the common columns of adjacent windows, and spill.

@@ -20,7 +20,7 @@ from rammer_mlir.passes.ir.boxes import PANEL_WIDTH
 class Span:
     """A range of a loop: ``points`` iterations from ``base``.
 
-    ``valid`` is the number of existing points if it is dynamic.
+    ``valid`` is the dynamic number of iterations that exist, or None if all ``points`` exist.
     """
 
     base: Index
@@ -30,7 +30,11 @@ class Span:
 
 @dataclass(frozen=True)
 class Instance:
-    """A register of a micro tile: its offset in each unrolled loop, and its lanes' mask."""
+    """A register of a micro tile.
+
+    ``offsets`` has its offset in points along each unrolled loop and the vector loop, by dimension;
+    ``mask`` has its valid lanes.
+    """
 
     offsets: dict[int, int]
     mask: Mask
@@ -38,7 +42,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Address:
-    """An address in a flat buffer: products that depend on loops, and a constant part."""
+    """An address in a flat buffer: the sum of the products ``moving``, plus ``known``."""
 
     moving: tuple[tuple[Index, Index], ...]
     known: int
@@ -48,10 +52,10 @@ Spans = dict[int, Span]
 
 
 class Registers:
-    """Loads and stores registers; ``scope`` memoizes the values emitted in the current block.
+    """Emits loads and stores of a micro tile's registers.
 
-    ``vector`` is the dimension along the lanes, ``unroll`` the unrolled dimensions with their
-    factors.
+    ``vector`` is the dimension along the lanes, None for scalar code. ``unroll`` maps the unrolled
+    dimensions to their factors. ``scope`` memoizes the values emitted in the current block.
     """
 
     def __init__(self, nest: Nest, plan: TilePlan) -> None:
@@ -62,7 +66,7 @@ class Registers:
         self.scope = Scope()
 
     def along_lanes(self, span: Span) -> list[tuple[int, Mask]]:
-        """List the offset and mask of each register that covers ``span``."""
+        """Return the offset and mask of each register along the lanes that covers ``span``."""
         if span.valid is not None:
             mask = self.scope.once(
                 ("mask", span.valid), lambda: memory.make_mask(self.lanes, span.valid)
@@ -76,7 +80,7 @@ class Registers:
         return self.scope.once(("lanes", value), lambda: memory.broadcast(value, self.lanes))
 
     def dim_index(self, dim: int, spans: Spans, instance: Instance) -> Index:
-        """Return the index along a dimension at a register (a vector along the lanes)."""
+        """Return the index along ``dim`` at a register: a vector if ``dim`` is along the lanes."""
         if dim not in spans:
             return 0
         index = add(spans[dim].base, instance.offsets.get(dim, 0))
@@ -87,7 +91,7 @@ class Registers:
         )
 
     def _address(self, operand: Operand, spans: Spans, instance: Instance) -> Address:
-        """Compute an operand's address: the loops' part, and the register's constant part."""
+        """Return an operand's address at a register: terms of the loops, and a constant."""
         known, moving = 0, []
         if isinstance(operand.offset, int):
             known = operand.offset
@@ -115,9 +119,10 @@ class Registers:
         return Address(tuple(moving), known)
 
     def _panel(self, base: Index, offset: int) -> Index:
-        """Return the number of the panel of point ``base + offset`` of a loop.
+        """Return the number of the panel that contains point ``base + offset`` of a loop.
 
-        A dynamic base determines it alone, because a micro tile in a loop never crosses panels.
+        For a dynamic ``base`` it is the panel of ``base``, because a micro tile never crosses
+        panels.
         """
         if isinstance(base, int):
             return (base + offset) // PANEL_WIDTH
@@ -135,7 +140,7 @@ class Registers:
         return 0 if self.vector is None else operand.strides[self.vector]
 
     def load(self, operand: Operand, spans: Spans, instance: Instance) -> ir.Value:
-        """Load an operand at a register: a scalar if it is invariant along the lanes."""
+        """Emit the load of an operand at a register: a scalar if invariant along the lanes."""
         if operand.is_scalar:
             return operand.value
         if operand.results is not None:
@@ -195,7 +200,7 @@ class Registers:
         return transpose([joined(rows[row::size]) for row in range(size)], self.lanes)
 
     def _load_anywhere(self, operand: Operand, spans: Spans, instance: Instance) -> ir.Value:
-        """Load through a map that is not linear: compute every lane's index."""
+        """Emit the load of an operand with a non-linear map: a gather at every lane's index."""
         dims = [self.dim_index(d, spans, instance) for d in range(self.rank)]
         address = as_value(operand.address(dims))
         if isinstance(address.type, ir.VectorType):
@@ -205,7 +210,10 @@ class Registers:
     def store_all(
         self, operand: Operand, spans: Spans, instances: list[Instance], values: Sequence[ir.Value]
     ) -> None:
-        """Store an output's registers, transposed if that makes the stores contiguous."""
+        """Emit the stores of an output's registers, transposed if that makes them contiguous.
+
+        ``values`` has the value of each register of ``instances``.
+        """
         groups = self._transposable(operand, spans, instances)
         if groups is None:
             for instance, value in zip(instances, values, strict=True):
@@ -218,9 +226,10 @@ class Registers:
     def _transposable(
         self, operand: Operand, spans: Spans, instances: list[Instance]
     ) -> list[list[Instance]] | None:
-        """Group the registers that are adjacent in memory, None if they are not.
+        """Return groups of registers for transposed stores; None if the output permits none.
 
-        Registers are adjacent if the output is contiguous along an unrolled loop, not along lanes.
+        The registers of a group are adjacent in memory: the output is contiguous along an unrolled
+        loop instead of the lanes.
         """
         if self.vector not in spans or spans[self.vector].valid is not None:
             return None
@@ -239,7 +248,10 @@ class Registers:
     def _store_transposed(
         self, operand: Operand, spans: Spans, group: list[Instance], values: Sequence[ir.Value]
     ) -> None:
-        """Store registers that are adjacent in memory: a contiguous store per lane."""
+        """Emit the stores of registers that are adjacent in memory, transposed: a store per lane.
+
+        ``values`` has the value of each register of ``group``.
+        """
         assert self.vector is not None
         size = 1 << (len(values) - 1).bit_length()
         columns = transpose([*values, *[values[-1]] * (size - len(values))], self.lanes)
@@ -259,7 +271,7 @@ class Registers:
 
 
 def _sum(terms: tuple[tuple[Index, Index], ...]) -> Index:
-    """Emit the sum of products."""
+    """Emit the sum of the products of the pairs in ``terms``."""
     total: Index = 0
     for index, stride in terms:
         total = add(total, multiply(index, stride))

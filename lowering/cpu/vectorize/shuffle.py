@@ -6,7 +6,10 @@ from rammer_mlir.bindings import ir, vector
 
 
 def pick_strided(parts: list[ir.Value], stride: int, lanes: int) -> ir.Value:
-    """Emit the register of every ``stride``-th element of ``parts``, ``stride`` full registers."""
+    """Emit a register of every ``stride``-th element of consecutive registers, from the first on.
+
+    ``parts`` are ``stride`` registers of ``lanes`` elements.
+    """
     result = parts[0]
     for number in range(1, stride):
         first = number * lanes  # the element in lane 0 of this part
@@ -41,7 +44,10 @@ def transpose(rows: list[ir.Value], lanes: int) -> list[ir.Value]:
 
 
 def _swap_halves(low: ir.Value, high: ir.Value, size: int, lanes: int) -> tuple[ir.Value, ir.Value]:
-    """Exchange the lanes of ``low`` whose bit ``size`` is set with those of ``high`` without."""
+    """Emit the exchange of the lanes of ``low`` that have bit ``size`` set with those of ``high``.
+
+    The exchanged lanes of ``high`` have that bit clear. Returns both new registers.
+    """
     new_low = [lanes + lane - size if lane & size else lane for lane in range(lanes)]
     new_high = [lanes + lane if lane & size else lane + size for lane in range(lanes)]
     return vector.shuffle(low, high, new_low), vector.shuffle(low, high, new_high)
@@ -56,6 +62,6 @@ def joined(parts: list[ir.Value]) -> ir.Value:
 
 
 def segment(register: ir.Value, number: int, size: int) -> ir.Value:
-    """Emit the ``number``-th group of ``size`` lanes of a register."""
+    """Emit the extraction of lanes ``number * size`` to ``(number + 1) * size`` of a register."""
     picked = list(range(number * size, (number + 1) * size))
     return vector.shuffle(register, register, picked)

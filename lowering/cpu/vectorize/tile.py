@@ -16,7 +16,7 @@ from rammer_mlir.passes.ir.boxes import PANEL_WIDTH
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop: its trip count, or an estimate if it is dynamic.
+    """A loop and its trip count, which is an estimate if the count is dynamic.
 
     If an operand is stored in panels along this loop, each micro tile stays within a panel.
     """
@@ -108,7 +108,10 @@ class TilePlan:
 
 
 def registers_of(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
-    """Count the registers of an operand in a step of a micro tile."""
+    """Return the number of registers that hold an operand in a step of a micro tile.
+
+    ``points`` has the tile's points along each tiled loop.
+    """
     count = math.prod(
         points.get(loop, factor) for loop, factor in plan.unroll if not access.invariant(loop)
     )
@@ -116,18 +119,18 @@ def registers_of(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
 
 
 def vectors_of(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
-    """Count the registers of an operand along the lanes."""
+    """Return the number of an operand's registers along the vector loop: 1 if it is invariant."""
     if plan.vector is None or access.invariant(plan.vector):
         return 1
     return -(-points.get(plan.vector, plan.points(plan.vector)) // plan.lanes)
 
 
 def loop_order(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:
-    """Order the parallel loops around the micro tile.
+    """Return the parallel loops around the micro tile, outermost first.
 
-    With a reduction, the vector loop and loops with the same operands are outermost, so that all
-    inner tiles reuse the panel of the vectors from cache. Without a reduction, use memory order:
-    the vector loop innermost.
+    With a reduction, the vector loop and the loops with the same operands are outermost, so that
+    all inner tiles reuse the panel of the vectors from cache. Without a reduction, the order is
+    that of memory: the vector loop is innermost.
     """
     loops = nest.parallels
     if plan.vector not in loops:
@@ -140,5 +143,8 @@ def loop_order(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:
 
 
 def _same_operands(nest: LoopNest, loop: int, vector: int) -> bool:
-    """Return whether the same inputs vary along both loops, as along channel blocks and lanes."""
+    """Return whether the inputs that vary along ``loop`` are those that vary along ``vector``.
+
+    An example is a loop over channel blocks and the loop over the channels of a block.
+    """
     return all(a.invariant(loop) == a.invariant(vector) for a in nest.inputs)

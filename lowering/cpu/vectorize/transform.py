@@ -19,12 +19,12 @@ from rammer_mlir.lowering.ir_walk import producer
 from rammer_mlir.passes.ir.structured import constant_value
 
 _MOST_RESULTS = 64
-"""Most results per point for straight-line code."""
+"""Largest number of results per point for which straight-line code is emitted."""
 
 
 @dataclass(frozen=True)
 class Factor:
-    """A constant matrix, and the nest's dimensions of its rows and columns."""
+    """A constant matrix, with the nest's dimensions that index its rows and its columns."""
 
     matrix: Rows
     rows: int
@@ -33,7 +33,10 @@ class Factor:
 
 @dataclass(frozen=True)
 class Transform:
-    """A nest that multiplies its last input by factors, each along a reduction, and its plan."""
+    """A nest that multiplies its last input by constant matrices, and the plan of its micro tile.
+
+    Each matrix reduces a dimension of the input.
+    """
 
     factors: tuple[Factor, ...]
     plan: TilePlan
@@ -42,9 +45,10 @@ class Transform:
 def find_transform(
     nest: Nest, initial: Sequence[ir.Value | None], vector_bits: int
 ) -> Transform | None:
-    """Match a nest that reduces by constant matrices, starting at zero; return None otherwise.
+    """Return a nest as products with constant matrices, or None if it has another form.
 
-    ``initial`` has the constant that the output is known to contain, or None.
+    ``initial`` has, per output, the constant that the output is known to contain, or None; a
+    transform requires zero.
     """
     factors = _factors(nest)
     if factors is None or not _multiplies_all(nest):
@@ -74,7 +78,7 @@ def find_transform(
 
 
 def _factors(nest: Nest) -> tuple[Factor, ...] | None:
-    """Return the inputs but the last as constant matrices; None if an input is not constant."""
+    """Return all inputs but the last as constant matrices; None if one of them is not constant."""
     constants = list(nest.operation.operands)[: -nest.outputs][:-1]
     found: list[Factor] = []
     for value, map_ in zip(constants, nest.generic.maps, strict=False):
@@ -92,7 +96,7 @@ def _is_whole(nest: Nest, factor: Factor) -> bool:
 
 
 def _constant_matrix(value: ir.Value) -> Rows | None:
-    """Return the rows of a constant f32 matrix in memory; None for other values."""
+    """Return the rows of a constant f32 matrix in a ``memref.global``; None for other values."""
     if isinstance(value.owner, ir.Block) or producer(value) != "memref.get_global":
         return None
     module = value.owner.operation
@@ -123,7 +127,7 @@ def _multiplies_all(nest: Nest) -> bool:
 
 
 def _vector_dim(nest: Nest, small: list[int], lanes: int) -> int | None:
-    """Return the dimension, not in ``small``, along which registers are contiguous, else None."""
+    """Return a dimension, not in ``small``, along which registers are contiguous, or None."""
     moving = [*nest.operands[-2:], *([] if nest.finish is None else nest.finish.operands)]
     if any(operand.results is not None for operand in nest.operands):
         return None
@@ -138,7 +142,7 @@ def _vector_dim(nest: Nest, small: list[int], lanes: int) -> int | None:
 
 
 class TransformEmitter(NestEmitter):
-    """Emits a transform: loads all inputs of a point, and maps one dimension at a time."""
+    """Emits a transform: loads all inputs of a point, then multiplies along each dimension."""
 
     def __init__(
         self, nest: Nest, transform: Transform, initial: Sequence[ir.Value | None]
@@ -147,7 +151,10 @@ class TransformEmitter(NestEmitter):
         self.factors = transform.factors
 
     def reduced(self, spans: Spans, instances: list[Instance]) -> list[list[ir.Value]]:
-        """Emit the transform of a micro tile; return each register's results."""
+        """Emit the transform of a micro tile.
+
+        Returns, for each register of ``instances``, the results of all outputs.
+        """
         arithmetic = _Vectors(ir.VectorType.get([self.lanes], self.inputs[-1].element))
         place = {} if self.vector is None else {self.vector: 0}
         values: dict[tuple[int, ...], ir.Value] = {}
@@ -171,7 +178,10 @@ class TransformEmitter(NestEmitter):
 def _mapped(
     values: dict[tuple[int, ...], ir.Value], dim: int, matrix: Rows, arithmetic: _Vectors
 ) -> dict[tuple[int, ...], ir.Value]:
-    """Emit the product of a matrix and an array of registers along its dimension ``dim``."""
+    """Emit the product of ``matrix`` with an array of registers along dimension ``dim``.
+
+    The keys of ``values`` and of the result are positions in the array.
+    """
     lines: dict[tuple[int, ...], list[ir.Value]] = {}
     for place, value in values.items():
         lines.setdefault((*place[:dim], *place[dim + 1 :]), []).append(value)

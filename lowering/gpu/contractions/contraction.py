@@ -30,7 +30,7 @@ from rammer_mlir.passes.ir.structured import Buffer, Structured, as_buffer
 
 @dataclass(frozen=True)
 class StagingMemory:
-    """The block's shared memory for staging: bytes from an offset on."""
+    """The block's shared memory for staging: a byte buffer, used from an offset on."""
 
     buffer: Buffer
     offset: int
@@ -47,10 +47,10 @@ class Share:
     """A thread's share of the block's work.
 
     Attributes:
-        group: number of its group.
-        tile: number of its tile, or its warp's, along each parallel loop.
-        starts: its first result along each parallel loop.
-        active: an i1, whether it computes at all; None if all threads do.
+        group: number of the group that contains the thread.
+        tile: number of its tile, or its warp's tile, along each parallel loop.
+        starts: index of its first result along each parallel loop.
+        active: an i1 that tells whether it computes at all; None if all threads do.
         warp: its warp's products by matrix instructions, None if threads compute individually.
     """
 
@@ -70,7 +70,7 @@ def emit_contraction(
 ) -> None:
     """Emit a planned ``linalg.generic`` as the code of each thread of a block.
 
-    ``copies`` fetches operands into ``memory``.
+    ``copies`` fetches operands into ``memory``, the shared memory for staging.
     """
     _Emitter(generic, plan, threads, memory, copies).emit()
 
@@ -97,7 +97,7 @@ class _Emitter:
         return Box(staged, source, shared)
 
     def emit(self) -> None:
-        """Emit loops over the blocks of results that the block computes at a time."""
+        """Emit loops over the parts of the block's results that it computes at a time."""
         share = self._share()
         extents = self._plan.contraction.extents
         origin: list[Index] = []
@@ -156,7 +156,8 @@ class _Emitter:
     ) -> list[ir.Value]:
         """Emit the loop over chunks, fetching the next chunk during the current computation.
 
-        ``origin`` is the block's first result, ``results`` are initial values. Returns the sums.
+        ``origin`` has the indices of the block's first result, ``results`` the initial values of
+        the thread's accumulators. Returns the final accumulators.
         """
         chunks = constant(self._plan.num_chunks)
         loop = scf.ForOp(constant(0), chunks, constant(1), results)
@@ -194,7 +195,7 @@ class _Emitter:
         return found
 
     def _compute(self, share: Share, stage: Index, results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit a thread's computation on the chunk in ``stage``; return the new results."""
+        """Emit a thread's computation on the chunk in ``stage``; return the new accumulators."""
         if share.active is None:
             return self._nest(share, stage, results)
         choice = scf.IfOp(share.active, [r.type for r in results], has_else=True)
@@ -223,9 +224,10 @@ class _Emitter:
         bases: Sequence[Index],
         results: Sequence[ir.Value],
     ) -> list[ir.Value]:
-        """Emit loops over the iterations of a chunk, the innermost unrolled; return new results.
+        """Emit loops over the iterations of a chunk; return the new accumulators.
 
-        ``nest`` is as in ``ContractionPlan``; ``bases`` are indices in operands' shared memory.
+        The innermost loop is unrolled. ``nest`` has a loop's number, trips and iterations per trip,
+        as in ``ContractionPlan.nest``; ``bases`` has an index in each operand's shared memory.
         """
         if not nest:
             return self._products(share, bases, results)
@@ -264,7 +266,10 @@ class _Emitter:
     def _combine_groups(
         self, origin: Sequence[Index], share: Share, results: Sequence[ir.Value]
     ) -> None:
-        """Emit the combination of the groups' partial results, accumulated into the output."""
+        """Emit the combination of the groups' partial results and its accumulation in the output.
+
+        The partial results are exchanged in shared memory.
+        """
         plan, total = self._plan, self._plan.num_results
         partial = self._memory.view(0, plan.groups * total, results[0].type)
         with when(share.active):

@@ -18,9 +18,9 @@ class MatrixUnit:
         lanes: number of lanes that execute the instruction jointly.
         rows: number of rows of the result.
         columns: number of columns of the result.
-        steps: products along k that it adds to each result, by element type.
-        results: a lane's results, as row and column offsets from its first result.
-        cycles: a multiprocessor's cycles per instruction.
+        steps: number of products along k that it adds to each result, by element type.
+        results: row and column offsets of each of a lane's results from its first result.
+        cycles: cycles of a multiprocessor per instruction.
     """
 
     name: str
@@ -32,7 +32,7 @@ class MatrixUnit:
     cycles: int
 
     def only(self, elements: Collection[str]) -> MatrixUnit:
-        """Return the unit restricted to the element types ``elements``."""
+        """Return the unit restricted to those of its element types that are in ``elements``."""
         return replace(self, steps={e: n for e, n in self.steps.items() if e in elements})
 
 

@@ -15,11 +15,11 @@ from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant, 
 from rammer_mlir.passes.ir.structured import element_bytes
 
 _EACH = 4
-"""Elements of a fragment, and results of a lane."""
+"""Number of elements of a lane's fragment, and of a lane's results per instruction."""
 
 
 class MfmaProducts:
-    """Adds the products of a wave's tile along an instruction's steps to a lane's results."""
+    """Emits products of a wave's tile by matrix instructions, added to a lane's results."""
 
     def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value) -> None:
         """Emit the indices that depend on the lane's number in its wave."""
@@ -30,7 +30,7 @@ class MfmaProducts:
         self._first = multiply(arith.divui(lane, constant(self._unit.rows)), _EACH)
 
     def starts(self) -> dict[int, Index]:
-        """Return the lane's first result within a tile, for both loops of the matrices."""
+        """Return the lane's first result within a tile along the loops over rows and columns."""
         return {self._matrix.rows: self._first, self._matrix.columns: self._line}
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
@@ -56,7 +56,8 @@ class MfmaProducts:
     def _fragment(self, place: int, loop: int, base: Index, first: int) -> ir.Value[ir.VectorType]:
         """Emit the load of the lane's fragment of the result's rows (or columns) from ``first`` on.
 
-        ``place`` is the operand's number among the boxes, ``base`` its index in shared memory.
+        ``place`` is the operand's number among the boxes, ``loop`` the loop over these rows or
+        columns, and ``base`` the tile's index in the operand's shared memory.
         """
         box = self._boxes[place]
         along = box.staged.factor(loop)

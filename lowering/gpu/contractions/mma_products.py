@@ -18,7 +18,7 @@ from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant, 
 from rammer_mlir.passes.ir.structured import element_bytes
 
 _ROW = 8
-"""Number of rows, and of elements per row, of a matrix that ``ldmatrix`` loads."""
+"""Number of rows, and of 16-bit elements per row, of a matrix that ``ldmatrix`` loads."""
 
 _REGISTER_BYTES = 4
 
@@ -45,22 +45,22 @@ class Side:
 
     @property
     def kind(self) -> ir.VectorType:
-        """The type of a fragment."""
+        """The vector type of a lane's fragment."""
         return ir.VectorType.get([self.registers, self.packed], self.element)
 
     @property
     def element(self) -> ir.Type:
-        """The type of its elements."""
+        """The type of the elements of a fragment."""
         return self.box.shared.type.element_type
 
     @property
     def packed(self) -> int:
-        """The number of elements of a register, adjacent along k."""
+        """The number of elements, adjacent along k, that a register of a fragment holds."""
         return _REGISTER_BYTES // element_bytes(self.element)
 
 
 class MmaProducts:
-    """Adds the products of a warp's tile along an instruction's steps to a lane's results."""
+    """Emits products of a warp's tile by matrix instructions, added to a lane's results."""
 
     def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value) -> None:
         """Emit the indices that depend on the lane's number in its warp."""
@@ -76,7 +76,7 @@ class MmaProducts:
         self._shape = [self._unit.rows, self._unit.columns, steps]
 
     def starts(self) -> dict[int, Index]:
-        """Return the lane's first result within a tile, for both loops of the matrices."""
+        """Return the lane's first result within a tile along the loops over rows and columns."""
         return {self._matrix.rows: self._row, self._matrix.columns: self._pair}
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
@@ -104,7 +104,7 @@ class MmaProducts:
         return Side(self._boxes[place], bases[place], along, step, aligned, registers)
 
     def _fragment(self, side: Side, first: int) -> ir.Value[ir.VectorType]:
-        """Emit the load of a fragment of the result's rows (or columns) from ``first`` on."""
+        """Emit the load of a side's fragment for the result's rows (columns) from ``first`` on."""
         base = add(side.base, first * side.along)
         if side.packed == 2 and side.aligned and 1 in (side.along, side.step):
             return self._load_matrices(side, base)
@@ -130,7 +130,10 @@ class MmaProducts:
         return [vector.extract(new, [], [half, n]) for half in range(2) for n in range(2)]
 
     def _load_matrices(self, side: Side, base: Index) -> ir.Value[ir.VectorType]:
-        """Emit ``ldmatrix`` at index ``base``: eight lanes give the row addresses of a matrix."""
+        """Emit an ``ldmatrix`` from index ``base`` on; return the fragment.
+
+        Groups of eight lanes give the row addresses of the matrices.
+        """
         transposed = side.step != 1
         block = arith.remui(self._block, constant(side.registers))
         if side.registers == 2:
@@ -149,7 +152,7 @@ class MmaProducts:
 
 
 def _block_of(side: Side, register: int) -> tuple[int, int]:
-    """Return a register's first element: its offsets along the result and along k."""
+    """Return the offsets of a fragment register's first element, along the result and along k."""
     steps = 4 * side.packed
     if side.registers == 2:
         return 0, steps * register
@@ -157,6 +160,6 @@ def _block_of(side: Side, register: int) -> tuple[int, int]:
 
 
 def _rounded(element: ir.Value) -> ir.Value:
-    """Emit the rounding of an f32 to tf32."""
+    """Emit the rounding of an f32 to tf32, to nearest with ties away from zero."""
     mode = ir.Attribute.parse("#nvvm.fp_rnd_mode<rna>")
     return arith.bitcast(element.type, nvvm.convert_float_to_tf32(element, rnd=mode))

@@ -19,7 +19,7 @@ Offset = tuple[int, ...]
 
 
 class Output:
-    """The output of a contraction; results are combined with its previous values."""
+    """The output of a contraction, into which results are accumulated by the combiner."""
 
     def __init__(self, generic: Structured, plan: ContractionPlan, combiner: Combiner) -> None:
         """Read the output's layout, and emit its dynamic bounds."""
@@ -28,14 +28,17 @@ class Output:
         self._buffer, self._map = as_buffer(generic.outputs[0]), generic.output_maps[0]
 
     def add_all(self, starts: Sequence[Index], results: Sequence[ir.Value]) -> None:
-        """Emit the accumulation of a thread's results; ``starts`` are the indices of the first."""
+        """Emit the accumulation of all of a thread's results.
+
+        ``starts`` has the index of the first result along each parallel loop.
+        """
         found = dict(zip(self._plan.offsets, results, strict=True))
         for run in self._runs(starts):
             at = [add(start, shift) for start, shift in zip(starts, run[0], strict=True)]
             self.add(at, [found[offset] for offset in run])
 
     def add(self, at: Sequence[Index], values: Sequence[ir.Value]) -> None:
-        """Emit the accumulation of adjacent results; ``at`` are the first result's loop indices."""
+        """Emit the accumulation of adjacent results; ``at`` has the first result's loop indices."""
         with when(self._inside(at)):
             point = [0 if index is None else index for index in self._loops.point(at)]
             place = indices_at(self._map, point)
@@ -57,7 +60,7 @@ class Output:
         vector.store(whole, self._buffer, place, alignment=num_bytes)
 
     def _runs(self, starts: Sequence[Index]) -> list[list[Offset]]:
-        """Group the offsets of a thread's results into runs, contiguous in memory."""
+        """Return the offsets of a thread's results, grouped into runs contiguous in memory."""
         offsets = self._plan.offsets
         last = plain_dim(self._map.results[-1]) if len(self._map.results) else None
         if last is None:
@@ -92,7 +95,7 @@ class Output:
         return width
 
     def _inside(self, at: Sequence[Index]) -> ir.Value | None:
-        """Emit an i1, whether the result at ``at`` is inside the output; None if all are."""
+        """Emit an i1 that tells whether the result at ``at`` is in the output; None if always."""
         return all_below(
             (index, bound)
             for bound, size, index in zip(self._loops.sizes, self._plan.block, at, strict=True)

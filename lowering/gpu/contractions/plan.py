@@ -22,7 +22,7 @@ from rammer_mlir.lowering.gpu.contractions.matrix_unit import MatrixUnit
 WARP = 32
 
 WIDEST = 16
-"""Bytes of the widest access of a thread."""
+"""Size in bytes of a thread's widest access."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,15 @@ class Access:
 
 @dataclass(frozen=True)
 class Contraction:
-    """A ``linalg.generic`` that may be planned for.
+    """A ``linalg.generic`` as the planner sees it.
 
     Attributes:
-        extents: the most iterations of each loop.
+        extents: largest number of iterations of each loop.
         parallel: numbers of the parallel loops.
         reduced: numbers of the reduction loops, at least one, of static bounds.
         inputs: its operands in memory.
-        matrix_element: the element type (f16, bf16 or f32) if it accumulates products of two such
-            elements in f32, else "".
+        matrix_element: the element type (f16, bf16 or f32) if it accumulates products of two
+            elements of that type in f32, else "".
         result_bytes: size of a result.
     """
 
@@ -80,11 +80,11 @@ class Staged:
 
     Attributes:
         access: the operand's index map.
-        box: elements along each dimension.
-        strides: stride of each dimension in elements, padded.
-        elements: elements of a stage, a multiple of the widest access.
+        box: number of elements along each dimension.
+        strides: stride of each dimension in elements, with padding.
+        elements: number of elements of a stage, a multiple of the widest access.
         offset: bytes from the beginning of the staging memory to the first stage.
-        reach: the most indices that boxes cover, along each dimension of the operand.
+        reach: number of indices that all boxes together cover, along each dimension of the operand.
     """
 
     access: Access
@@ -95,7 +95,7 @@ class Staged:
     reach: tuple[int, ...]
 
     def factor(self, loop: int) -> int:
-        """Return the stride in elements of an iteration of a loop."""
+        """Return the distance in elements, in shared memory, between iterations of a loop."""
         rows = zip(self.access.rows, self.strides, strict=True)
         return sum(row[loop] * stride for row, stride in rows)
 
@@ -125,13 +125,13 @@ class ContractionPlan:
 
     Attributes:
         contraction: the computation.
-        block: results along each parallel loop that the block computes at a time.
-        tile: results along each parallel loop that a thread, or a warp, computes.
+        block: number of results along each parallel loop that the block computes at a time.
+        tile: number of results along each parallel loop that a thread, or a warp, computes.
         adjacent: for each parallel loop, whether a thread's results are adjacent; otherwise their
             distance is the number of tiles.
-        groups: groups of threads, or of warps, that share a chunk.
-        chunk: iterations of the first reduction loop that are staged at a time.
-        unrolled: unrolled iterations of the innermost reduction loop.
+        groups: number of groups of threads, or of warps, that share a chunk.
+        chunk: number of iterations of the first reduction loop that are staged at a time.
+        unrolled: number of unrolled iterations of the innermost reduction loop.
         operands: the staged operands.
         stages: 2 with double buffering (the next chunk is fetched during the current one), else 1.
         shared_bytes: bytes of shared memory for staging and, afterwards, for partial results.
@@ -182,7 +182,10 @@ class ContractionPlan:
         return list(product(*ranges))
 
     def _fragment_offsets(self, matrix: MatrixLoops) -> list[tuple[int, ...]]:
-        """Return the offsets of a lane's results, matrix by matrix in row-major order."""
+        """Return the offsets of a lane's results along each parallel loop.
+
+        They are listed matrix by matrix in row-major order.
+        """
         rows, columns = self.num_matrices
         unit = matrix.unit
         found: list[tuple[int, ...]] = []
@@ -201,17 +204,17 @@ class ContractionPlan:
 
     @property
     def scales(self) -> tuple[int, ...]:
-        """The distance between adjacent tiles' first results, along each parallel loop."""
+        """The distance between the first results of adjacent tiles, along each parallel loop."""
         return tuple(t if near else 1 for t, near in zip(self.tile, self.adjacent, strict=True))
 
     @property
     def block_strides(self) -> tuple[int, ...]:
-        """The row-major strides of a block's results."""
+        """The row-major strides, in elements, of the results that the block computes at a time."""
         return tuple(prod(self.block[n + 1 :]) for n in range(len(self.block)))
 
     @property
     def nest(self) -> list[tuple[int, int, int]]:
-        """The reduction loops in a group's share of a chunk: number, trips, iterations per trip."""
+        """A group's loops over a chunk, each as (loop number, trips, iterations per trip)."""
         contraction = self.contraction
         sizes = {loop: contraction.extents[loop] for loop in contraction.reduced}
         sizes[contraction.reduced[0]] = self.span
@@ -225,7 +228,8 @@ class ContractionPlan:
     def point(self, offset: Sequence[int], step: int) -> list[int]:
         """Return the index of each loop, relative to a thread's first iteration.
 
-        ``offset`` is a result's, ``step`` the unrolled iteration of the innermost reduction loop.
+        ``offset`` has a result's offsets along the parallel loops; ``step`` is the number of the
+        unrolled iteration of the innermost reduction loop.
         """
         found = [0] * len(self.contraction.extents)
         for loop, shift in zip(self.contraction.parallel, offset, strict=True):
@@ -234,16 +238,19 @@ class ContractionPlan:
         return found
 
     def tile_steps(self, staged: Staged) -> tuple[int, ...]:
-        """Return, per parallel loop, the elements between adjacent tiles of a staged operand."""
+        """Return, per parallel loop, the distance in elements between adjacent tiles of an operand.
+
+        The distance is in the shared memory of ``staged``.
+        """
         loops = zip(self.contraction.parallel, self.scales, strict=True)
         return tuple(staged.factor(loop) * scale for loop, scale in loops)
 
     def group_step(self, staged: Staged) -> int:
-        """Return the elements between adjacent groups' shares of a staged operand."""
+        """Return the distance in elements between adjacent groups' shares of a staged operand."""
         return staged.factor(self.contraction.reduced[0]) * self.span
 
     def alignment(self, staged: Staged) -> int:
-        """Return a number of elements that divides all addresses that a thread computes."""
+        """Return a divisor, in elements, of all addresses that a thread computes in ``staged``."""
         tiles = zip(self.tile_steps(staged), self.tiles, strict=True)
         terms = [
             *(step for step, count in tiles if count > 1),
@@ -254,13 +261,13 @@ class ContractionPlan:
 
     @property
     def span(self) -> int:
-        """The iterations of the first reduction loop in a group's share of a chunk."""
+        """The number of iterations of the first reduction loop in a group's share of a chunk."""
         return self.chunk // self.groups
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """Results along each parallel loop: of the block, and of a thread or a warp."""
+    """The results along each parallel loop of the block, and of a thread's or warp's tile."""
 
     block: tuple[int, ...]
     tile: tuple[int, ...]
@@ -275,7 +282,7 @@ class Tiling:
 def lay_out(
     contraction: Contraction, tiling: Tiling, groups: int, chunk: int, unrolled: int
 ) -> ContractionPlan:
-    """Return the plan for given sizes, which are as in ``ContractionPlan``."""
+    """Return the plan for given sizes, which have the meaning of ``ContractionPlan``'s fields."""
     block = tiling.block
     stages = 1 if chunk == contraction.extents[contraction.reduced[0]] else 2
     sizes = list(contraction.extents)
@@ -303,7 +310,7 @@ def lay_out(
 
 
 def _extent_of(access: Access, sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return the number of indices of an operand that loops of ``sizes`` cover, per dimension."""
+    """Return the number of indices, per dimension of an operand, that loops of ``sizes`` cover."""
     return tuple(
         1 + sum(factor * (size - 1) for factor, size in zip(row, sizes, strict=True))
         for row in access.rows
@@ -311,9 +318,9 @@ def _extent_of(access: Access, sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _adjacent(contraction: Contraction, tiling: Tiling) -> tuple[bool, ...]:
-    """Return whether a thread's results are adjacent along each parallel loop.
+    """Return, per parallel loop, whether a thread's results are adjacent along it.
 
-    Results are adjacent along loops that index the last dimension of an operand.
+    They are adjacent along loops that index the last dimension of an operand.
     """
     return tuple(
         tiling.matrix is not None or any(access.rows[-1][loop] for access in contraction.inputs)

@@ -40,7 +40,7 @@ _ELEMENTS = (ir.F32Type, ir.F16Type, ir.BF16Type, ir.F64Type)
 _ALLOCATIONS = ("memref.alloc", "memref.alloca")
 
 _STAGED_BYTES = 4
-"""Size of a staged contraction's result: an accumulator of a 32-bit register."""
+"""Size in bytes of a staged contraction's result, which is accumulated in a 32-bit register."""
 
 
 def plan_contractions(
@@ -50,11 +50,13 @@ def plan_contractions(
     *,
     matrix_unit: MatrixUnit | None = None,
 ) -> tuple[Plan, ...]:
-    """Plan the matching operations of an rKernel, and mark each with its plan's number.
+    """Plan the suitable operations of an rKernel; mark each with the number of its plan.
+
+    Returns the plans by number.
 
     Args:
         kernel: an rKernel whose views still have their static sizes.
-        threads: of the block.
+        threads: number of threads of the block.
         shared_limit: bytes of shared memory for staging.
         matrix_unit: the target's matrix instruction, restricted to permitted element types.
     """
@@ -89,7 +91,7 @@ def _can_stage(contraction: Contraction) -> bool:
 
 
 def read_contraction(generic: Structured) -> Contraction | None:
-    """Describe a ``linalg.generic``, None if it is not a contraction with known bounds.
+    """Return a ``linalg.generic`` as a contraction; None if it is none or has unknown bounds.
 
     A contraction has a single result that is a reduction over the inputs; all indices are linear.
     """
@@ -127,7 +129,7 @@ def _access(generic: Structured, number: int) -> Access | None:
 
 
 def _matrix_element(generic: Structured) -> str:
-    """Return the element type of products accumulated in f32; "" for other computations."""
+    """Return the type of elements whose products are accumulated in f32; "" if there is none."""
     operations = [op.operation for op in generic.body]
     names = sorted(op.name for op in operations)
     *inputs, accumulator = generic.arguments
@@ -145,7 +147,7 @@ def _matrix_element(generic: Structured) -> str:
 
 
 def _extents(generic: Structured) -> tuple[int, ...] | None:
-    """Return an upper bound on each loop's iterations, None if a loop has no bound."""
+    """Return an upper bound on each loop's trip count; None if a loop has no known bound."""
     found: list[int | None] = [None] * len(generic.parallel)
     for source in generic.loop_dimensions:
         extent = _extent(source)
@@ -179,5 +181,5 @@ def _all_static(generic: Structured) -> bool:
 
 
 def _is_static(generic: Structured) -> bool:
-    """Return whether each reduction loop has a static size from some operand."""
+    """Return whether an operand's static dimension gives the size of each reduction loop."""
     return all(generic.extent_sources[loop].is_static for loop in generic.reduction_loops)

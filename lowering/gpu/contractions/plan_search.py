@@ -28,23 +28,23 @@ from rammer_mlir.lowering.gpu.register_pressure import (
 
 _TILE_SIZES = (1, 2, 4, 8)
 _LEAST_REUSE = 4
-"""Fewest uses of an operand's element for which staging pays."""
+"""Smallest number of uses of an operand's element for which staging pays."""
 
 _LEAST_WORK = 1 << 14
-"""Fewest products of a whole contraction for which staging outweighs the synchronisation."""
+"""Smallest number of products of a contraction for which staging outweighs synchronisation."""
 
 _LONGEST_CHUNK = 64
 _MOST_GROUPS = 32
 
 _UNROLLED = 4
 _LONGEST_WINDOW = 7
-"""Most unrolled steps of the innermost reduction loop when it is a window."""
+"""Largest number of unrolled steps of an innermost reduction loop that is a window."""
 
 _FETCHED = 64
 """Bytes per cycle that a multiprocessor gets from the device's second-level cache."""
 
 _ACCESSED = 128
-"""Bytes of an access to shared memory."""
+"""Number of bytes of an access of a warp to shared memory."""
 
 _LATENCY = 30
 """Cycles from a load from shared memory to its use."""
@@ -57,11 +57,11 @@ def plan_contraction(
     *,
     unit: MatrixUnit | None = None,
 ) -> ContractionPlan | None:
-    """Return the fastest plan for a block, None if staging does not pay.
+    """Return the fastest plan for a block; None if staging does not pay.
 
     Args:
         contraction: the computation.
-        threads: of the block.
+        threads: number of threads of the block.
         shared_limit: bytes of shared memory for staging and partial results.
         unit: the target's matrix instruction, restricted to permitted element types.
     """
@@ -103,7 +103,7 @@ def _pays(contraction: Contraction) -> bool:
 
 
 def _tilings(contraction: Contraction, threads: int) -> Iterator[Tiling]:
-    """Yield tilings: the results of the block and of a thread."""
+    """Yield candidate sizes of the results of the block and of a thread."""
     extents = [contraction.extents[loop] for loop in contraction.parallel]
     choices = [[t for t in _TILE_SIZES if t < 2 * extent] for extent in extents]
     for tile in product(*choices):
@@ -112,7 +112,10 @@ def _tilings(contraction: Contraction, threads: int) -> Iterator[Tiling]:
 
 
 def _matrix_tilings(contraction: Contraction, warps: int, unit: MatrixUnit) -> Iterator[Tiling]:
-    """Yield tilings for matrix instructions: the results of the block and of a warp."""
+    """Yield candidate sizes of the results of the block and of a warp, for matrix instructions.
+
+    ``warps`` is the number of warps of the block.
+    """
     extents = [contraction.extents[loop] for loop in contraction.parallel]
     if len(contraction.inputs) != 2:
         return
@@ -138,9 +141,9 @@ def _matrix_loops(
 
 
 def _block(extents: Sequence[int], tile: Sequence[int], threads: int) -> tuple[int, ...]:
-    """Return the block's results along each parallel loop, nearly square.
+    """Return the number of the block's results along each parallel loop, nearly square.
 
-    They are whole tiles, at most ``threads`` of them.
+    They form whole tiles of size ``tile``, at most ``threads`` of them.
     """
     tiles = [-(-extent // t) for extent, t in zip(extents, tile, strict=True)]
     while prod(tiles) > threads:
@@ -179,19 +182,19 @@ def _with_chunks(
 
 
 def _fetched(found: ContractionPlan) -> int:
-    """Return the bytes of all operands' boxes of a chunk."""
+    """Return the bytes of all operands' boxes for a chunk."""
     return sum(prod(o.box) * o.access.element_bytes for o in found.operands)
 
 
 def _copied(found: ContractionPlan, threads: int) -> int:
-    """Return the most bytes of a chunk that a thread copies, of ``threads`` in the block."""
+    """Return the largest number of bytes of a chunk that one of the block's ``threads`` copies."""
     return sum(-(-prod(o.box) // threads) * o.access.element_bytes for o in found.operands)
 
 
 def _unrolled(contraction: Contraction, span: int) -> int:
-    """Return the number of unrolled iterations of the innermost reduction loop.
+    """Return the number of iterations of the innermost reduction loop to unroll.
 
-    ``span`` is the iterations of the first reduction loop in a group's share of a chunk.
+    ``span`` is the number of iterations of the first reduction loop in a group's share of a chunk.
     """
     innermost = contraction.innermost
     if innermost != contraction.reduced[0]:
@@ -201,7 +204,7 @@ def _unrolled(contraction: Contraction, span: int) -> int:
 
 
 def _cycles(found: ContractionPlan) -> float:
-    """Estimate the cycles of a multiprocessor for a block's contraction."""
+    """Return the estimated cycles of a multiprocessor for a block's contraction."""
     if found.matrix:
         return _matrix_cycles(found, found.matrix.unit)
     contraction = found.contraction
@@ -221,7 +224,7 @@ def _cycles(found: ContractionPlan) -> float:
 
 
 def _matrix_cycles(found: ContractionPlan, unit: MatrixUnit) -> float:
-    """Estimate the cycles of a multiprocessor for a contraction by matrix instructions."""
+    """Return the estimated cycles of a multiprocessor for a contraction by matrix instructions."""
     steps = prod(found.contraction.extents[loop] for loop in found.contraction.reduced)
     rows, columns = found.num_matrices
     warps = prod(found.tiles)
@@ -240,13 +243,13 @@ def _rounds(found: ContractionPlan) -> int:
 
 
 def _overhead(found: ContractionPlan) -> float:
-    """Estimate the cycles for fetching all chunks and for combining partial results."""
+    """Return the estimated cycles for fetching all chunks and combining partial results."""
     partial = found.groups * found.num_results / WARP if found.groups > 1 else 0
     return _fetched(found) * found.num_chunks / _FETCHED + 2 * partial
 
 
 def _elements_of_a_tile(found: ContractionPlan, access: Access) -> tuple[float, int]:
-    """Return the elements of an operand that a thread loads per step, and elements per load."""
+    """Return a thread's loaded elements of an operand per step, and the elements per load."""
     contraction = found.contraction
     elements = prod(
         t for loop, t in zip(contraction.parallel, found.tile, strict=True) if access.uses(loop)

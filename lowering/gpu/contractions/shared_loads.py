@@ -12,7 +12,7 @@ from rammer_mlir.lowering.kernels.affine import Index, add, as_value
 from rammer_mlir.passes.ir.structured import Structured, element_bytes
 
 _VECTOR = 4
-"""Elements of the widest load."""
+"""Number of elements of the widest load."""
 
 
 class SharedLoads:
@@ -37,7 +37,10 @@ class SharedLoads:
         self._values: dict[tuple[int, int], ir.Value] = {}
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return the element of an operand at a point; a scalar operand is returned as it is."""
+        """Return the element of operand ``number`` at a point, loading it at its first use.
+
+        The value of a scalar operand is returned unchanged.
+        """
         if number not in self._places:
             return self._operands[number]
         place = self._places[number]
@@ -47,9 +50,10 @@ class SharedLoads:
         return self._values[place, offset]
 
     def _load(self, place: int, offset: int) -> None:
-        """Emit the load of an element, with adjacent elements that the code needs too.
+        """Emit the load of an element, together with adjacent elements that the code needs too.
 
-        ``place`` is the operand's number among the boxes, ``offset`` the element's from its base.
+        ``place`` is the operand's number among the boxes, ``offset`` the element's distance from
+        the operand's base index.
         """
         width = _VECTOR
         while width > 1:
@@ -71,6 +75,6 @@ class SharedLoads:
 
 
 def _offset(box: Box, point: Point) -> int:
-    """Return the offset in shared memory that the static indices of a point contribute."""
+    """Return the part of a point's offset in shared memory that comes from static indices."""
     known = [(loop, index) for loop, index in enumerate(point) if isinstance(index, int)]
     return sum(index * box.staged.factor(loop) for loop, index in known)

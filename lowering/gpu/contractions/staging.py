@@ -21,7 +21,7 @@ from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant, 
 from rammer_mlir.passes.ir.structured import Buffer
 
 _LEAST_ASYNC = 4
-"""Bytes of the smallest asynchronous copy."""
+"""Number of bytes of the smallest asynchronous copy."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Piece:
     Attributes:
         at: the operand's indices.
         to: the index in shared memory.
-        width: elements.
-        inside: an i1, whether the elements are inside the operand; None if always.
-        mine: an i1, whether this thread has the piece; None if every thread does.
+        width: number of elements.
+        inside: an i1 that tells whether the elements are inside the operand; None if always.
+        mine: an i1 that tells whether this thread copies the piece; None if every thread does.
     """
 
     box: Box
@@ -60,12 +60,12 @@ class Piece:
 
     @property
     def num_bytes(self) -> int:
-        """Its size in bytes."""
+        """The size of the piece in bytes."""
         return self.width * self.box.staged.access.element_bytes
 
 
 class Copies(Protocol):
-    """A target's way to fetch pieces."""
+    """A target's instructions for copies from device memory to shared memory."""
 
     def begin(self, pieces: Sequence[Piece]) -> list[ir.Value]:
         """Emit the beginning of a fetch; return the values that ``finish`` needs."""
@@ -180,14 +180,14 @@ def pieces(
     threads: int,
     wanted: ir.Value | None = None,
 ) -> list[Piece]:
-    """Emit the indices of a thread's pieces of a box; return the pieces.
+    """Emit the indices of the pieces of a box that a thread copies; return the pieces.
 
     Args:
         box: the operand's box.
         origin: the box's first index along each dimension of the operand.
         stage: the destination stage.
         thread: the thread's number.
-        threads: of the block.
+        threads: number of threads of the block.
         wanted: an i1, false to copy nothing; None to always copy.
     """
     staged = box.staged
@@ -214,7 +214,7 @@ def pieces(
 
 
 def _width(box: Box, origin: Sequence[Index]) -> int:
-    """Return the elements that a thread may copy at once, by the proven alignment of the box."""
+    """Return the number of elements that a thread may copy at once, by proven alignment."""
     width = WIDEST // box.staged.access.element_bytes
     while width > 1 and not _fits(box, origin[-1], width):
         width //= 2
@@ -236,13 +236,16 @@ def _fits(box: Box, first: Index, width: int) -> bool:
 
 
 def _is_cut(box: Box, dimension: int) -> bool:
-    """Return whether boxes may extend beyond the operand along a dimension."""
+    """Return whether boxes may reach beyond the operand's end along a dimension."""
     kind = box.source.type
     return kind.is_dynamic_dim(dimension) or box.staged.reach[dimension] > kind.shape[dimension]
 
 
 def _inside(box: Box, at: Sequence[Index]) -> ir.Value | None:
-    """Emit an i1, whether the operand has an element at ``at``; None if it has the whole box."""
+    """Emit an i1 that tells whether the operand has an element at ``at``.
+
+    None if the operand contains the whole box.
+    """
     return all_below(
         (index, memref.dim(box.source, constant(dimension)))
         for dimension, index in enumerate(at)

@@ -18,7 +18,9 @@ from rammer_mlir.passes.ir.structured import (
 
 
 def find_transposition(generic: Structured, shared_limit: int) -> TranspositionPlan | None:
-    """Return the plan for an element-wise operation with transposed operands, None if it has none.
+    """Return the plan for an element-wise operation with transposed operands.
+
+    None if no operand is transposed, or the squares do not fit in shared memory.
 
     Args:
         generic: the operation, on memrefs.
@@ -58,7 +60,10 @@ def _neighbours(operand: ir.Value, map_: ir.AffineMap) -> int | None:
 
 
 def _long_loops(generic: Structured, operand: int) -> set[int]:
-    """Return the loops over an operand's dimensions of dynamic size or from ``LEAST_EXTENT`` on."""
+    """Return the loops over an operand's dimensions that are dynamic or long enough.
+
+    A static dimension is long enough with at least ``LEAST_EXTENT`` elements.
+    """
     dimensions = (one for one in generic.loop_dimensions if one.operand == operand)
     return {one.loop for one in dimensions if _is_long(one)}
 

@@ -15,10 +15,10 @@ from rammer_mlir.lowering.kernels.affine import Index
 
 
 class WarpProducts(Protocol):
-    """Adds the products of a warp's tile along an instruction's steps to a lane's results."""
+    """Emits products of a warp's tile by matrix instructions, added to a lane's results."""
 
     def starts(self) -> dict[int, Index]:
-        """Return the lane's first result within a tile, for both loops of the matrices."""
+        """Return the lane's first result within a tile along the loops over rows and columns."""
         ...
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:

@@ -11,13 +11,13 @@ _GENERIC, _GLOBAL = "!llvm.ptr", "!llvm.ptr<1>"
 
 
 def read_addresses_anew(module: ir.Module) -> None:
-    """Hide from LLVM, in every function but the kernel, how its buffers' addresses are computed.
+    """Pass the buffer addresses of each rKernel through an optimization barrier for LLVM.
 
     All rKernels are called from the same loop, on parts of the same few buffers. An address is the
     buffer's base, plus an offset from the task table, plus an index. The bases are loop-invariant:
     LLVM would hoist base plus constant index out of that loop, and keep the sums for all rKernels
-    in registers at the same time. So each call passes its addresses through empty inline assembly,
-    as an optimization barrier; the addresses remain in the device's address space.
+    in registers at the same time. So each function except the kernel copies its addresses by empty
+    inline assembly; the addresses remain in the device's address space.
     """
     for operation in walk(module.operation):
         if operation.name == "llvm.func" and len(operation.regions[0].blocks):

@@ -26,7 +26,10 @@ _LN2 = math.log(2.0)
 _ATANH = tuple(2.0 / _LN2 / (2 * n + 1) for n in range(8))
 _EXP2 = tuple(_LN2**n / math.factorial(n) for n in range(12))
 _SHIFTS = (250, 200, 150, 100, 50, 0)
-"""Powers of two that scale the divisor in turn: f32's largest ratio is below 2**277."""
+"""Exponents of the powers of two that scale the divisor of a remainder, in order.
+
+The largest ratio of two f32 is below 2**277.
+"""
 
 
 class Double:
@@ -58,12 +61,12 @@ class Double:
         return self + _ROUND - _ROUND
 
     def low_bits(self) -> Bits:
-        """Emit the integer of a value from ``rounded``, modulo 2**32."""
+        """Emit the integer value, modulo 2**32, of a result of ``rounded``."""
         bits = arith.bitcast(ir.IntegerType.get_signless(64), (self + _ROUND).value)
         return Bits(arith.trunci(ir.IntegerType.get_signless(32), bits))
 
     def polynomial(self, coefficients: tuple[float, ...]) -> Double:
-        """Emit a polynomial; its coefficients begin with the lowest power."""
+        """Emit the polynomial in this value; the first coefficient is that of the lowest power."""
         total = Double(_lift(coefficients[-1]))
         for coefficient in reversed(coefficients[:-1]):
             total = total * self + coefficient
@@ -79,7 +82,7 @@ def _lift(number: Double | float) -> ir.Value:
 
 
 def _reduce_by_half_pi(x: Float) -> tuple[Float, Bits]:
-    """Split x into r + n * pi / 2, computed in f64; only n modulo 4 matters.
+    """Split x into r + n * pi / 2, computed in f64; return r and an integer equal to n modulo 4.
 
     Accurate to the last place of f32 up to |x| = 2**28; for larger |x|, r loses digits.
     """
@@ -101,17 +104,17 @@ def _circular(x: Float, quarter: int) -> Float:
 
 
 def expand_sin(x: Float) -> Float:
-    """sin(x), 2 ulp for |x| <= 2**28."""
+    """Emit sin(x), with an error of 2 ulp for |x| <= 2**28."""
     return x.equals(0.0).choose(x, _circular(x, 0))
 
 
 def expand_cos(x: Float) -> Float:
-    """cos(x), 2 ulp for |x| <= 2**28."""
+    """Emit cos(x), with an error of 2 ulp for |x| <= 2**28."""
     return _circular(x, 1)
 
 
 def expand_atan(x: Float) -> Float:
-    """atan(x), 2 ulp."""
+    """Emit atan(x), with an error of 2 ulp."""
     size = x.absolute()
     large, medium = size > 2.414213562373095, size > 0.4142135623730950
     one = x.constant(1.0)
@@ -127,7 +130,7 @@ def expand_atan(x: Float) -> Float:
 
 
 def expand_atan2(y: Float, x: Float) -> Float:
-    """atan2(y, x), 3 ulp; as C's for zeros and infinities."""
+    """Emit atan2(y, x), with an error of 3 ulp, and C's results for zeros and infinities."""
     both = x.absolute().equals(math.inf)
     ratio = y.absolute() / x.absolute()
     # inf / inf and 0 / 0 are NaN: the angle is that of (1, 1), and 0.
@@ -139,12 +142,12 @@ def expand_atan2(y: Float, x: Float) -> Float:
 
 
 def _is_negative(x: Float) -> Mask:
-    """Return whether the sign bit is set."""
+    """Emit the test whether the sign bit of x is set."""
     return ((x.bits() >> 31) & 1).exceeds(0)
 
 
 def expand_asin(x: Float) -> Float:
-    """asin(x), 2 ulp; NaN beyond 1."""
+    """Emit asin(x), with an error of 2 ulp; NaN for |x| > 1."""
     size = x.absolute()
     large = size > 0.5
     square = large.choose((-size + 1.0) * 0.5, size * size)
@@ -154,7 +157,7 @@ def expand_asin(x: Float) -> Float:
 
 
 def expand_acos(x: Float) -> Float:
-    """acos(x), 2 ulp; NaN beyond 1."""
+    """Emit acos(x), with an error of 2 ulp; NaN for |x| > 1."""
     size = x.absolute()
     large = size > 0.5
     root = Float(math_dialect.sqrt(((-size + 1.0) * 0.5).value))
@@ -189,7 +192,10 @@ def _exp2(t: Double) -> Float:
 
 
 def expand_powf(x: Float, y: Float) -> Float:
-    """x**y, 1 ulp, by logarithm and exponential in f64; special cases as C's pow, for finite y."""
+    """Emit x**y, with an error of 1 ulp, by logarithm and exponential in f64.
+
+    For finite y, special cases have the results of C's pow.
+    """
     size = x.absolute()
     finite = (size < math.inf).choose(size, x.constant(1.0))
     power = _exp2(_log2((finite > 0.0).choose(finite, x.constant(1.0))) * Double.of(y))
@@ -209,7 +215,7 @@ def expand_powf(x: Float, y: Float) -> Float:
 
 
 def expand_remf(x: Float, y: Float) -> Float:
-    """C's fmod(x, y), exact: the sign of x, NaN for infinite x or zero y.
+    """Emit C's fmod(x, y), which is exact: the sign of x, NaN for infinite x or zero y.
 
     Subtracts multiples of y * 2**k from the dividend for decreasing k, each by an fma in f64. No
     quotient exceeds 2**53, and every remainder has 24 bits as x and y have: only the quotient is
@@ -259,7 +265,7 @@ _EXPANDED = (ir.F32Type, ir.F16Type, ir.BF16Type)
 
 
 def expand_libm_functions(module: ir.Module) -> None:
-    """Expand the functions of ``EXPANSIONS`` on f32 and narrower scalars, in place."""
+    """Expand the functions of ``EXPANSIONS`` on scalars of f32 and narrower types, in place."""
     for operation in walk(module.operation):
         expansion = EXPANSIONS.get(operation.name)
         if expansion is not None and isinstance(operation.results[0].type, _EXPANDED):

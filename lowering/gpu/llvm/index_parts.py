@@ -34,7 +34,7 @@ class IndexSplitter:
         self._known: dict[ir.Value, IndexParts] = {}
 
     def split(self, index: ir.Value) -> IndexParts:
-        """Return the parts of a value of type index."""
+        """Return the dynamic and constant parts of a value of type index."""
         if index not in self._known:
             self._known[index] = self._find(index)
         return self._known[index]
@@ -75,7 +75,7 @@ def _product(left: IndexParts, right: IndexParts) -> IndexParts | None:
 
 
 def scaled(parts: IndexParts, factor: int) -> IndexParts:
-    """Emit the product of an index and a constant factor."""
+    """Emit the product of an index in parts and a constant factor."""
     rest = parts.rest
     if rest is not None and factor != 1:
         rest = arith.muli(rest, arith.constant(rest.type, factor)) if factor else None
@@ -83,7 +83,7 @@ def scaled(parts: IndexParts, factor: int) -> IndexParts:
 
 
 def total(parts: list[IndexParts]) -> IndexParts:
-    """Emit the sum of the indices ``parts``."""
+    """Emit the sum of indices in parts."""
     rest: ir.Value | None = None
     for part in parts:
         if part.rest is not None:

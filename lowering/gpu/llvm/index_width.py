@@ -34,13 +34,15 @@ WIDE, NARROW = 64, 32
 _ARITHMETIC = frozenset(("arith.addi", "arith.subi", "arith.muli"))
 
 LIMIT = (1 << 31) - (1 << 24)
-"""2^31 bytes, less the largest step: of a loop, of a block's threads with several elements each,
-or of an address (``pointers``).
+"""Size in bytes below which all buffers of a kernel with 32-bit indices must be.
+
+It is 2^31 less the largest step: of a loop, of a block's threads with several elements each, or of
+an address (``pointers``).
 """
 
 
 def index_width(module: ir.Module) -> int:
-    """Return the bits of an index in a module's kernels, 32 or 64.
+    """Return the number of bits of an index in a module's kernels, 32 or 64.
 
     Args:
         module: contains a gpu module before its lowering; its kernels' arguments are memrefs.

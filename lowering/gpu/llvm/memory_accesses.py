@@ -28,7 +28,7 @@ def lower_memory_accesses(module: ir.Module, index_bits: int) -> None:
 
 
 def _is_plain(operation: ir.Operation) -> bool:
-    """Return whether LLVM has the accessed type with the same memory layout.
+    """Return whether an access has a type that LLVM stores alike, and is not to private memory.
 
     Private memory is left to the conversion, because its address space differs by target.
     """
@@ -59,7 +59,7 @@ def _store(operation: ir.Operation, pointers: Pointers) -> None:
 
 
 def _alignment(operation: ir.Operation, buffer: Buffer) -> int:
-    """Return the alignment that an access asserts, in bytes, at least that of an element."""
+    """Return the alignment in bytes that an access guarantees, at least that of an element."""
     given = operation.attributes.get("alignment")
     return element_bytes(buffer.type) if given is None else ir.IntegerAttr(given).value
 

@@ -27,15 +27,17 @@ _VIEW = "memref.reinterpret_cast"
 
 _ADDRESS_BITS = 64
 _ALIGNED_POINTER = 1
-"""Index of the aligned pointer in the descriptor."""
+"""Position of the aligned pointer in the descriptor of a memref."""
 
 _FURTHEST = 1 << 20
-"""Largest constant part in elements. Without a negative constant, the dynamic part may exceed the
-buffer by as much, for which an index has room.
+"""Largest constant part of an index in elements.
+
+Without a negative constant, the dynamic part may exceed the buffer by as much, for which an index
+has room.
 """
 
 _DYNAMIC = -(1 << 31)
-"""Marks a dynamic operand among the constant indices of ``llvm.getelementptr``."""
+"""Marker of a dynamic operand among the constant indices of ``llvm.getelementptr``."""
 
 
 class Pointers:
@@ -59,8 +61,8 @@ class Pointers:
     def element(self, buffer: Buffer, indices: Sequence[ir.Value]) -> ir.Value:
         """Emit a pointer to the element of a memref at the given indices.
 
-        The intermediate pointer before adding the constant may be outside of the buffer: only the
-        sum is known to be inside.
+        The intermediate pointer, before the constant part is added, may be outside of the buffer;
+        only the final pointer is known to be inside.
         """
         buffer, begin, strides = self._layout(buffer)
         steps = [self._step(*pair) for pair in zip(indices, strides, strict=True)]
@@ -73,14 +75,17 @@ class Pointers:
         return self._behind(pointer, element, [], place.constant) if place.constant else pointer
 
     def _far(self, pointer: ir.Value, element: ir.Type, place: IndexParts) -> ir.Value:
-        """Emit a pointer to the element at index ``place`` from the sum of both its parts."""
+        """Emit a pointer to the element at index ``place``, from the sum of its two parts.
+
+        Used where the constant part is too large for a load's immediate offset.
+        """
         at = arith.constant(ir.IndexType.get(), place.constant)
         if place.rest is not None:
             at = arith.addi(place.rest, at)
         return self._behind(pointer, element, [self._converted(at)], _DYNAMIC)
 
     def _layout(self, buffer: Buffer) -> tuple[Buffer, IndexParts, list[int | ir.Value]]:
-        """Return a view's base, and the view's offset from it and strides, in elements."""
+        """Return a view's underlying buffer, its offset there, and its strides, in elements."""
         strides, offset = buffer.type.get_strides_and_offset()
         dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
         if dynamic in strides or offset == dynamic:
@@ -127,7 +132,7 @@ def keep_addresses_whole(module: ir.Module, index_bits: int) -> None:
 
 
 def is_cast_of_address(use: ir.OpOperand) -> bool:
-    """Return whether a use of an address only casts it from index to i64."""
+    """Return whether a use of an address is a cast from index to i64."""
     user = use.owner.operation
     if user.name != "arith.index_cast" or not isinstance(user.result.type, ir.IntegerType):
         return False

@@ -11,10 +11,10 @@ from rammer_mlir.lowering.ir_walk import walk
 
 @dataclass(frozen=True)
 class ThreadId:
-    """A target's way to read a thread's number.
+    """The operation by which a target reads a thread's number.
 
     Attributes:
-        operation: the operation of its dialect.
+        operation: the name of the operation, in the target's dialect.
         register: the register class, as a constraint of LLVM's inline assembly.
     """
 
@@ -23,11 +23,11 @@ class ThreadId:
 
 
 def read_thread_ids_anew(module: ir.Module, source: ThreadId) -> None:
-    """Hide from LLVM, in every function but the kernel, that a thread's number is invariant.
+    """Pass the thread's number in each rKernel through an optimization barrier for LLVM.
 
     All rKernels are called from the same loop. LLVM would hoist computations on the thread's number
-    out of it, and keep the values of all rKernels in registers at the same time. So each call
-    passes the number through empty inline assembly, as an optimization barrier.
+    out of it, and keep the values of all rKernels in registers at the same time. So each function
+    except the kernel copies the number by empty inline assembly.
     """
     for operation in walk(module.operation):
         if operation.name != source.operation or is_in_kernel(operation):

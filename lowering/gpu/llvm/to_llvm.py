@@ -16,7 +16,7 @@ from rammer_mlir.lowering.llvm.steps import Step
 from rammer_mlir.passes.ir.structured import element_bytes
 
 _EXPANDED = "sinh,cosh,tan,asinh,acosh,atanh,clampf,fpowi,rsqrt"
-"""Functions that upstream expands into other functions."""
+"""Functions of the math dialect that an upstream pass expands into other functions."""
 
 _INTRINSICS = {
     "math.absf": "fabs",
@@ -29,13 +29,13 @@ _INTRINSICS = {
     "math.sqrt": "sqrt",
     "math.trunc": "trunc",
 }
-"""Functions that every GPU computes by correctly rounded instructions, with LLVM's names."""
+"""LLVM's intrinsic, by math operation, for functions that GPUs round correctly."""
 
 _INTEGER_MATH = frozenset(("math.absi", "math.ctlz", "math.cttz", "math.ctpop"))
 
 
 def contract_floats(module: ir.Module) -> None:
-    """Permit contraction of a product and a sum to an fma, which rounds once."""
+    """Permit LLVM to contract each product and sum of a module to an fma, which rounds once."""
     contract = ir.Attribute.parse("#arith.fastmath<contract>")
     for operation in walk(module.operation):
         if operation.name in ("arith.mulf", "arith.addf", "arith.subf"):
@@ -60,7 +60,9 @@ def call_intrinsics(module: ir.Module) -> None:
 
 
 def check_math(module: ir.Module) -> None:
-    """Refuse math functions that need a library: LLVM's code generators abort the process on them.
+    """Raise an error for a math function that needs a library.
+
+    LLVM's code generators would abort the process on it.
 
     Raises:
         UnsupportedError: naming the function and its type.
@@ -100,7 +102,7 @@ def lower_steps(module: ir.Module, steps: Sequence[Step]) -> None:
 
 
 def gpu_module(module: ir.Module) -> ir.Operation:
-    """Return the first gpu module of a module.
+    """Return the first gpu module that a module contains.
 
     Raises:
         PassError: if there is none.
@@ -145,5 +147,5 @@ def _is_kernel(operation: ir.Operation) -> bool:
 
 
 def gpu_llvm_ir(module: ir.Module) -> str:
-    """Translate the gpu module, now in the LLVM dialect, to LLVM IR text."""
+    """Return the LLVM IR text of the gpu module, which must be in the LLVM dialect."""
     return to_llvm_ir(gpu_module(module))

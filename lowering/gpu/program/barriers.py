@@ -35,12 +35,15 @@ from rammer_mlir.lowering.llvm.builders import element, i64, load_acquire, store
 from rammer_mlir.programs.native_interface import COUNTER_WORDS
 
 PAUSE = "rammer_pause"
-"""Function that a polling thread calls between polls; each target defines it by an instruction."""
+"""Name of the function that a polling thread calls between polls.
+
+Each target defines it by an instruction.
+"""
 
 AWAIT, PUBLISH = "rammer_await", "rammer_publish"
 
 _GLOBAL = 1
-"""LLVM's address space of device memory, on all targets."""
+"""Number of LLVM's address space for device memory, on all targets."""
 
 
 def declare_pause() -> None:
@@ -91,7 +94,7 @@ def define_publish(layout: KernelLayout) -> None:
 
 @dataclass(frozen=True)
 class AwaitedStep:
-    """The vEU that a thread awaits, the awaited value of its counter, and the counter's address."""
+    """A step counter that a thread awaits: its vEU, the awaited value, the counter's address."""
 
     veu: ir.Value
     wanted: ir.Value
@@ -106,7 +109,7 @@ def awaited_step(
     pair: ir.Value,
     run: ir.Value,
 ) -> AwaitedStep:
-    """Emit the reading of an awaited pair, and the awaited counter and value.
+    """Emit the load of a pair (vEU, steps) of a barrier; return the awaited counter and value.
 
     Args:
         layout: the layout of the kernel.
@@ -125,7 +128,7 @@ def awaited_step(
 
 
 def counter_pointer(counters: ir.Value, veu: ir.Value) -> ir.Value:
-    """Emit the address of a vEU's counter; the memref dialect has no atomic load."""
+    """Emit the address of a vEU's counter, for atomic loads, which the memref dialect lacks."""
     place = multiply(veu, word(COUNTER_WORDS))
     return element(global_pointer(counters), place, i64())
 
@@ -137,6 +140,6 @@ def global_pointer(buffer: ir.Value) -> ir.Value:
 
 
 def fence(target: GpuTarget, order: Literal["acquire", "release"]) -> None:
-    """Emit a fence that orders memory between blocks, if the target requires it."""
+    """Emit a fence of device scope with the memory order ``order``, if the target requires it."""
     if target.fences:
         llvm.FenceOp(getattr(llvm.AtomicOrdering, order), syncscope=target.scope)

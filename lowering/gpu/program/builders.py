@@ -26,53 +26,56 @@ def bytes_type(count: int, space: str | None = None) -> ir.MemRefType:
 
 
 def index(number: int) -> ir.Value:
-    """Emit a constant position."""
+    """Emit a constant of type index."""
     return arith.constant(ir.IndexType.get(), number)
 
 
 def word(number: int) -> ir.Value:
-    """Emit a constant word."""
+    """Emit a constant of type i64."""
     return arith.constant(i64(), number)
 
 
 def as_index(value: ir.Value) -> ir.Value:
-    """Emit the cast of a word to a position."""
+    """Emit the cast of an i64 word to an index."""
     return arith.index_cast(ir.IndexType.get(), value)
 
 
 def as_word(value: ir.Value) -> ir.Value:
-    """Emit the cast of a position to a word."""
+    """Emit the cast of an index to an i64 word."""
     return arith.index_cast(i64(), value)
 
 
 def add(left: ir.Value, right: ir.Value) -> ir.Value:
-    """Emit the sum of two words, or of two positions."""
+    """Emit the sum of two values of the same type, i64 or index."""
     return arith.addi(left, right)
 
 
 def offset(position: ir.Value, number: int) -> ir.Value:
-    """Emit the sum of a position and a constant."""
+    """Emit the sum of an index and a constant."""
     return add(position, index(number))
 
 
 def multiply(left: ir.Value, right: ir.Value) -> ir.Value:
-    """Emit the product of two words, or of two positions."""
+    """Emit the product of two values of the same type, i64 or index."""
     return arith.muli(left, right)
 
 
 def compare(predicate: str, left: ir.Value, right: ir.Value) -> ir.Value:
-    """Emit the comparison, by a predicate of ``arith.cmpi``, of two words or two positions."""
+    """Emit the comparison by ``predicate`` of ``arith.cmpi``; return an i1."""
     return arith.cmpi(getattr(arith.CmpIPredicate, predicate), left, right)
 
 
 def load_word(buffer: ir.Value, position: ir.Value) -> ir.Value:
-    """Emit the load of a word of a buffer."""
+    """Emit the load of the word at index ``position`` of a buffer."""
     return memref.load(buffer, [position])
 
 
 @contextmanager
 def repeat(first: ir.Value, limit: ir.Value, step: ir.Value) -> Generator[ir.Value]:
-    """Build a loop over positions from ``first`` to ``limit``, exclusive; yield the position."""
+    """Emit a loop from ``first`` to ``limit``, exclusive, and build its body in the context.
+
+    Yields the induction variable.
+    """
     loop = scf.ForOp(first, limit, step)
     with ir.InsertionPoint(loop.body):
         yield loop.induction_variable
@@ -83,7 +86,10 @@ def repeat(first: ir.Value, limit: ir.Value, step: ir.Value) -> Generator[ir.Val
 def function(
     name: str, arguments: Sequence[ir.Type], results: Sequence[ir.Type] = ()
 ) -> Generator[Sequence[ir.Value]]:
-    """Build a private function; yield its arguments. The context's body must end with a return."""
+    """Emit a private function, and build its body in the context, which must emit the return.
+
+    Yields the arguments.
+    """
     kind = ir.FunctionType.get(list(arguments), list(results))
     operation = func.FuncOp(name, kind, visibility="private")
     block: ir.Block = operation.add_entry_block()

@@ -33,11 +33,17 @@ from rammer_mlir.programs.gpu_table import (
 )
 
 STRAIGHT_LINE_LIMIT = 16
-"""Most records of a program for straight-line code, in which each call may be inlined."""
+"""Largest number of records of a program that becomes straight-line code.
+
+In straight-line code, each call may be inlined.
+"""
 
 
 def define_kernel(layout: KernelLayout, straight_line_limit: int = STRAIGHT_LINE_LIMIT) -> None:
-    """Define the persistent kernel of a program at the current insertion point."""
+    """Define the persistent kernel of a program at the current insertion point.
+
+    Programs of at most ``straight_line_limit`` records get straight-line code.
+    """
     frame = KernelFrame(layout)
     with ir.InsertionPoint(frame.entry):
         if layout.program.launches[0].num_records <= straight_line_limit:
@@ -80,7 +86,7 @@ def _straight_run(frame: KernelFrame, placed: PlacedRun) -> None:
 
 
 class _DispatchLoop:
-    """The loop over the records of the block's vEU, up to its end record."""
+    """The loop over the records of the vEU that the block executes, up to its end record."""
 
     def __init__(self, frame: KernelFrame) -> None:
         self._frame, self._layout = frame, frame.layout
@@ -100,7 +106,7 @@ class _DispatchLoop:
             scf.YieldOp([self._execute(after.arguments[0])])
 
     def _execute(self, position: ir.Value) -> ir.Value:
-        """Emit the execution of the record at a position; return the next record's position."""
+        """Emit the execution of the record at ``position``; return the next record's position."""
         table, kernels = self._frame.table, self._layout.program.kernels
         kind = as_index(load_word(table, position))
         second = as_index(load_word(table, offset(position, 1)))
@@ -115,11 +121,11 @@ class _DispatchLoop:
         return switch.results[0]
 
     def _run(self, number: int, position: ir.Value, first: ir.Value, count_at: ir.Value) -> None:
-        """Emit a run of rTasks of rKernel ``number``, and a publication if the record demands it.
+        """Emit a record's rTasks of rKernel ``number``, and a publication if the record demands it.
 
-        The record is at ``position``; the rTasks begin with ``first``, their number is at
-        ``count_at``. A loop-carried step counter would take registers in every rKernel, so the
-        record has its value instead.
+        The record is at ``position``; the rTasks begin with ``first``, and their number is in the
+        table at ``count_at``. A loop-carried step counter would take registers in every rKernel, so
+        the record has its value instead.
         """
         table, kernel = self._frame.table, self._layout.program.kernels[number].name
         limit = add(first, as_index(load_word(table, count_at)))
@@ -148,7 +154,7 @@ class _DispatchLoop:
         return choose_buffer(self._frame, which, numbers, kind)
 
     def _buffers_of(self, kernel: int, argument: int) -> list[int]:
-        """Return the numbers of the kernel's buffers that an rKernel's argument may be in."""
+        """Return the numbers of the kernel's buffers to which an rKernel's argument may refer."""
         slots = {
             operator.slots[argument]
             for operator in self._layout.program.operators
@@ -157,10 +163,10 @@ class _DispatchLoop:
         return sorted({self._layout.buffers.index((slot.base, slot.index)) for slot in slots})
 
     def _barrier(self, at: ir.Value, count: ir.Value) -> ir.Value:
-        """Emit the wait for ``count`` pairs at position ``at``; return the next record's position.
+        """Emit a barrier's wait for ``count`` pairs at position ``at`` of the task table.
 
-        If the watchdog has stopped the program, the next record is the one that ends the vEU's
-        list.
+        Returns the position of the next record. If the watchdog has stopped the program, that is
+        the record which ends the vEU's list.
         """
         if not self._layout.watchdog:
             self._frame.wait(at, count)

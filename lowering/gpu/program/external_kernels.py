@@ -74,7 +74,7 @@ def _check(kernel: ExternalKernel, target: GpuTarget) -> None:
 
 
 def _declare(symbol: str, count: int) -> None:
-    """Declare a function of ``count`` buffers that a block's threads call together (convergent)."""
+    """Declare a convergent function of ``count`` buffers, which a block's threads call together."""
     kinds = [i64(), i32(), i32(), *[pointer()] * count]
     kind = llvm.FunctionType.get(ir.Type.parse("!llvm.void"), kinds)
     llvm.LLVMFuncOp(symbol, ir.TypeAttr.get(kind), convergent=True)

@@ -70,7 +70,8 @@ class KernelFrame:
     def _read_run(self) -> None:
         """Emit the number of this vEU's completed runs: its counter divided by its rTasks per run.
 
-        The counter is the only state, so a captured launch can be replayed without any host work.
+        The counter is the only state, so a captured launch can be replayed without work of the
+        host.
         """
         counter = multiply(self.veu, index(COUNTER_WORDS))
         self.base = load_word(self._arguments[COUNTERS], counter)
@@ -85,7 +86,7 @@ class KernelFrame:
         return self._arguments[argument_name(*buffer)]
 
     def buffer_types(self, kernel: str) -> list[tuple[BufferType, ir.MemRefType]]:
-        """Return the types of an rKernel's buffers, as data and as MLIR types."""
+        """Return the types of an rKernel's buffers, each as ``BufferType`` and as MLIR type."""
         return self._signatures[kernel]
 
     def run_tasks(
@@ -109,11 +110,14 @@ class KernelFrame:
         call(PUBLISH, self._arguments[COUNTERS], self._veu_word, done)
 
     def wait(self, at: ir.Value, count: ir.Value) -> None:
-        """Emit the wait for ``count`` pairs of the task table from position ``at`` on."""
+        """Emit the wait for ``count`` pairs (vEU, steps) from ``at`` of the task table on."""
         call(AWAIT, self._arguments[COUNTERS], self.table, at, count, self.run)
 
     def wait_or_stop(self, at: ir.Value, count: ir.Value) -> ir.Value:
-        """Emit a wait as ``wait`` does; return an i1, whether the watchdog stopped the program."""
+        """Emit the wait for ``count`` pairs from position ``at`` of the task table on.
+
+        Returns an i1 that tells whether the watchdog stopped the program.
+        """
         arguments = [self._arguments[COUNTERS], self.table, at, count, self.run]
         arguments += [self._arguments[WATCH], self._veu_word]
         return func.CallOp([ir.IntegerType.get_signless(1)], AWAIT, arguments).results[0]
@@ -149,7 +153,10 @@ def typed_view(
 def choose_buffer(
     frame: KernelFrame, which: ir.Value, numbers: list[int], kind: ir.MemRefType
 ) -> ir.Value:
-    """Emit the selection of buffer ``which`` among ``numbers``, cast to type ``kind``."""
+    """Emit the selection of the kernel's buffer number ``which``, cast to type ``kind``.
+
+    ``numbers`` are the possible buffer numbers.
+    """
     switch = scf.IndexSwitchOp([kind], which, numbers[:-1])
     for number, block in zip(numbers, [*switch.case_blocks, switch.default_block], strict=True):
         with ir.InsertionPoint(block):

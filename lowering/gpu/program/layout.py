@@ -24,7 +24,7 @@ from rammer_mlir.programs.records import Program
 
 @dataclass(frozen=True)
 class KernelLayout:
-    """Everything from which the persistent kernel is built.
+    """The data from which a persistent kernel is built.
 
     Attributes:
         target: the GPU.
@@ -32,8 +32,8 @@ class KernelLayout:
         table: the task table of the program's first launch.
         buffer_bytes: size of each of the kernel's buffers, by number.
         kernels: types of the rKernels' arguments, and sizes of shared and scratch memory.
-        table_words: words of the longest task table that the kernel is launched with.
-        watchdog: polls after which a waiting vEU stops the program, 0 for none.
+        table_words: number of words of the longest task table among the kernel's launches.
+        watchdog: number of polls after which a waiting vEU stops the program, 0 for none.
     """
 
     target: GpuTarget
@@ -46,7 +46,7 @@ class KernelLayout:
 
     @property
     def num_veus(self) -> int:
-        """The number of blocks."""
+        """The number of vEUs, which is the number of blocks."""
         return self.program.num_veus
 
     @property
@@ -56,7 +56,7 @@ class KernelLayout:
 
     @property
     def scratch_bytes(self) -> int:
-        """The size of all vEUs' scratch memory."""
+        """The size in bytes of all vEUs' scratch memory."""
         return self.kernels.scratch_bytes * self.num_veus
 
     @property
@@ -80,7 +80,7 @@ class KernelLayout:
         return words_type(watch_words(self.num_veus))
 
     def argument_types(self) -> dict[str, ir.MemRefType]:
-        """Return the kernel's arguments by name, in order."""
+        """Return the types of the kernel's arguments by name, in the order of the arguments."""
         kinds = {argument_name(*b): bytes_type(size) for b, size in self.buffer_bytes.items()}
         kinds[SCRATCHES] = bytes_type(self.scratch_bytes)
         kinds[COUNTERS] = self.counters_type
@@ -90,7 +90,7 @@ class KernelLayout:
         return kinds
 
     def argument_bytes(self) -> dict[str, int]:
-        """Return the sizes of the kernel's arguments by name, in order."""
+        """Return the bytes of the kernel's arguments by name, in the order of the arguments."""
         return {
             name: kind.shape[0] * ir.IntegerType(kind.element_type).width // 8
             for name, kind in self.argument_types().items()

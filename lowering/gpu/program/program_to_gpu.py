@@ -54,7 +54,7 @@ from rammer_mlir.programs.residency import KernelResources
 from rammer_mlir.programs.signature import Signature
 
 MODULE = "rammer"
-"""Symbol of the gpu module."""
+"""Symbol of the gpu module that contains the persistent kernel."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class GpuProgram:
         resources: KernelResources | None = None,
         summary: str = "",
     ) -> GpuImage:
-        """Return the data for launching, besides the code."""
+        """Return the artifact's GPU data, which contains everything but the kernel's code."""
         return GpuImage(
             target=self.target.name,
             signature=signature,
@@ -135,14 +135,17 @@ def lower_to_gpu(
 ) -> GpuProgram:
     """Replace a module at the `program` stage by a ``gpu.module``, in place.
 
+    Returns the data for launching the kernel.
+
     Args:
         module: rPrograms, rKernels and a planned arena.
         weights: arrays by argument number of the entry function.
-        num_veus: blocks of the kernel.
+        num_veus: number of blocks of the kernel.
         target: the GPU.
         straight_line_limit: most records of a program for straight-line code.
         modules: external code that its rKernels call.
-        watchdog: polls of a step counter after which a waiting vEU stops the program, 0 for none.
+        watchdog: number of polls of a step counter after which a waiting vEU stops the program, 0
+            for none.
         per_operator: launch the kernel once per rProgram, for a plan with an rProgram for each
             operator, instead of once in total.
     """
@@ -185,13 +188,13 @@ def lower_to_gpu(
 
 
 def _native(program: Program) -> Program:
-    """Rename the rKernels to their native symbols."""
+    """Return the program with its rKernels' names replaced by their symbols in native code."""
     kernels = tuple(replace(k, name=KERNEL_PREFIX + k.name) for k in program.kernels)
     return replace(program, kernels=kernels)
 
 
 def _with_block_of(target: GpuTarget, kernels: Sequence[ir.Operation]) -> GpuTarget:
-    """Return the target with the block size that rKernels are written for, if any are.
+    """Return the target with the block size for which rKernels are written, if any are.
 
     Raises:
         TargetError: if they are written for blocks, or for subgroups, of different sizes.
@@ -218,7 +221,7 @@ def _with_block_of(target: GpuTarget, kernels: Sequence[ir.Operation]) -> GpuTar
 
 
 def _of_one_length(tables: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the task tables of the launches as rows, padded with zeros."""
+    """Return the task tables of all launches as rows of an array, padded with zeros."""
     rows = np.zeros((len(tables), max(map(len, tables))), np.int64)
     for row, found in zip(rows, tables, strict=True):
         row[: len(found)] = found
@@ -226,7 +229,7 @@ def _of_one_length(tables: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def _buffer_bytes(module: ir.Module, constant_bytes: int) -> dict[Buffer, int]:
-    """Return the kernel's buffers and their sizes: inputs, outputs, constants, arena."""
+    """Return the bytes of each of the kernel's buffers: inputs, outputs, constants, arena."""
     main = entry_function(module)
     signature = ir.TypeAttr(main.operation.attributes["function_type"]).value
     kinds = ir.FunctionType(signature).inputs
@@ -246,7 +249,7 @@ def _buffer_bytes(module: ir.Module, constant_bytes: int) -> dict[Buffer, int]:
 
 
 def _inouts(module: ir.Module) -> tuple[str, ...]:
-    """Return the inputs that are marked as changed in place."""
+    """Return the names of the inputs that are marked as changed in place."""
     inputs = [
         marks for marks in argument_attributes(entry_function(module))
         if not marks.keys() & {CONSTANT, ARENA, "rtask.output"}
@@ -265,7 +268,7 @@ def _erase_schedule(module: ir.Module) -> None:
 def _lower_kernels(
     module: ir.Module, target: GpuTarget, program: Program, external: Collection[str]
 ) -> MappedKernels:
-    """Map every rKernel to a block's threads, in place.
+    """Map every rKernel to a block's threads, in place; return their arguments.
 
     rKernels with ``external`` code may use shared memory, so that a block barrier follows each of
     their rTasks.
@@ -283,7 +286,7 @@ def _lower_kernels(
 
 
 def _note_alignments(kernels: Sequence[ir.Operation], program: Program) -> None:
-    """Annotate the rKernels' arguments with their addresses' alignment in bytes, over all runs."""
+    """Mark each argument of the rKernels with a divisor of its address in bytes, in all rTasks."""
     known: dict[str, list[int]] = {}
     for operator in program.operators:
         name = KERNEL_PREFIX + program.kernels[operator.kernel].name

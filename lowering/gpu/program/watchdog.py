@@ -40,8 +40,8 @@ from rammer_mlir.programs.native_interface import WATCH_HEADER, WatchWord
 def define_watched_await(layout: KernelLayout) -> None:
     """Define ``(counters, table, at, n, run, watch, own vEU)``, which awaits step counters.
 
-    It waits for the n pairs (vEU, steps) of the task table from position ``at`` on, and returns
-    whether the program is stopped.
+    It waits for the n pairs (vEU, steps) of the task table from position ``at`` on, and returns an
+    i1 that tells whether the program is stopped.
     """
     position = ir.IndexType.get()
     kinds = [
@@ -66,7 +66,7 @@ def define_watched_await(layout: KernelLayout) -> None:
 
 @dataclass(frozen=True)
 class _Waiter:
-    """The waiting vEU, the position of its pairs in the task table, and the run."""
+    """The waiting vEU, the position of its barrier's pairs in the table, and the run's number."""
 
     veu: ir.Value
     position: ir.Value
@@ -74,7 +74,7 @@ class _Waiter:
 
 
 class _Watch:
-    """The watchdog's buffer, whose first word counts the threads that timed out."""
+    """The watchdog's buffer; its first word counts the threads that timed out."""
 
     def __init__(self, layout: KernelLayout, buffer: ir.Value) -> None:
         self._limit, self._scope = layout.watchdog, layout.target.scope
@@ -82,7 +82,7 @@ class _Watch:
         self.claims = global_pointer(buffer)
 
     def poll(self, awaited: AwaitedStep) -> None:
-        """Emit a loop that polls until the counter has the awaited value or a thread times out."""
+        """Emit a loop of polls until the counter has the awaited value or a thread timed out."""
         loop = scf.WhileOp([i64()], [word(0)])
         before, after = loop.before.blocks.append(i64()), loop.after.blocks.append(i64())
         with ir.InsertionPoint(before):
@@ -96,7 +96,7 @@ class _Watch:
             scf.YieldOp([add(after.arguments[0], word(1))])
 
     def report_if_late(self, awaited: AwaitedStep, mark: ir.Value, waiter: _Waiter) -> None:
-        """Emit a stop of the waiting vEU if the counter is too low; the first thread reports it.
+        """Emit the stop of a waiting vEU if the counter is too low; its first thread reports it.
 
         ``mark`` is the address of the vEU's word in the watchdog's buffer, which becomes 1.
         """
@@ -108,7 +108,7 @@ class _Watch:
             store_release(word(1), mark, self._scope)
 
     def _claim(self) -> ir.Value:
-        """Emit an atomic count of this thread; return how many threads timed out before it."""
+        """Emit an atomic increment of the count of late threads; return the count before it."""
         add_one, order = llvm.AtomicBinOp.add, llvm.AtomicOrdering.monotonic
         return llvm.AtomicRMWOp(
             add_one, self.claims, word(1), order, syncscope=self._scope, alignment=8

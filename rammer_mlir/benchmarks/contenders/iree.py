@@ -72,7 +72,10 @@ class Iree:
 
 
 def _compile(model: Path, code: Path, weights: Path) -> None:
-    """Import and compile a model; the code is renamed into place only when it is complete."""
+    """Import and compile a model to the files ``code`` and ``weights``.
+
+    The code is renamed into place only when it is complete.
+    """
     text, unfinished = model.with_suffix(".mlir"), code.with_suffix(".part")
     externalize = ("--externalize-params", "--save-params-to", str(weights))
     _call("iree.compiler.tools.import_onnx", model, "-o", text, "--opset-version", _OPSET,

@@ -151,7 +151,7 @@ def _foreign_names(codegens: str) -> re.Pattern[str]:
 
 
 def _spent(total: float, lines: Sequence[Timeline], foreign: re.Pattern[str]) -> Spent:
-    """Sum the times of a run by kind of work.
+    """Return the times of a run by kind of work.
 
     Args:
         total: seconds of the run.

@@ -49,5 +49,5 @@ def run(
 
 
 def open_onnx_runtime(model: Path, threads: int) -> OnnxRuntime:
-    """Open a file with ONNX Runtime's default of spinning threads."""
+    """Return a file's model in ONNX Runtime with its default of spinning threads."""
     return OnnxRuntime(model, threads, spin=True)

@@ -22,7 +22,7 @@ RECORDS = 5
 
 @dataclass(frozen=True)
 class CompileCost:
-    """Time and memory of a compilation."""
+    """Time and memory that a compilation takes, and the memory that the program takes."""
 
     policy: str
     num_veus: int
@@ -44,9 +44,9 @@ class KernelWork:
     """Work of an rKernel's rOperators in a run.
 
     Attributes:
-        operator: name of the first of them in the model.
+        operator: name of the rKernel's first rOperator in the model.
         count: number of rOperators.
-        flops: scalar operations.
+        flops: scalar operations of all rOperators.
         num_bytes: bytes that they read and write, each buffer counted once for each rOperator.
         seconds: shortest recorded time of their rTasks, summed over vEUs.
     """
@@ -64,8 +64,8 @@ class Work:
     """Work of a program in a run, and the waiting time of a recorded run.
 
     Attributes:
-        touched_bytes: weights, inputs and outputs once, intermediates twice.
-        footprint_bytes: memory of all these, with the arena instead of the intermediates.
+        touched_bytes: bytes of weights, inputs and outputs once, and of intermediates twice.
+        footprint_bytes: bytes of weights, inputs, outputs, and the arena.
         seconds: duration of the recorded run.
         waiting: fraction of the vEUs' time in that run that they waited at barriers.
     """
@@ -80,7 +80,7 @@ class Work:
 
 
 class Ours:
-    """A model compiled for the CPU."""
+    """A model compiled by this project for the CPU."""
 
     def __init__(self, model: Path, threads: int, policy: str) -> None:
         """Compile an ONNX file with a policy, for as many vEUs as threads."""
@@ -110,7 +110,7 @@ class Ours:
         return self._executable.run(feeds)
 
     def work(self, feeds: Mapping[str, Array]) -> Work:
-        """Record ``RECORDS`` runs, and describe the fastest."""
+        """Record ``RECORDS`` runs, and return the work of the fastest run."""
         lines = [self._executable.record(feeds) for _ in range(RECORDS)]
         best = min(lines, key=lambda line: line.seconds)
         touched = sum(b.num_bytes * (2 if b.kind == "intermediate" else 1)

@@ -24,7 +24,7 @@ class Open(Protocol):
     """Opens a model; the time of opening is not part of a run."""
 
     def __call__(self, model: Path, threads: int) -> Contender:
-        """Open an ONNX file, alone in its folder, for a number of threads."""
+        """Open an ONNX file, alone in its folder, for a number of threads; return the contender."""
         ...
 
 
@@ -32,7 +32,9 @@ BENCH = "rammer-mlir[bench]"
 
 
 def required(module: str, install: str = BENCH) -> ModuleType:
-    """Import a module of an optional package; ``install`` is the argument of pip that installs it.
+    """Import and return a module of an optional package.
+
+    ``install`` is the argument of pip that installs the package.
 
     Raises:
         TargetError: if it is not installed.

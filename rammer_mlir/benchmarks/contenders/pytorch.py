@@ -12,7 +12,7 @@ from rammer_mlir.benchmarks.contenders.protocol import required
 
 
 class PyTorch:
-    """A module in inference mode.
+    """A module of PyTorch in inference mode.
 
     Neither package is part of ``rammer-mlir[bench]``: on PyPI, PyTorch for Linux includes gigabytes
     of CUDA, and ``onnx2torch`` supports only a part of ONNX's operators.

@@ -8,7 +8,7 @@ from pathlib import Path
 from rammer_mlir.benchmarks.contenders.protocol import Contender
 
 REFERENCE = "onnxruntime"
-"""The contender that ratios and errors refer to."""
+"""Name of the contender to which ratios and errors refer."""
 
 CONTENDERS: dict[str, str] = {
     REFERENCE: "onnx_runtime:open_onnx_runtime",
@@ -16,11 +16,17 @@ CONTENDERS: dict[str, str] = {
     "iree": "iree:Iree",
     "pytorch": "pytorch:PyTorch",
 }
-"""``module:class`` or ``module:function`` in this package that opens a model, by name."""
+"""Class or function in this package that opens a model, by the name of the contender.
+
+It has the form ``module:class`` or ``module:function``.
+"""
 
 
 def open_contender(model: Path, threads: int, name: str) -> Contender:
-    """Open an ONNX file with a contender, whose module is imported on demand."""
+    """Open an ONNX file with a contender, and return the opened model.
+
+    The contender's module is imported on demand.
+    """
     module, _, attribute = CONTENDERS[name].partition(":")
     place = importlib.import_module(f"{__package__}.{module}")
     return getattr(place, attribute)(model, threads)

@@ -56,9 +56,10 @@ def policies(modules: int, num_veus: int) -> dict[str, object]:
 
 
 def proofs(modules: int, num_veus: int, limit: float, patience: float) -> dict[str, object]:
-    """Return the share of modules that `optimal` proves in time, and `list`'s gap to the bound.
+    """Return the share of modules that `optimal` proves in time, and the gap of `list`.
 
-    In time means at most ``limit`` processor seconds; the search may take ``patience`` times that.
+    A proof is in time if it takes at most ``limit`` processor seconds; the search may take
+    ``patience`` times that long. The gap is relative to the lower bound.
     """
     device = cpu_device(num_veus)
     gaps: list[float] = []

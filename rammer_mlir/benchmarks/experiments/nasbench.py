@@ -28,8 +28,8 @@ class _Kind:
 
     Attributes:
         name: name of the operation.
-        tile: rows that an rTask writes.
-        halo: rows that an rTask also reads above, and below, the rows that it writes.
+        tile: number of rows that an rTask writes.
+        halo: number of rows that an rTask also reads above, and below, the rows that it writes.
         row_flops: scalar operations for a row.
         weight_bytes: bytes of the weights.
     """

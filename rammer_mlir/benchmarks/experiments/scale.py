@@ -33,7 +33,7 @@ from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.verifier import verify
 
 WIDTH, TILES = 10, 100
-"""Operators in a layer, and rTasks in an operator."""
+"""Numbers of operators in a layer, and of rTasks in an operator."""
 _ROW_BYTES = 4096
 
 _LONGEST = 600.0
@@ -42,7 +42,7 @@ _LONGEST = 600.0
 
 @dataclass(frozen=True)
 class Scale:
-    """Seconds and bytes for scheduling a number of rTasks."""
+    """The time in seconds and the memory in bytes of scheduling a number of rTasks."""
 
     operators: int
     rtasks: int
@@ -53,7 +53,7 @@ class Scale:
 
     @property
     def seconds(self) -> float:
-        """The sum of all steps' seconds."""
+        """The seconds of all steps together."""
         return self.schedule + self.minimize + self.verify
 
 
@@ -84,7 +84,10 @@ def _kernel() -> RKernel:
 
 
 def measure(size: tuple[int, int]) -> Scale:
-    """Schedule and verify a graph of ``size[0]`` operators for ``size[1]`` vEUs."""
+    """Schedule and verify a graph of ``size[0]`` operators for ``size[1]`` vEUs.
+
+    Returns the seconds and the memory of each step.
+    """
     num_operators, num_veus = size
     graph = layered_graph(num_operators)
     device = find_device("a100").device(num_veus)
@@ -102,7 +105,7 @@ def measure(size: tuple[int, int]) -> Scale:
 
 
 def report(found: Sequence[Scale]) -> str:
-    """Return a row for each size."""
+    """Return a table with a row for each size."""
     rows = [["operators", "rTasks", "wavefront s", "minimise s", "verify s", "all s", "us/rTask",
              "peak MB"]]  # fmt: skip
     rows += [
@@ -117,7 +120,7 @@ def report(found: Sequence[Scale]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table."""
+    """Print the table of all sizes, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.experiments.scale")
     parser.add_argument("--operators", type=int, nargs="+", default=[100, 1000, 10_000])
     parser.add_argument("--veus", type=int, default=108)

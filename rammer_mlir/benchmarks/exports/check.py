@@ -19,10 +19,10 @@ from rammer_mlir.benchmarks.exports.spec import Case, Spec, load
 from rammer_mlir.errors import RammerError
 
 _ERRORS = 3
-"""ONNX Runtime's log level that suppresses warnings."""
+"""ONNX Runtime's log level that shows errors but no warnings."""
 
 _REPEATS = 7
-"""Timed runs; the shortest counts, since other work on the machine only slows runs down."""
+"""Number of timed runs; the shortest counts, since other work only slows runs down."""
 
 _OF_HALF = (1e-2, 2e-3)
 """Relative and absolute tolerance if each node rounds to 16 bits."""
@@ -36,10 +36,10 @@ everything computed from it.
 
 
 def check(path: Path, cases: int | None = None, threads: int | None = None) -> Result:
-    """Compile the ONNX file as it is, and run cases of the description beside it.
+    """Compile the ONNX file as it is, run cases of the description beside it; return the result.
 
     ``cases`` is the number of cases, by default all. With ``threads``, ONNX Runtime and the program
-    use so many threads, and both are timed.
+    use that number of threads, and both are timed.
     """
     spec = load(path.with_suffix(".json"))
     options = onnxruntime.SessionOptions()
@@ -89,7 +89,7 @@ class _Run:
     is_timed: bool
 
     def case(self, feeds: dict[str, Array], case: Case) -> CaseResult:
-        """Run and compare a case."""
+        """Run and compare a case, and return the result."""
         label = ", ".join(f"{name} {size}" for name, size in case.items()) or "as declared"
         try:
             found = self.theirs(feeds)

@@ -10,7 +10,7 @@ from typing import cast
 
 @dataclass(frozen=True)
 class CaseResult:
-    """The largest error of a case in tolerances, or the reason why there is none."""
+    """The largest error of a case, relative to the tolerance, or the reason for its absence."""
 
     case: str
     excess: float = 0.0
@@ -32,7 +32,7 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class Result:
-    """All cases of an exported model."""
+    """The results of all cases of an exported model."""
 
     name: str
     exporter: str
@@ -64,7 +64,7 @@ class Result:
 
     @property
     def excess(self) -> float:
-        """The largest error of all cases, in tolerances."""
+        """The largest error of all cases, relative to the tolerance."""
         return max((case.excess for case in self.ran), default=0.0)
 
     @property
@@ -74,12 +74,12 @@ class Result:
 
     @property
     def seconds(self) -> float:
-        """Seconds of the longest first run."""
+        """The seconds of the longest first run of a case."""
         return max((case.seconds for case in self.ran), default=0.0)
 
 
 def save_result(result: Result, path: Path) -> None:
-    """Write a result as JSON."""
+    """Write a result as JSON to the file ``path``."""
     path.write_text(json.dumps(asdict(result), indent=1))
 
 

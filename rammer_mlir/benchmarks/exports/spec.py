@@ -52,12 +52,12 @@ class Spec:
         return {each.name: each.draw(case, rng) for each in self.inputs}
 
     def save(self, path: Path) -> None:
-        """Write the description as JSON."""
+        """Write the description as JSON to the file ``path``."""
         path.write_text(json.dumps(asdict(self), indent=1))
 
 
 def load(path: Path) -> Spec:
-    """Read a description that ``Spec.save`` wrote."""
+    """Return the description that ``Spec.save`` wrote to the file ``path``."""
     data = json.loads(path.read_text())
     inputs = tuple(Input(shape=tuple(each.pop("shape")), **each) for each in data["inputs"])
     return Spec(data["name"], data["exporter"], inputs, tuple(data["cases"]))

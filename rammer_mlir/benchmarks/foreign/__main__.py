@@ -140,7 +140,10 @@ def _outcome(
 def _child(
     step: str, path: Path, number: int, name: str, folder: str, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Return the answer of ``foreign.child`` for a step; a crash or a timeout is an answer, too."""
+    """Return the answer of ``foreign.child`` for a step.
+
+    A crash or a time-out of the child process is an answer, too.
+    """
     command = [
         sys.executable, "-m", "rammer_mlir.benchmarks.foreign.child",
         step, str(path), str(number), name, folder, str(options.size), str(options.seed),

@@ -28,10 +28,13 @@ TOLERANCES = {
     "float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-3, "float64": 1e-7,
     "complex64": 1e-3, "complex128": 1e-7,
 }  # fmt: skip
-"""Largest difference by the result's type, relative to the largest expected magnitude or 1."""
+"""Largest difference by the result's type, relative to its largest expected magnitude.
+
+A largest magnitude below 1 counts as 1.
+"""
 
 _HIGHEST_INTEGER = 3
-"""Upper bound of integer inputs, since many of them index small dimensions."""
+"""Upper bound of integer inputs, since they often are indices of small dimensions."""
 
 
 def main() -> int:
@@ -88,7 +91,10 @@ def _run(content: str, entry: str, folder: Path, size: int, seed: int) -> Mappin
 
 
 def _stored(value: NDArray[Any]) -> NDArray[Any]:
-    """Convert elements that an .npz file cannot store to unsigned integers of the same bits."""
+    """Return an array that an .npz file can store.
+
+    Elements of other types become unsigned integers with the same bits.
+    """
     return value.view(f"u{value.dtype.itemsize}") if value.dtype.kind == "V" else value
 
 

@@ -1,4 +1,4 @@
-"""Modules and functions of MLIR files."""
+"""Find MLIR files in a folder, and split a file into modules and functions."""
 
 from __future__ import annotations
 

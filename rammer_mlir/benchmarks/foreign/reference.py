@@ -58,7 +58,10 @@ def _compiled(compiler: Any, content: str) -> bytes:
 
 
 def _generalized(content: str) -> str:
-    """Return a module with generalized named operations, whose names differ between versions."""
+    """Return a module with its named linalg operations generalized.
+
+    Names of these operations differ between versions of MLIR.
+    """
     from rammer_mlir import dialects
     from rammer_mlir.bindings import ir, passmanager
 

@@ -45,7 +45,7 @@ def convolutional(parameters: Parameters, images: jax.Array) -> jax.Array:
 
 
 def convolutional_loss(parameters: Parameters, images: jax.Array, labels: jax.Array) -> jax.Array:
-    """Return the mean cross entropy."""
+    """Return the mean cross entropy of the logits of images, for their labels."""
     log = jax.nn.log_softmax(convolutional(parameters, images))
     return -jnp.mean(jnp.take_along_axis(log, labels[:, None], -1))
 

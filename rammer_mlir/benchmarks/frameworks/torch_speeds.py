@@ -69,7 +69,7 @@ def difference(found: object, expected: object) -> float:
 
 
 def main() -> None:
-    """Measure, and print."""
+    """Measure the latencies of the networks, and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=list(NAMES))
     parser.add_argument("--small", action="store_true", help="small sizes, to try it")

@@ -44,14 +44,14 @@ class Figure21Request:
 
 @dataclass(frozen=True)
 class Figure21:
-    """Seconds of a step.
+    """Seconds of a training step.
 
     Attributes:
         operators: number of rOperators on the simulated GPU.
-        base: predicted, with a launch for each operator.
-        sequential: predicted, the same order in a single launch.
-        wavefront: predicted, by Algorithm 1.
-        measured: on this machine's CPU, by policy; empty if not requested.
+        base: predicted seconds with a launch for each operator.
+        sequential: predicted seconds of the same order in a single launch.
+        wavefront: predicted seconds of the schedule by Algorithm 1.
+        measured: seconds on this machine's CPU, by policy; empty if not requested.
     """
 
     request: Figure21Request
@@ -64,7 +64,10 @@ class Figure21:
 
 
 def measure_figure_21(request: Figure21Request) -> Figure21:
-    """Predict and measure in a separate process; store its failure as the result's error."""
+    """Predict and measure a step in a separate process; return its seconds.
+
+    A failure becomes the result's error.
+    """
     found = in_child(_measure, request, request.timeout)
     return Figure21(request, error=found.message) if isinstance(found, Failure) else found
 

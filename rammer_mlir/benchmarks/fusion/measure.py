@@ -53,9 +53,10 @@ class Fused:
     Attributes:
         setting: the name of the setting.
         seconds: time of a step, the median of the faster half, on one core.
-        operators: rOperators of the program.
-        arena_bytes: memory of intermediate tensors, which share memory if not live together.
-        intermediate_bytes: sum of the sizes of all intermediate tensors.
+        operators: number of rOperators of the program.
+        arena_bytes: bytes of the arena, in which intermediate tensors share memory if they are not
+            live together.
+        intermediate_bytes: sum of the sizes of all intermediate tensors in bytes.
         compile_seconds: time of the compiler's thread.
         worst: largest error against ONNX Runtime, divided by the tolerance; above 1 is wrong.
     """
@@ -93,7 +94,10 @@ class FusionResult:
 
 
 def measure_fusion(request: FusionRequest) -> FusionResult:
-    """Measure a model in a separate process; store its failure as the result's error."""
+    """Measure a model with all settings in a separate process; return the measurements.
+
+    A failure becomes the result's error.
+    """
     found = in_child(_measure, request, request.timeout)
     if isinstance(found, Failure):
         return FusionResult(request, error=found.message)

@@ -14,7 +14,10 @@ from rammer_mlir.benchmarks.models.dali import Size
 from rammer_mlir.benchmarks.models.training_models import build_step
 
 GRAPH_STAGES = ("linalg", "operators", "tasks", "buffers", "program")
-"""Stages from the model to the schedule: Dali's "optimization"; code generation follows them."""
+"""Stages from the model to the schedule, before code generation.
+
+They are the part that Dali calls "optimization".
+"""
 
 CACHE = "RAMMER_CACHE_DIR"
 REPEATS = 5
@@ -26,9 +29,9 @@ class Optimization:
 
     Attributes:
         first: from the model to an executable program, with an empty cache.
-        graph: the part of it up to the schedule, without code generation.
-        hashed: until the cache key is computed.
-        cached: from the key until the cached program is executable.
+        graph: the part of ``first`` up to the schedule, without code generation.
+        hashed: from the model to the cache key.
+        cached: from the key to the executable program in the cache.
     """
 
     first: float
@@ -43,7 +46,10 @@ class Optimization:
 
 
 def measure_optimization(job: tuple[str, Size]) -> Optimization:
-    """Compile a training model with an empty cache, then from the cache; keep the best time."""
+    """Return the seconds of compiling a training model without and with a cached program.
+
+    ``job`` is the model's name and size. The time with the cache is the best of ``REPEATS``.
+    """
     model = build_step(*job).model
     # Warm up: the first compilation also imports packages, which is not measured here.
     rammer_mlir.compile(build_step("softmax_cross_entropy", "small").model, cache=False).close()

@@ -65,7 +65,8 @@ def measure_model(
 ) -> Result:
     """Check a model against ONNX Runtime, and time all ways to run it for ``seconds`` seconds.
 
-    ``peaks`` are the GPU's for the lower bound; None for no bound.
+    ``peaks`` has the GPU's peak rates for the lower bound; None for no bound. Returns the
+    latencies.
     """
     model = build(name, batch=batch)
     feeds = random_feeds(model, 1)
@@ -94,9 +95,9 @@ def _compiled(
 
 
 def _floor(executable: GpuExecutable, peaks: Peaks | None) -> float:
-    """Return a lower bound of the seconds of a run; 0 if the peaks are unknown.
+    """Return a lower bound of the seconds of a run; 0 if the peak rates are unknown.
 
-    A run reads all weights and inputs, writes all outputs, and does all operations.
+    A run reads all weights and inputs, writes all outputs, and executes all operations.
     """
     if peaks is None:
         return 0.0
@@ -107,7 +108,10 @@ def _floor(executable: GpuExecutable, peaks: Peaks | None) -> float:
 
 
 def measure_relays(target: str) -> dict[str, float]:
-    """Return seconds: of an empty launch, of an empty graph, of a wait for another vEU."""
+    """Return the seconds, by name, of an empty launch, an empty graph and a wait.
+
+    The wait is for another vEU.
+    """
     relays = {name: Relay(*shape).compile(target) for name, shape in RELAYS.items()}
     return time_relays(relays, seconds=3.0)
 

@@ -37,7 +37,7 @@ def measure(
 
 
 def by_function(found: Sequence[WarpAccesses]) -> list[list[str]]:
-    """Return a row for each function, most sectors moved first."""
+    """Return a row of text for each function; the function that moves most sectors is first."""
     groups: dict[str, list[WarpAccesses]] = {}
     for one in found:
         groups.setdefault(one.access.function, []).append(one)
@@ -46,7 +46,7 @@ def by_function(found: Sequence[WarpAccesses]) -> list[list[str]]:
 
 
 def by_access(found: Sequence[WarpAccesses]) -> list[list[str]]:
-    """Return a row for each access, most sectors moved first."""
+    """Return a row of text for each access; the access that moves most sectors is first."""
     ordered = sorted(found, key=lambda one: -one.sectors)
     return [
         _row(one.access.function, f"{one.access.operation} of {one.access.num_bytes}", [one])

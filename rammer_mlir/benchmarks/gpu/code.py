@@ -36,10 +36,10 @@ class CodeReport:
 
     Attributes:
         seconds: compile time, from the ONNX model to the binary.
-        text_bytes: size of the PTX; 0 on AMD.
-        binary_bytes: size of the cubin or the hsaco.
-        registers: per thread, as ptxas or the code object's metadata report them.
-        spill_bytes: spill stores and loads per thread.
+        text_bytes: size of the PTX in bytes; 0 on AMD.
+        binary_bytes: size of the cubin or the hsaco in bytes.
+        registers: registers per thread, as ptxas or the code object's metadata report them.
+        spill_bytes: bytes of spill stores and loads per thread.
         error: the error in one line, empty if there is none.
     """
 
@@ -54,7 +54,7 @@ class CodeReport:
 
 
 def compile_for_gpu(model: str, chip: str, scale: Scale = "full") -> CodeReport:
-    """Compile a model with a chip's default policy and number of vEUs."""
+    """Compile a model with a chip's default policy and number of vEUs; return its figures."""
     begin = time.perf_counter()
     try:
         target = f"{'nvvm' if chip in NVIDIA else 'rocdl'}:{chip}"

@@ -17,7 +17,11 @@ from rammer_mlir.benchmarks.models.scale import Scale
 
 @dataclass(frozen=True)
 class AlexNet:
-    """Sizes of an AlexNet: five convolutions, two hidden layers, a classifier."""
+    """Sizes of an AlexNet.
+
+    They are the side of the image, the channels of five convolutions, the features of two hidden
+    layers, and the number of classes.
+    """
 
     image: int
     channels: tuple[int, int, int, int, int]

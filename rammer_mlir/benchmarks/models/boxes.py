@@ -15,12 +15,15 @@ import numpy.typing as npt
 from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
 
 NOTHING = -1
-"""Score, label and corners of a result that is suppressed."""
+"""Value of the score, label and corners of a suppressed result."""
 
 
 @dataclass(frozen=True)
 class Detections:
-    """Boxes with scores: values [N, M], [N, M, 4], and labels [N, M] of i64."""
+    """M boxes for each of N images.
+
+    Scores are [N, M], boxes are corners [N, M, 4], and labels are i64 [N, M].
+    """
 
     scores: Value
     boxes: Value
@@ -43,12 +46,12 @@ class Suppression:
 
 
 def scalar(g: GraphBuilder, value: float) -> Value:
-    """Add a constant of rank 0."""
+    """Add a constant of rank 0, and return it."""
     return g.constant(np.array(value, np.float32), "scalar")
 
 
 def parts(g: GraphBuilder, x: Value, axis: int) -> list[Value]:
-    """Split a tensor into halves along an axis."""
+    """Return the two halves of a tensor along an axis."""
     return g.ops("Split", x, num_outputs=2, axis=axis)
 
 
@@ -59,7 +62,9 @@ def decode(
     scales: tuple[float, float],
     longest: float | None = None,
 ) -> Value:
-    """Decode corners [..., 4] from offsets [..., 4] of boxes, given by centres and sizes.
+    """Return corners [..., 4] from predicted offsets [..., 4] of boxes.
+
+    The boxes are given by centres and sizes.
 
     Args:
         g: the graph.
@@ -88,7 +93,7 @@ def centres_and_sizes(g: GraphBuilder, boxes: Value) -> tuple[Value, Value]:
 def constant_boxes(
     g: GraphBuilder, centres: npt.NDArray[np.floating], sizes: npt.NDArray[np.floating]
 ) -> tuple[Value, Value]:
-    """Add the centres and sizes [M, 2] of anchors as constants."""
+    """Add the centres and sizes [M, 2] of anchors as constants, and return both."""
     return (
         g.constant(centres.astype(np.float32), "centres"),
         g.constant(sizes.astype(np.float32), "sizes"),
@@ -96,12 +101,12 @@ def constant_boxes(
 
 
 def clip(g: GraphBuilder, boxes: Value, image: int) -> Value:
-    """Clip corners to a square image with sides of ``image`` pixels."""
+    """Return corners clipped to a square image with sides of ``image`` pixels."""
     return g.op("Clip", boxes, scalar(g, 0), scalar(g, image))
 
 
 def take(g: GraphBuilder, values: Value, order: Value) -> Value:
-    """Gather elements [N, K, ...] of values [N, M, ...] by indices [N, K] of each image."""
+    """Return elements [N, K, ...] of values [N, M, ...] at indices [N, K] of each image."""
     numbers = g.op("Unsqueeze", order, g.integers(-1))
     return g.op("GatherND", values, numbers, batch_dims=1)
 
@@ -119,9 +124,10 @@ def best(g: GraphBuilder, given: Detections, most: int) -> Detections:
 
 
 def suppress(g: GraphBuilder, given: Detections, rule: Suppression) -> Detections:
-    """Suppress boxes that overlap a box of the same label with a higher score.
+    """Return detections without boxes that overlap a better box of the same label.
 
-    Returns min(rule.most, M) detections of each image; suppressed detections come last.
+    A better box has a higher score. The result has min(rule.most, M) detections of each image;
+    suppressed detections come last.
     """
     scores = g.op("Unsqueeze", given.scores, g.integers(1))
     limits = [g.constant(np.array([limit], np.float32)) for limit in (rule.overlap, rule.least)]

@@ -31,7 +31,7 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The static shape."""
+        """The static shape of the tensor."""
         return tuple(int(dim.dim_value) for dim in self.type.tensor_type.shape.dim)
 
     @property
@@ -58,7 +58,7 @@ class GraphBuilder:
 
     @contextmanager
     def scope(self, name: str) -> Generator[None]:
-        """Prefix the names of everything built inside with the name and a slash."""
+        """Prefix the names of everything built in the context with ``name`` and a slash."""
         self._scopes.append(name)
         yield
         self._scopes.pop()
@@ -76,12 +76,15 @@ class GraphBuilder:
         elem_type: int = TensorProto.FLOAT,
         moments: Moments = STANDARD,
     ) -> Value:
-        """Declare an input of the model."""
+        """Declare an input of the model, and return its value.
+
+        ``moments`` are the assumed mean and variance of its elements.
+        """
         self._inputs.append(helper.make_tensor_value_info(name, elem_type, list(shape)))
         return Value(name, self._inputs[-1].type, moments)
 
     def constant(self, array: npt.NDArray[np.generic], stem: str = "constant") -> Value:
-        """Add an initialiser, stored as raw data."""
+        """Add an initialiser, stored as raw data, and return its value."""
         name = self._unique(stem)
         tensor = numpy_helper.from_array(np.ascontiguousarray(array), name)
         self._initializers[name] = tensor
@@ -92,13 +95,16 @@ class GraphBuilder:
         return Value(name, type_proto, moments)
 
     def integers(self, *values: int) -> Value:
-        """Add a one-dimensional int64 initialiser, such as a shape or a list of axes."""
+        """Add a one-dimensional int64 initialiser, such as a shape, and return its value."""
         return self.constant(np.array(values, np.int64), "integers")
 
     def ops(
         self, op_type: str, *inputs: Value | None, num_outputs: int, **attributes: Attribute
     ) -> list[Value]:
-        """Add a node with several outputs; None stands for an omitted optional input."""
+        """Add a node with several outputs, and return these.
+
+        None stands for an omitted optional input.
+        """
         name = self._unique(op_type)
         names = [name] if num_outputs == 1 else [f"{name}:{i}" for i in range(num_outputs)]
         operands = [value.name if value else "" for value in inputs]
@@ -114,7 +120,7 @@ class GraphBuilder:
         return [Value(output, types[output], moments) for output in names]
 
     def op(self, op_type: str, *inputs: Value | None, **attributes: Attribute) -> Value:
-        """Add a node with a single output."""
+        """Add a node with a single output, and return the output."""
         return self.ops(op_type, *inputs, num_outputs=1, **attributes)[0]
 
     def _infer(self, node: onnx.NodeProto, inputs: Sequence[Value]) -> dict[str, onnx.TypeProto]:
@@ -143,9 +149,10 @@ class GraphBuilder:
         pads: Sequence[int] | None = None,
         with_bias: bool = False,
     ) -> Value:
-        """Add a 2-D convolution of x [N, C, H, W]; by default padded to the same size at stride 1.
+        """Add a 2-D convolution of x [N, C, H, W], and return its result.
 
-        A single number is a square kernel; pads are top, left, bottom, right.
+        A single number is a square kernel; pads are top, left, bottom, right. The default padding
+        keeps the size of x at stride 1.
         """
         height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
         shape = [channels, x.shape[1] // groups, height, width]
@@ -163,7 +170,10 @@ class GraphBuilder:
         )
 
     def batch_norm(self, x: Value, gain: float = 1.0) -> Value:
-        """Add an inference-time batch normalisation over dimension 1, scaled by ``gain``."""
+        """Add an inference-time batch normalisation over dimension 1; return the result.
+
+        It is scaled by ``gain``.
+        """
         channels = x.shape[1]
         mean, variance = weights.statistics(self.rng, channels, x.moments)
         found = self.op(
@@ -177,14 +187,14 @@ class GraphBuilder:
         return replace(found, moments=Moments(0.0, gain**2))
 
     def linear(self, x: Value, features: int) -> Value:
-        """Add ``x @ W + b`` on the last dimension, as MatMul and Add."""
+        """Add and return ``x @ W + b`` on the last dimension, as MatMul and Add."""
         shape = [features, x.shape[-1]]
         weight = weights.filters(self.rng, shape, x.moments).T
         product = self.op("MatMul", x, self.constant(weight, "weight"))
         return self.op("Add", product, self.constant(weights.bias(self.rng, features), "bias"))
 
     def gemm(self, x: Value, features: int) -> Value:
-        """Add a fully connected layer on x [N, K], as Gemm with a transposed weight."""
+        """Add and return a fully connected layer on x [N, K], as Gemm with transposed weights."""
         shape = [features, x.shape[1]]
         weight = self.constant(weights.filters(self.rng, shape, x.moments), "weight")
         return self.op(
@@ -192,14 +202,14 @@ class GraphBuilder:
         )
 
     def layer_norm(self, x: Value) -> Value:
-        """Add a layer normalisation over the last dimension."""
+        """Add and return a layer normalisation over the last dimension."""
         features = x.shape[-1]
         scale = self.constant(weights.scale(self.rng, features), "scale")
         bias = self.constant(weights.bias(self.rng, features), "bias")
         return self.op("LayerNormalization", x, scale, bias, axis=-1)
 
     def reshape(self, x: Value, *shape: int) -> Value:
-        """Add a reshape; one dimension may be -1."""
+        """Add and return a reshape of x; one dimension may be -1."""
         return self.op("Reshape", x, self.integers(*shape))
 
     def output(self, value: Value, name: str) -> None:
@@ -209,7 +219,7 @@ class GraphBuilder:
         self._outputs.append(info)
 
     def finish(self) -> onnx.ModelProto:
-        """Return the model."""
+        """Return the model with all nodes, inputs and outputs so far."""
         for node in self._nodes:
             for names in (node.input, node.output):
                 for i, name in enumerate(names):

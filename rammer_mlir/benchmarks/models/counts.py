@@ -17,8 +17,8 @@ class Counts:
     """Size and arithmetic that any implementation has.
 
     Attributes:
-        parameters: elements of all initialisers.
-        weight_bytes: their size.
+        parameters: number of elements of all initialisers.
+        weight_bytes: size of all initialisers in bytes.
         flops: multiplications and additions of convolutions, matrix products and recurrent cells,
             by their definitions; papers that count multiply-adds report half of it.
     """
@@ -29,7 +29,10 @@ class Counts:
 
 
 def count(model: onnx.ModelProto) -> Counts:
-    """Count a model of static shapes, without the bodies of its control flow."""
+    """Return the size and arithmetic of a model of static shapes.
+
+    The bodies of its control flow are not counted.
+    """
     sizes = [(prod(t.dims), helper.tensor_dtype_to_np_dtype(t.data_type).itemsize)
              for t in model.graph.initializer]  # fmt: skip
     shapes = _shapes(model)
@@ -87,7 +90,7 @@ def _general_product(node: onnx.NodeProto, shapes: Shapes) -> int:
 
 
 def _recurrent(node: onnx.NodeProto, shapes: Shapes) -> int:
-    """Count both products of every step: of the input, and of the previous state."""
+    """Return the operations of both products in every step: of input and previous state."""
     steps = prod(shapes[node.input[0]][:2])
     return 2 * steps * (prod(shapes[node.input[1]]) + prod(shapes[node.input[2]]))
 
@@ -101,4 +104,7 @@ _COUNTERS: dict[str, Callable[[onnx.NodeProto, Shapes], int]] = {
     "GRU": _recurrent,
     "RNN": _recurrent,
 }
-"""Operators whose arithmetic grows faster than their memory; all others are ignored."""
+"""Functions that return an operator's multiplications and additions.
+
+Operators with arithmetic that grows no faster than their memory are ignored.
+"""

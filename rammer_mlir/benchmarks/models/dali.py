@@ -35,7 +35,7 @@ class Cnn:
 
 @dataclass(frozen=True)
 class Transformer:
-    """Sizes of the Transformer."""
+    """Sizes of the Transformer: batch, sequence length, layers, features, heads and others."""
 
     batch: int
     length: int
@@ -48,7 +48,7 @@ class Transformer:
 
 @dataclass(frozen=True)
 class Scores:
-    """Sizes of the model that consists of the loss alone."""
+    """Sizes of the model that consists of the loss alone: batch, sequence length, classes."""
 
     batch: int
     length: int
@@ -123,7 +123,10 @@ def _positions(g: GraphBuilder, sizes: Transformer) -> Value:
 
 
 def _attention(g: GraphBuilder, x: Value, mask: Value, heads: int) -> Value:
-    """Add self-attention on x [N, T, features]; ``mask`` is added to the scores."""
+    """Add self-attention on x [N, T, features], and return its result.
+
+    ``mask`` is added to the scores.
+    """
     batch, length, features = x.shape
     width = features // heads
     with g.scope("attention"):

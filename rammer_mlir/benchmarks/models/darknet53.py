@@ -47,6 +47,6 @@ def build(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def _conv(g: GraphBuilder, x: Value, channels: int, kernel: int, stride: int = 1) -> Value:
-    """Add convolution, batch norm and leaky ReLU."""
+    """Add convolution, batch norm and leaky ReLU, and return the result."""
     x = g.batch_norm(g.conv(x, channels, kernel, stride=stride))
     return g.op("LeakyRelu", x, alpha=LEAKY_SLOPE)

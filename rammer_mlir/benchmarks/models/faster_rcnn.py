@@ -38,14 +38,14 @@ RATIOS = (0.5, 1.0, 2.0)
 """Heights of anchors over their widths."""
 
 LONGEST = math.log(1000 / 16)
-"""Upper bound of the logarithm of a box's growth."""
+"""Upper bound of the logarithm of the factor by which a box grows."""
 
 HEAD_SCALES = (1 / 10, 1 / 5)
 BIN = 7
-"""Height and width of the features that are pooled from a proposal."""
+"""Height and width of the map of features that is pooled from a proposal."""
 
 OUTSIDE = -1000.0
-"""Corners of a box from which zeros are pooled."""
+"""Coordinate of all corners of a box from which zeros are pooled."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def build(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def build_sized(batch: int, size: FasterRcnn) -> onnx.ModelProto:
-    """Build a detector of any size."""
+    """Build a detector of the given sizes: ``image`` [N, 3, H, W] f32 to ``OUTPUTS``."""
     g = GraphBuilder("faster_rcnn_resnet50_fpn", seed=2017)
     image = g.input("image", [batch, 3, size.image, size.image])
     maps = resnet.stages(g, resnet.stem(g, image, size.backbone.width), size.backbone)
@@ -107,7 +107,10 @@ def build_sized(batch: int, size: FasterRcnn) -> onnx.ModelProto:
 
 
 def _pyramid(g: GraphBuilder, maps: Sequence[Value], channels: int) -> list[Value]:
-    """Add coarser levels to finer ones; append a level of half the size of the coarsest."""
+    """Return the maps after coarser levels are added to finer ones.
+
+    A level of half the size of the coarsest level is appended.
+    """
     sides = [g.conv(x, channels, 1, with_bias=True) for x in maps]
     merged = [sides[-1]]
     for side in reversed(sides[:-1]):
@@ -149,7 +152,7 @@ class _Predictor:
 
     @staticmethod
     def of(g: GraphBuilder, features: Value) -> _Predictor:
-        """Draw filters for maps with the channels and moments of ``features``."""
+        """Draw filters for maps with the channels and moments of ``features``; return them."""
         channels, anchors = features.shape[1], len(RATIOS)
 
         def draw(outputs: int, side: int) -> tuple[Value, Value]:
@@ -188,7 +191,7 @@ def _anchors(
 def _head(
     g: GraphBuilder, maps: Sequence[Value], proposals: Detections, size: FasterRcnn
 ) -> Detections:
-    """Return a box for each proposal and class; none for a suppressed proposal."""
+    """Return a box for each proposal and class; suppressed proposals have none."""
     batch, count = proposals.scores.shape
     x = g.reshape(_pooled(g, maps, proposals, size), batch * count, -1)
     for _ in range(2):
@@ -210,7 +213,10 @@ def _is_left(g: GraphBuilder, proposals: Detections, shape: list[int]) -> Value:
 
 
 def _foreground(g: GraphBuilder, values: Value, batch: int) -> Value:
-    """Return values [rows, classes, ...] as [N, rows * classes, ...] without the background."""
+    """Return ``values`` [rows, classes, ...] as [N, rows * classes, ...], without background.
+
+    ``batch`` is the number N of images.
+    """
     last = values.shape[1]
     values = g.op("Slice", values, g.integers(1), g.integers(last), g.integers(1))
     return g.reshape(values, batch, -1, *values.shape[2:])
@@ -237,7 +243,10 @@ def _pooled(
 
 
 def _levels(g: GraphBuilder, rows: Value, count: int) -> Value:
-    """Return the level [rows, 1] of each box: a box of 224x224 pixels is on the third level."""
+    """Return the level [rows, 1] of each box by its size.
+
+    A box of 224x224 pixels is on the third level; ``count`` is the number of levels.
+    """
     _, sides = centres_and_sizes(g, rows)
     area = g.op("ReduceProd", sides, g.integers(1))
     side = g.op("Add", g.op("Mul", g.op("Sqrt", area), scalar(g, 1 / 224)), scalar(g, 1e-6))

@@ -18,7 +18,7 @@ INDEX_LIMIT = 10
 
 
 def random_feeds(model: onnx.ModelProto, seed: int = 0) -> dict[str, Array]:
-    """Draw a value for every input of the model that has no initialiser.
+    """Return a random value, by name, for every input of the model that has no initialiser.
 
     Floats are standard normal, booleans fair, 32- and 64-bit integers in [0, 10), narrower integers
     over their whole range. Raises ShapeError if a dimension is not a positive number.

@@ -16,7 +16,11 @@ from rammer_mlir.benchmarks.models.scale import Scale
 
 @dataclass(frozen=True)
 class InceptionV3:
-    """Sizes: image, divisor of all channels, repeats of the three kinds of modules, classes."""
+    """Sizes of the network.
+
+    They are the side of the image, the divisor of all channels, the repeats of the three kinds of
+    modules, and the number of classes.
+    """
 
     image: int
     thinner: int
@@ -77,48 +81,56 @@ class _Inception:
         stride: int = 1,
         valid: bool = False,
     ) -> Value:
-        """Add convolution, batch norm and ReLU; same padding unless ``valid``.
+        """Add convolution, batch norm and ReLU; return the result.
 
-        ``channels`` are the paper's, which are divided by ``thinner``.
+        Padding is same unless ``valid``. ``channels`` is the number of channels in the paper, which
+        is divided by ``thinner``.
         """
         pads = [0, 0, 0, 0] if valid else None
         x = self.g.conv(x, channels // self.thinner, kernel, stride=stride, pads=pads)
         return self.g.op("Relu", self.g.batch_norm(x))
 
     def chain(self, x: Value, *layers: tuple[int, int | tuple[int, int]]) -> Value:
-        """Add a chain of convolutions with the given channels and kernels."""
+        """Add a chain of convolutions with given channels and kernels; return the result."""
         for channels, kernel in layers:
             x = self.conv(x, channels, kernel)
         return x
 
     def shrink(self, x: Value) -> Value:
-        """Halve height and width by max pooling."""
+        """Add a max pooling that halves height and width; return the result."""
         return self.g.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2])
 
     def pooled(self, x: Value, channels: int) -> Value:
-        """Add an average pooling over 3x3 and a 1x1 convolution."""
+        """Add an average pooling over 3x3 and a 1x1 convolution; return the result."""
         attributes = {"kernel_shape": [3, 3], "strides": [1, 1], "pads": [1, 1, 1, 1]}
         return self.conv(self.g.op("AveragePool", x, **attributes), channels, 1)
 
     def join(self, branches: Sequence[Value]) -> Value:
-        """Concatenate along the channels."""
+        """Add a concatenation along the channels; return the result."""
         return self.g.op("Concat", *branches, axis=1)
 
     def module_35(self, x: Value, pooled: int) -> Value:
-        """Add a module of the 35x35 grid (the paper's Figure 5)."""
+        """Add a module of the 35x35 grid (the paper's Figure 5); return its output.
+
+        ``pooled`` is the number of channels of the pooling branch in the full-size network.
+        """
         small = self.conv(x, 64, 1)
         middle = self.chain(x, (48, 1), (64, 5))
         large = self.chain(x, (64, 1), (96, 3), (96, 3))
         return self.join([small, middle, large, self.pooled(x, pooled)])
 
     def reduction_17(self, x: Value) -> Value:
-        """Go from the 35x35 to the 17x17 grid (Figure 10)."""
+        """Add the reduction from the 35x35 to the 17x17 grid (Figure 10); return its output."""
         direct = self.conv(x, 384, 3, stride=2, valid=True)
         deep = self.chain(x, (64, 1), (96, 3))
         return self.join([direct, self.conv(deep, 96, 3, stride=2, valid=True), self.shrink(x)])
 
     def module_17(self, x: Value, inner: int) -> Value:
-        """Add a module of the 17x17 grid with factored 7x7 convolutions (Figure 6)."""
+        """Add a module of the 17x17 grid (Figure 6); return its output.
+
+        Its 7x7 convolutions are factored into 1x7 and 7x1 convolutions. ``inner`` is the number of
+        channels of all but the last of each chain, in the full-size network.
+        """
         row, column = (1, 7), (7, 1)
         once = self.chain(x, (inner, 1), (inner, row), (192, column))
         twice = self.chain(
@@ -127,13 +139,13 @@ class _Inception:
         return self.join([self.conv(x, 192, 1), once, twice, self.pooled(x, 192)])
 
     def reduction_8(self, x: Value) -> Value:
-        """Go from the 17x17 to the 8x8 grid."""
+        """Add the reduction from the 17x17 to the 8x8 grid; return its output."""
         direct = self.conv(self.conv(x, 192, 1), 320, 3, stride=2, valid=True)
         deep = self.chain(x, (192, 1), (192, (1, 7)), (192, (7, 1)))
         return self.join([direct, self.conv(deep, 192, 3, stride=2, valid=True), self.shrink(x)])
 
     def module_8(self, x: Value) -> Value:
-        """Add a module of the 8x8 grid, whose branches fan out (Figure 7)."""
+        """Add a module of the 8x8 grid, with fanned-out branches (Figure 7); return its output."""
         middle = self.conv(x, 384, 1)
         large = self.chain(x, (448, 1), (384, 3))
         fans = [self.conv(y, 384, kernel) for y in (middle, large) for kernel in ((1, 3), (3, 1))]

@@ -22,7 +22,7 @@ from rammer_mlir.benchmarks.models.recurrent import HIDDEN, State, StepSequence
 
 @dataclass(frozen=True)
 class MLstm:
-    """Sizes of the mLSTM."""
+    """Sizes of the mLSTM: batch, sequence length, hidden units, embedding, and symbols."""
 
     batch: int
     length: int
@@ -76,7 +76,10 @@ class _Cell:
             self._bias = g.constant(weights.bias(g.rng, 4 * hidden), "bias")
 
     def _normalized(self, rows: int, columns: int) -> Value:
-        """Add weights [rows, columns]: ``gain * direction / norm(direction)`` in each column."""
+        """Add and return weights ``gain * direction / norm(direction)`` of each column.
+
+        Their shape is [rows, columns].
+        """
         g = self._g
         drawn = weights.uniform(g.rng, [rows, columns], 1 / math.sqrt(rows))
         direction = g.constant(drawn, "weight")
@@ -85,7 +88,7 @@ class _Cell:
         return g.op("Mul", direction, g.op("Div", gain, norm))
 
     def step(self, x: Value, state: State) -> State:
-        """Add a cell on x [N, embedding]."""
+        """Add a cell on x [N, embedding], and return the next state."""
         g = self._g
         left = g.op("MatMul", x, self._input_factor)
         factor = g.op("Mul", left, g.op("MatMul", state.hidden, self._state_factor))

@@ -13,7 +13,11 @@ from rammer_mlir.benchmarks.models.scale import Scale
 
 @dataclass(frozen=True)
 class Stage:
-    """Consecutive inverted residuals: expansion t, channels c, repeats n, stride s of the first."""
+    """Consecutive inverted residuals, with the letters of the paper's table.
+
+    They are the expansion t, the channels c, the number n of residuals, and the stride s of the
+    first.
+    """
 
     expansion: int
     channels: int
@@ -23,7 +27,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class MobileNetV2:
-    """Sizes of a MobileNet v2."""
+    """Sizes of a MobileNet v2: the image, the channels, the stages and the classes."""
 
     image: int
     first: int
@@ -75,7 +79,11 @@ def _relu6(g: GraphBuilder, x: Value) -> Value:
 
 
 def _inverted_residual(g: GraphBuilder, x: Value, stage: Stage, stride: int) -> Value:
-    """Add expansion, depthwise convolution, linear projection, and a shortcut if shapes match."""
+    """Add an inverted residual, and return its result.
+
+    It consists of expansion, depthwise convolution, linear projection, and a shortcut if shapes
+    match.
+    """
     inner, y = x.shape[1] * stage.expansion, x
     if stage.expansion > 1:
         y = _relu6(g, g.batch_norm(g.conv(y, inner, 1)))

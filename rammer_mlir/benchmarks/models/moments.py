@@ -27,7 +27,7 @@ class Moments:
 
     @property
     def std(self) -> float:
-        """Standard deviation."""
+        """The standard deviation."""
         return math.sqrt(self.variance)
 
 
@@ -37,7 +37,7 @@ Rule = Callable[[Sequence[Moments]], Moments]
 
 
 def relu(x: Moments) -> Moments:
-    """Moments of ``max(x, 0)`` for a normally distributed x."""
+    """Return the moments of ``max(x, 0)`` for a normally distributed x."""
     if x.variance == 0:
         return Moments(max(x.mean, 0.0), 0.0)
     ratio = x.mean / x.std
@@ -49,7 +49,7 @@ def relu(x: Moments) -> Moments:
 
 
 def leaky_relu(x: Moments) -> Moments:
-    """Moments of ``max(x, LEAKY_SLOPE * x)`` for a normally distributed x."""
+    """Return the moments of ``max(x, LEAKY_SLOPE * x)`` for a normally distributed x."""
     above, below = relu(x), relu(Moments(-x.mean, x.variance))
     mean = above.mean - LEAKY_SLOPE * below.mean
     square = above.variance + above.mean**2
@@ -58,13 +58,19 @@ def leaky_relu(x: Moments) -> Moments:
 
 
 def sigmoid(x: Moments) -> Moments:
-    """Moments of the logistic function; the variance is bounded by that of a fair coin, 1/4."""
+    """Return the moments of the logistic function.
+
+    The variance is bounded by that of a fair coin, 1/4.
+    """
     linear = SIGMOID_SLOPE**2 * x.variance
     return Moments(1 / (1 + math.exp(-x.mean)), linear / (1 + 4 * linear))
 
 
 def tanh(x: Moments) -> Moments:
-    """Moments of the hyperbolic tangent; the variance is bounded by that of a sign, 1."""
+    """Return the moments of the hyperbolic tangent.
+
+    The variance is bounded by that of a sign, 1.
+    """
     return Moments(math.tanh(x.mean), x.variance / (1 + x.variance))
 
 
@@ -111,7 +117,7 @@ RULES: dict[str, Rule] = {
 
 
 def contract(a: Moments, b: Moments, length: int, *, centred: bool) -> Moments:
-    """Moments of dot products of length ``length`` of a with b, where b has mean 0.
+    """Return the moments of dot products of ``length`` elements of a and b; b has mean 0.
 
     When each filter of b sums to zero (``weights.is_centred``), the mean of a drops out.
     """
@@ -120,7 +126,10 @@ def contract(a: Moments, b: Moments, length: int, *, centred: bool) -> Moments:
 
 
 def propagate(op_type: str, inputs: Sequence[Moments]) -> Moments:
-    """Estimate the moments of an operator's outputs, except products and convolutions."""
+    """Return the estimated moments of an operator's outputs.
+
+    Products and convolutions have other rules.
+    """
     rule = RULES.get(op_type)
     if rule is not None:
         return rule(inputs)

@@ -21,7 +21,7 @@ from rammer_mlir.benchmarks.models.scale import Scale
 
 CLASSES = 10
 CONCATENATED = 6
-"""Tensors that a normal cell concatenates: its older input and its five blocks."""
+"""Number of tensors that a normal cell concatenates: its older input and its five blocks."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,12 @@ class NasNet:
 
     image: int
     repeats: int
-    """Normal cells in each of the three stacks."""
+    """Number of normal cells in each of the three stacks."""
     penultimate: int
-    """Channels before the classifier; the first stack's cells have 1/24 of it per block."""
+    """Number of channels before the classifier.
+
+    A block of the first stack's cells has 1/24 of these channels.
+    """
 
 
 SIZES = {"full": NasNet(32, 6, 768), "small": NasNet(16, 1, 96)}
@@ -145,7 +148,7 @@ def _project(g: GraphBuilder, x: Value, filters: int) -> Value:
 
 
 def _adjust(g: GraphBuilder, x: Value, height: int, filters: int) -> Value:
-    """Adapt a cell's older input to the height and channels of the cell."""
+    """Return a cell's older input in the height and channels of the cell."""
     with g.scope("adjust"):
         if x.shape[2] != height:
             return _factorised_reduction(g, x, filters)

@@ -21,7 +21,11 @@ LAST_CHANNELS = 1280
 
 @dataclass(frozen=True)
 class RandWire:
-    """Sizes: image, channels of the first stage (later stages double them), nodes of each stage."""
+    """Sizes of the network.
+
+    They are the side of the image, the channels of the first stage (later stages double them), the
+    number of nodes of each stage, the last channels, and the classes.
+    """
 
     image: int
     channels: int

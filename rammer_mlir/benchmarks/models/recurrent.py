@@ -25,11 +25,11 @@ class LayerWeights:
     """An LSTM layer's weights in ONNX's layout, gates in the order input, output, forget, cell."""
 
     kernel: weights.Floats
-    """[4 * hidden, inputs], for the input."""
+    """Weights of the input, [4 * hidden, inputs]."""
     recurrent: weights.Floats
-    """[4 * hidden, hidden], for the hidden state."""
+    """Weights of the hidden state, [4 * hidden, hidden]."""
     bias: weights.Floats
-    """[8 * hidden]: for the input, then for the hidden state."""
+    """Biases [8 * hidden]: of the input, then of the hidden state."""
 
     @property
     def hidden(self) -> int:
@@ -82,7 +82,7 @@ class Layer(Protocol):
         ...
 
     def step(self, x: Value, state: State) -> State:
-        """Run a step on x [N, inputs]."""
+        """Run a step on x [N, inputs] from ``state``; return the next state."""
         ...
 
 
@@ -102,7 +102,7 @@ def draw_weights(
 
 
 class UnrolledLayer:
-    """A layer as cells of MatMul, Add, Split, Sigmoid, Tanh and Mul with shared weights."""
+    """An LSTM layer as cells of MatMul, Add, Split, Sigmoid, Tanh and Mul with shared weights."""
 
     def __init__(self, g: GraphBuilder, drawn: LayerWeights) -> None:
         """Add the weights to the graph."""
@@ -114,7 +114,7 @@ class UnrolledLayer:
         self._bias = g.constant(drawn.bias.reshape(2, -1).sum(axis=0), "bias")
 
     def sequence(self, x: StepSequence) -> tuple[StepSequence, State]:
-        """Add a cell for each step."""
+        """Add a cell for each step; return every hidden state, and the last state."""
         shape = [x.steps[0].shape[0], self._hidden]
         zero = self._g.constant(np.zeros(shape, np.float32), "zero_state")
         state = State(zero, zero)
@@ -126,7 +126,7 @@ class UnrolledLayer:
         return StepSequence(self._g, outputs), state
 
     def step(self, x: Value, state: State) -> State:
-        """Add a cell."""
+        """Add a cell, and return the next state."""
         g = self._g
         projected = g.op("MatMul", x, self._kernel)
         carried = g.op("MatMul", state.hidden, self._recurrent)
@@ -141,7 +141,7 @@ class UnrolledLayer:
 
 
 class OperatorLayer:
-    """A layer as ONNX ``LSTM`` nodes."""
+    """An LSTM layer as ONNX ``LSTM`` nodes."""
 
     def __init__(self, g: GraphBuilder, drawn: LayerWeights) -> None:
         """Add the weights to the graph."""
@@ -154,12 +154,12 @@ class OperatorLayer:
         ]
 
     def sequence(self, x: StepSequence) -> tuple[StepSequence, State]:
-        """Add a node for all steps."""
+        """Add a node for all steps; return every hidden state, and the last state."""
         hidden, state = self._node(x.stacked, [])
         return StepSequence(self._g, self._squeeze(hidden, 1)), state
 
     def step(self, x: Value, state: State) -> State:
-        """Add a node for a sequence of a single step."""
+        """Add a node for a sequence of a single step, and return the next state."""
         axes = self._g.integers(0)
         initial = [self._g.op("Unsqueeze", v, axes) for v in (state.hidden, state.cell)]
         return self._node(self._g.op("Unsqueeze", x, axes), [None, *initial])[1]

@@ -28,7 +28,7 @@ from rammer_mlir.benchmarks.models.scale import Scale
 
 @dataclass(frozen=True)
 class LstmTc:
-    """Sizes of LSTM-TC."""
+    """Sizes of LSTM-TC: sequence length, layers, hidden units, classes."""
 
     length: int
     layers: int

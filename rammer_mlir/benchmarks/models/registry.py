@@ -115,7 +115,7 @@ CLASSIFIERS: dict[str, Model] = {
     "darknet53": Model(darknet53.build, "DarkNet-53", {"image": (1, 3, 256, 256)}),
     "vgg19": Model(vgg.build, "VGG-19", {"image": IMAGE}),
 }
-"""Networks that "Bring Your Own Codegen" offloads, and that the other papers lack."""
+"""Networks that "Bring Your Own Codegen" offloads, and that the other papers do not have."""
 
 OWN: dict[str, Model] = {
     "one_element": Model(small.build_one_element, "a launch and nothing else", {"x": (1,)}),
@@ -147,7 +147,7 @@ OWN: dict[str, Model] = {
     "gru_bidirectional": Model(_bidirectional("GRU"), "GRU, both directions", RECURRENT),
     "rnn_bidirectional": Model(_bidirectional("RNN"), "plain RNN, both directions", RECURRENT),
 }
-"""Models that the published sets lack, most of them small."""
+"""Models for cases that the published sets do not cover, most of them small."""
 
 DETECTORS: dict[str, Model] = {
     "ssd_512_mobilenet": Model(

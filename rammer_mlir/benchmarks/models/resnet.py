@@ -14,7 +14,7 @@ from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
 from rammer_mlir.benchmarks.models.scale import Scale
 
 EXPANSION = 4
-"""Ratio of the channels after a bottleneck to those inside."""
+"""Ratio of the channels after a bottleneck to the channels inside it."""
 
 BRANCH_GAIN = 0.25
 """Standard deviation of a block's result relative to its shortcut.
@@ -76,12 +76,15 @@ def _build(size: ResNet, batch: int) -> onnx.ModelProto:
 
 
 def conv_norm_relu(g: GraphBuilder, x: Value, channels: int, kernel: int, stride: int = 1) -> Value:
-    """Add a convolution without bias, a batch norm and a ReLU."""
+    """Add a convolution without bias, a batch norm and a ReLU; return the result."""
     return g.op("Relu", g.batch_norm(g.conv(x, channels, kernel, stride=stride)))
 
 
 def stem(g: GraphBuilder, image: Value, channels: int) -> Value:
-    """Add the 7x7 convolution and the pooling, which divide height and width by four."""
+    """Add the 7x7 convolution and the pooling, and return the result.
+
+    They divide height and width by four.
+    """
     with g.scope("stem"):
         x = conv_norm_relu(g, image, channels, 7, 2)
         return g.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
@@ -104,7 +107,10 @@ def stages(g: GraphBuilder, x: Value, size: ResNet, strides: Sequence[int] = ())
 
 
 def _block(g: GraphBuilder, x: Value, width: int, stride: int, is_bottleneck: bool) -> Value:
-    """Add convolutions and a shortcut, which is projected if shapes differ."""
+    """Add a block's convolutions and shortcut, and return the result.
+
+    The shortcut is projected if shapes differ.
+    """
     if is_bottleneck:
         y = conv_norm_relu(g, conv_norm_relu(g, x, width, 1), width, 3, stride)
         y = g.batch_norm(g.conv(y, EXPANSION * width, 1), BRANCH_GAIN)

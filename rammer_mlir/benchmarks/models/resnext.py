@@ -85,7 +85,11 @@ def _conv_norm_relu(
 def _block(
     g: GraphBuilder, x: Value, width: int, channels: int, cardinality: int, stride: int
 ) -> Value:
-    """Add a bottleneck: 1x1, grouped 3x3, 1x1, and a shortcut that is projected if necessary."""
+    """Add a bottleneck and its shortcut, and return the result.
+
+    The bottleneck is a 1x1, a grouped 3x3 and a 1x1 convolution; the shortcut is projected if
+    shapes differ.
+    """
     branch = _conv_norm_relu(g, x, width, 1)
     branch = _conv_norm_relu(g, branch, width, 3, stride, cardinality)
     branch = g.batch_norm(g.conv(branch, channels, 1))

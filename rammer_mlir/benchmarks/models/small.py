@@ -35,7 +35,10 @@ def build_one_element(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def _attention(g: GraphBuilder, x: Value, heads: int) -> Value:
-    """Add multi-head self-attention (Vaswani et al., 2017) on x [N, T, features]."""
+    """Add multi-head self-attention on x [N, T, features]; return the result.
+
+    See Vaswani et al., 2017.
+    """
     batch, length, features = x.shape
     width = features // heads
     with g.scope("attention"):

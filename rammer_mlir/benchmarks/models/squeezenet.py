@@ -12,7 +12,11 @@ from rammer_mlir.benchmarks.models.scale import Scale
 
 @dataclass(frozen=True)
 class SqueezeNet:
-    """Sizes: image, channels before the modules, and each module's squeezed channels."""
+    """Sizes of the network.
+
+    They are the side of the image, the channels before the modules, each module's squeezed
+    channels, and the number of classes.
+    """
 
     image: int
     first: int

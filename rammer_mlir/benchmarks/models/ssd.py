@@ -89,7 +89,7 @@ _SEPARABLE = {
     "full": ((2, 1), (4, 2), (4, 1), (8, 2), (8, 1), (16, 2), *((16, 1),) * 5, (32, 2), (32, 1)),
     "small": ((2, 1), (4, 2), (8, 2), (16, 2), (32, 2)),
 }
-"""Strides of MobileNet's separable convolutions, and their channels relative to the first."""
+"""(stride, channels relative to the first convolution) of MobileNet's separable convolutions."""
 
 
 def build_mobilenet(batch: int, scale: Scale) -> onnx.ModelProto:
@@ -141,9 +141,10 @@ def _detector(g: GraphBuilder, maps: list[Value], size: Ssd, last_pad: int) -> o
 
 
 def _extra(g: GraphBuilder, x: Value, size: Ssd, last_pad: int) -> list[Value]:
-    """Add feature maps after the backbone, each half as high and wide as the previous map.
+    """Add and return feature maps after the backbone.
 
-    ``last_pad`` is the padding of the last map's 3x3 convolution; all others have 1.
+    Each is half as high and wide as the previous map. ``last_pad`` is the padding of the last map's
+    3x3 convolution; the padding of all other maps is 1.
     """
     found: list[Value] = []
     for number, channels in enumerate(size.extra):
@@ -192,7 +193,7 @@ def _predictions(
 
 
 def _candidates(g: GraphBuilder, classes: Value, boxes: Value) -> Detections:
-    """Return each image's ``CANDIDATES`` highest scores of all classes and anchors."""
+    """Return the ``CANDIDATES`` highest scores of all classes and anchors, for each image."""
     batch, anchors, length = classes.shape
     scores = g.op("Softmax", classes, axis=-1)
     scores = g.op("Slice", scores, g.integers(1), g.integers(length), g.integers(2))

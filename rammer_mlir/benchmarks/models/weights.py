@@ -22,7 +22,7 @@ def uniform(rng: np.random.Generator, shape: Sequence[int], std: float) -> Float
 
 
 def is_centred(shape: Sequence[int]) -> bool:
-    """Whether filters of a shape [outputs, inputs, taps...] are centred to sum to zero.
+    """Return whether filters of a shape [outputs, inputs, taps...] are centred to sum to zero.
 
     Rectified activations have a positive mean. Filters that see this mean turn it into a constant,
     layer after layer, until the output hardly depends on the input (compare Qiao et al., "Weight
@@ -33,7 +33,7 @@ def is_centred(shape: Sequence[int]) -> bool:
 
 
 def filters(rng: np.random.Generator, shape: Sequence[int], source: Moments) -> Floats:
-    """Draw filters whose results on operands of moments ``source`` have a variance of 1.
+    """Draw filters with results of variance 1 on operands of moments ``source``.
 
     See Glorot and Bengio, 2010.
     """
@@ -58,7 +58,7 @@ def scale(rng: np.random.Generator, length: int) -> Floats:
 
 
 def statistics(rng: np.random.Generator, length: int, source: Moments) -> tuple[Floats, Floats]:
-    """Draw a batch norm's running mean and variance, close to the source's own moments."""
+    """Draw a batch norm's running mean and variance, close to the moments of ``source``."""
     mean = np.float32(source.mean) + uniform(rng, [length], 0.1 * source.std)
     variance = np.float32(source.variance) * (1 + uniform(rng, [length], 0.1))
     return mean.astype(np.float32), variance.astype(np.float32)

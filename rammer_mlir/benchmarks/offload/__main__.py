@@ -61,7 +61,7 @@ def _select(patterns: Sequence[str]) -> list[str]:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Refuse options whose results could not be written, before measuring.
+    """Raise an error, before measuring, for options with results that cannot be written.
 
     Raises:
         OptionError: naming the option.

@@ -10,11 +10,14 @@ from rammer_mlir.benchmarks.comparison import Array
 from rammer_mlir.benchmarks.models.ssd import OUTPUTS
 
 SCORE, PIXELS = 0.01, 2.0
-"""Largest differences of scores and of corners between two equal detections."""
+"""Largest differences between two equal detections: of scores, and of corners in pixels."""
 
 
 def agreement(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float | None:
-    """Return the fraction of the expected detections that were found; None if none is expected."""
+    """Return the fraction of the expected detections that were found.
+
+    None if no detection is expected.
+    """
     if set(expected) != set(OUTPUTS) or set(found) != set(OUTPUTS):
         return None
     scores, boxes, labels = (_pairs(expected[name], found[name]) for name in OUTPUTS)

@@ -15,7 +15,7 @@ _ENDINGS = (".py", ".c", ".h", ".mlir", ".toml", ".json")
 
 
 def integration_lines(codegen: object) -> int:
-    """Count the nonblank lines of a code generator."""
+    """Return the number of nonblank lines of a code generator."""
     file = Path(inspect.getfile(type(codegen))).resolve()
     room = Path(codegens.__file__).resolve().parent
     if file.is_relative_to(room) and file.parent != room:

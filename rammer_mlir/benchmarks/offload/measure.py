@@ -24,7 +24,10 @@ from rammer_mlir.errors import TargetError
 
 HOST = "host"
 ALWAYS, COST = "always", "cost"
-"""Ways to choose between a code generator and the compiler: always the former, or by cost."""
+"""Ways to divide a model between a code generator and the compiler.
+
+``always`` prefers the code generator, ``cost`` decides by cost.
+"""
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class OffloadResult:
-    """All measurements of a model."""
+    """All measurements of a model, by code generator."""
 
     request: OffloadRequest
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
@@ -102,7 +105,10 @@ class OffloadResult:
 
 
 def measure_offload(request: OffloadRequest) -> OffloadResult:
-    """Measure a model with each code generator; record a failure as a reason and go on."""
+    """Measure a model with each code generator; return all measurements.
+
+    A failure becomes the reason of a missing result.
+    """
     with tempfile.TemporaryDirectory(prefix="rammer-offload-") as folder, ExitStack() as stack:
         path = Path(folder) / "model.onnx"
         model = Request(request.model, request.scale, request.batch)
@@ -130,17 +136,22 @@ class _Measuring:
     feeds: Feeds
 
     def open(self, stack: ExitStack, opens: Open, name: str) -> Lane:
-        """Open the model in a separate process, which ends with the stack.
+        """Open the model in a separate process, and return the process.
+
+        It ends with the stack.
 
         Raises:
-            TargetError: if that fails.
+            TargetError: if the model cannot be opened.
         """
         lane = stack.enter_context(Lane(name, opens, self.path, self.request.threads, self.feeds))
         lane.open(self.request.patience)
         return lane
 
     def outcome(self, codegen: str, common: Mapping[str, Lane]) -> Outcome:
-        """Measure one code generator beside the contenders in the processes ``common``."""
+        """Measure one code generator beside ``common``, the contenders' processes.
+
+        Returns the results.
+        """
         request = self.request
         job = Job(self.path, codegen, request.plugins, request.threads)
         counted = in_child(partition, job, request.patience)

@@ -22,7 +22,7 @@ def add_codegen_options(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_codegens(options: argparse.Namespace) -> tuple[str, ...]:
-    """Return the requested names, or all.
+    """Return the names of the requested code generators, or of all if none is requested.
 
     Raises:
         OptionError: if there are none, or a name is unknown.

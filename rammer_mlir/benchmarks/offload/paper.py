@@ -19,9 +19,9 @@ class Published:
         nodes: percentage of nodes that TensorRT executes; it executes all MACs.
         jetson: speedup in f32 and in f16.
         merged, split: subgraphs without and with cost-based partitioning.
-        merged_ms, split_ms: latency of these.
+        merged_ms, split_ms: latency in milliseconds without and with cost-based partitioning.
         u250: speedup, share of nodes, share of MACs; None if the paper omits the model.
-        zynq: likewise.
+        zynq: the same numbers for the Zynq; None if the paper omits the model.
     """
 
     title: str

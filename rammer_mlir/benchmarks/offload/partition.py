@@ -31,7 +31,7 @@ _STEPS = ("rtask-merge-regions", "rtask-split-regions", "rtask-generate-regions"
 """Passes after which the IR is counted."""
 
 _COPIED = "fill"
-"""Kind of operation that is copied for every user, and therefore not counted."""
+"""Kind of operation that is copied for every user, and therefore is not counted."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +51,15 @@ class Partition:
     Attributes:
         operations: operations of the model, as the host would compute them. An operation with a
             reading counts as one whatever its size, and so does each step of the host.
-        readings: operations whose meaning is recognized.
+        readings: operations with a recognized meaning.
         macs: multiply-accumulate operations.
         taken: operations in regions that the code generator compiled; all have a reading.
         taken_macs: multiply-accumulate operations in these regions.
         merged: regions before cost-based partitioning.
-        split: regions after it.
+        split: regions after cost-based partitioning.
         generated: regions that the code generator compiled.
-        converted: bytes per run that these regions convert between their internal layouts and those
-            of their operands and results; 0 if the code generator does not report it.
+        converted: bytes per run that these regions convert between their internal layouts and
+            those of their operands and results; 0 if the code generator does not report it.
         seconds: time of generating the code.
         lines: lines of code of the code generator.
     """
@@ -78,7 +78,7 @@ class Partition:
 
 
 def partition(job: Job) -> Partition:
-    """Count a code generator's share of a model.
+    """Return the counts of a code generator's share of a model.
 
     Raises:
         RammerError: if the model cannot be imported, or the code generator fails.
@@ -114,7 +114,10 @@ def _programs(model: Model) -> Iterator[ImportedModel | int]:
 
 
 def _passes(job: Job) -> list[str]:
-    """Return pipelines that end with the passes ``_STEPS``, each from the end of the previous."""
+    """Return a pipeline for each pass of ``_STEPS``, which ends with that pass.
+
+    Each pipeline begins after the end of the previous one.
+    """
     options = check_options(
         "cpu", offload=job.codegen, offload_choice="always", num_veus=job.num_veus
     )

@@ -53,7 +53,7 @@ BEGINNING = "Seconds; the paper's TensorRT built an engine in {:.0f} to {:.0f}."
 
 
 def page(results: Results) -> str:
-    """Return the whole page."""
+    """Return the whole page of results in Markdown."""
     parts = [
         *_heading(results),
         *("## What is offloaded, and latency", SHARES, offload_table(results)),

@@ -15,13 +15,16 @@ from rammer_mlir.benchmarks.offload.measure import (
 )
 
 ACCEPTABLE = 1.03
-"""Largest acceptable ratio of the latency by cost to the faster of both."""
+"""Largest acceptable ratio of the latency by cost to the latency of the faster way.
+
+The ways are the host alone and everything offloaded.
+"""
 
 MIXED = 0.95
-"""Below this ratio, mixing both is faster than either."""
+"""Largest ratio at which the choice by cost counts as faster than host and offloading."""
 
 _LONGEST = 300
-"""Longest reason that is printed, in characters."""
+"""Largest number of characters of a reason that are printed."""
 
 CHOICES = (HOST, ALWAYS, COST)
 
@@ -34,22 +37,22 @@ class Verdict:
 
     @property
     def is_acceptable(self) -> bool:
-        """Whether the choice is as fast as the faster of both."""
+        """Whether the choice is as fast as the faster of host and offloading."""
         return self.ratio <= ACCEPTABLE
 
     @property
     def is_better(self) -> bool:
-        """Whether the choice is faster than both."""
+        """Whether the choice is faster than host and offloading, by a ratio up to ``MIXED``."""
         return self.ratio <= MIXED
 
     def __str__(self) -> str:
-        """Format the ratio and its meaning."""
+        """Return the ratio and its meaning as text."""
         words = "better than both" if self.is_better else "yes" if self.is_acceptable else "no"
         return f"{self.ratio:.3f} {words}"
 
 
 def verdict(outcome: Outcome) -> Verdict | None:
-    """Compare the latencies; return None if one is missing."""
+    """Return the comparison of the latencies; None if a latency is missing."""
     host, always, cost = (outcome.seconds(name) for name in CHOICES)
     if host is None or always is None or cost is None:
         return None

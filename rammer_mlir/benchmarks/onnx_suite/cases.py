@@ -21,7 +21,7 @@ KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "light")
 """Kinds of tests whose models and data the onnx package includes."""
 
 DataSet = tuple[Sequence[object], Sequence[object]]
-"""Inputs and expected outputs: arrays, lists of arrays, None."""
+"""Inputs and expected outputs, by position: arrays, lists of arrays, or None."""
 
 _ONNX_DOMAINS = ("", "ai.onnx")
 
@@ -48,7 +48,7 @@ class Case:
 
     @cached_property
     def model(self) -> onnx.ModelProto:
-        """The model."""
+        """The ONNX model of the test."""
         if self.node is not None:
             assert self.node.model is not None
             return self.node.model
@@ -57,7 +57,7 @@ class Case:
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """Operators of the model, in order."""
+        """Names of the operators of the model, in order."""
         return tuple(dict.fromkeys(node.op_type for node in self.model.graph.node))
 
     @property
@@ -79,7 +79,7 @@ class Case:
 
 
 def suite(only: str = "", kinds: Sequence[str] = KINDS) -> list[Case]:
-    """Return the tests whose name contains ``only``; takes some seconds for the first."""
+    """Return the tests with names that contain ``only``; the first call takes some seconds."""
     cases = [case for kind in kinds for case in _cases(kind)]
     return [case for case in cases if only in case.name]
 
@@ -106,7 +106,10 @@ def _cases(kind: str) -> Iterator[Case]:
 
 
 def _tolerances(folder: Path) -> tuple[float, float]:
-    """Return relative and absolute tolerance: a folder's description's, or the suite's."""
+    """Return the relative and the absolute tolerance of a test.
+
+    They are those of the folder's description, else those of the suite.
+    """
     path = folder / "data.json"
     stated = json.loads(path.read_text()) if path.exists() else {}
     return stated.get("rtol", 1e-3), stated.get("atol", 1e-7)

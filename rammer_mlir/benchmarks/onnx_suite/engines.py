@@ -17,7 +17,7 @@ from rammer_mlir.benchmarks.test_workers import Check
 from rammer_mlir.errors import RammerError
 
 _REFUSED, _WRONG, _FAULT = "refused: ", "wrong: ", "fault: "
-"""Prefixes of reasons; a crash or a time-out has no prefix."""
+"""Prefixes of the reasons of failures; reasons of crashes and time-outs have no prefix."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ ENGINES = {
 
 
 def make_our_check() -> Check:
-    """Return the check of our compiler."""
+    """Return a function that checks a test with our compiler."""
     return _make_check("ours")
 
 
 def make_runtime_check() -> Check:
-    """Return the check of ONNX Runtime."""
+    """Return a function that checks a test with ONNX Runtime."""
     return _make_check("onnxruntime")
 
 

@@ -14,10 +14,13 @@ from onnx import helper, numpy_helper
 from rammer_mlir.frontends.onnx.tensors import num_bytes
 
 Run = Callable[[Sequence[object]], Sequence[object]]
-"""Maps inputs by position to outputs by position."""
+"""A function that maps inputs by position to outputs by position."""
 
 _NEWEST_IR = 13
-"""The newest IR version that it reads; the tests' newer version adds nothing that they use."""
+"""The newest IR version that ONNX Runtime reads.
+
+The tests' newer version adds nothing that the tests use.
+"""
 
 
 def prepare(model: onnx.ModelProto) -> Run:
@@ -46,7 +49,7 @@ def prepare(model: onnx.ModelProto) -> Run:
 
 
 def _array_of(value: object) -> object:
-    """Convert NumPy scalars, which ONNX Runtime rejects, to arrays."""
+    """Return NumPy scalars, which ONNX Runtime rejects, as arrays; other values unchanged."""
     return np.asarray(value) if isinstance(value, np.generic) else value
 
 
@@ -61,7 +64,7 @@ def _is_extension_kind(kind: int) -> bool:
 
 
 def _value(array: object) -> onnxruntime.OrtValue:
-    """Convert an array to ONNX Runtime's storage, which packs narrow elements into bytes."""
+    """Return an array in ONNX Runtime's storage, which packs narrow elements into bytes."""
     assert isinstance(array, np.ndarray)
     if not _is_extension(array):
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)

@@ -72,7 +72,7 @@ def _row(name: str, results: Sequence[Result]) -> list[str]:
 
 
 def text(results: Sequence[Result]) -> str:
-    """Return the whole report."""
+    """Return the whole report of the suite in Markdown."""
     parts = [_HEADING, counts(results), "\n## Excluded\n", _exclusions(results)]
     parts += ["\n## By operator\n", _by_operator([r for r in results if r.group[:4] == "node"])]
     failing = [r for r in results if r.reason is not None and r.excluded is None]

@@ -18,7 +18,7 @@ class PackagedModel:
 
     Attributes:
         file: path in the wheel.
-        inputs: a line for each, as ``input_of`` reads it.
+        inputs: a line for each input, as ``input_of`` reads it.
         cases: sizes of the open dimensions, as ``case_of`` reads them.
     """
 
@@ -49,7 +49,7 @@ class Package:
 
 
 def input_of(text: str) -> Input:
-    """Parse an input written as ``name: kind[dimension, ...] high``.
+    """Return the input that is written as ``name: kind[dimension, ...] high``.
 
     Raises:
         OptionError: if the text is not of this form.
@@ -65,7 +65,7 @@ def input_of(text: str) -> Input:
 
 
 def case_of(text: str) -> Case:
-    """Parse sizes written as ``name=size ...``."""
+    """Return the sizes that are written as ``name=size ...``."""
     pairs = (each.partition("=") for each in text.split())
     return {name: int(size) for name, _, size in pairs}
 

@@ -1,4 +1,4 @@
-"""All studies."""
+"""The table of all studies: experiments of papers, and the project's own."""
 
 from __future__ import annotations
 

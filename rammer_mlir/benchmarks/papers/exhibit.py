@@ -12,7 +12,7 @@ Basis = Literal["predicted", "measured", "counted", "not repeated"]
 """Origin of our numbers; ``not repeated`` needs unavailable hardware or software."""
 
 Figures = Callable[[Records], str]
-"""Formats records in Markdown."""
+"""A function that returns records as Markdown."""
 
 
 @dataclass(frozen=True)
@@ -58,15 +58,15 @@ class Exhibit:
 
 
 def ratio(value: float) -> str:
-    """Format a ratio for a table."""
+    """Return a ratio as text for a table."""
     return f"{value:.2f}"
 
 
 def ms(value: float) -> str:
-    """Format milliseconds for a table, with three significant digits."""
+    """Return milliseconds as text for a table, with three significant digits."""
     return f"{value:.3f}" if value < 10 else f"{value:.2f}" if value < 100 else f"{value:.1f}"
 
 
 def percent(value: float) -> str:
-    """Format a fraction for a table, in percent."""
+    """Return a fraction as text for a table, in percent."""
     return f"{value:.1%}"

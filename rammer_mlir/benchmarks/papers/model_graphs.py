@@ -12,16 +12,16 @@ from rammer_mlir.scheduling.graph import TaskGraph
 
 
 def model_graph(name: str, device: str, batch: int = 1, scale: Scale = "full") -> TaskGraph:
-    """Compile a benchmark model up to its tiled rOperators on buffers, the input of `wavefront`.
+    """Return a benchmark model's tiled rOperators on buffers, the input of policies.
 
     Raises:
-        OptionError: if there is no such model or device.
+        OptionError: if the model or the device is unknown.
     """
     return task_graph(build(name, batch, scale), device)
 
 
 def task_graph(model: onnx.ModelProto, device: str) -> TaskGraph:
-    """Compile a model for the first target of a device, up to tiled rOperators on buffers."""
+    """Return a model's tiled rOperators on buffers, for the first target of a device."""
     target = find_device(device).targets[0]
     options = check_options(target, policy="wavefront", num_veus=None, costs=device)
     return Compilation.of_model(model, options).task_graph()

@@ -37,7 +37,7 @@ class Comparison:
 
     @property
     def key(self) -> str:
-        """The model, the batch size, the device, and the scale unless it is full."""
+        """The case's name: the model, batch size and device, and the scale unless it is full."""
         small = "" if self.scale == "full" else f", {self.scale}"
         return f"{self.model}, batch {self.batch}, {self.device_name}{small}"
 

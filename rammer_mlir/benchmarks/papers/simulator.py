@@ -30,15 +30,15 @@ class Programs:
 
     @property
     def key(self) -> str:
-        """The number of vEUs, and the scale unless it is full."""
+        """The case's name: the number of vEUs, and the scale unless it is full."""
         small = "" if self.scale == "full" else f", {self.scale}"
         return f"{self.threads} vEU{small}"
 
 
 def measure(programs: Programs) -> Record:
-    """Describe this CPU, then predict each model with measured rKernels, run it and compare.
+    """Describe this CPU, predict each model with measured rKernels, and run it.
 
-    Times are in seconds; the fields are those of ``Prediction``.
+    Returns both times of each model in seconds; the fields are those of ``Prediction``.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "this_cpu.toml"

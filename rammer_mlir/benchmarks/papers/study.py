@@ -20,11 +20,11 @@ TIMEOUT = 1800.0
 
 
 class Case(Protocol):
-    """A measurement of a study."""
+    """A case of a study: the settings of a measurement."""
 
     @property
     def key(self) -> str:
-        """A name that is unique in the study."""
+        """The case's name, unique in the study; it identifies the case in stored results."""
         ...
 
 
@@ -77,7 +77,7 @@ class Records:
         return found
 
     def add(self, study: str, key: str, record: Record) -> None:
-        """Set a case's record."""
+        """Set the record of a case, given by its study and key."""
         self.studies.setdefault(study, {})[key] = record
 
     def write(self, path: Path) -> None:

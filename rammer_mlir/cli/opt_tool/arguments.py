@@ -13,7 +13,7 @@ from typing import Any
 from rammer_mlir.errors import OptionError
 
 OFF = "no-"
-"""Prefix of the option, absent from the help, that turns a switch off."""
+"""Prefix of the option that turns a switch off; the help does not show that option."""
 
 _TRUE, _FALSE = ("true", "TRUE", "1"), ("false", "FALSE", "0")
 

@@ -16,7 +16,10 @@ _COLORS = {"error": "\x1b[0;1;31m", "warning": "\x1b[0;1;35m", "remark": "\x1b[0
 _NOTE, _BOLD, _CARET, _PLAIN = "\x1b[0;1;30m", "\x1b[1m", "\x1b[0;1;32m", "\x1b[0m"
 _SHOWN_OPERATION = "see current operation: "
 _LONGEST_LINE = 200
-"""Longest prefix of a source line that is shown, in characters; constants may take thousands."""
+"""Largest number of characters of a source line that are shown.
+
+Lines with constants may have thousands of characters.
+"""
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ class DiagnosticPrinter:
 
 
 def _printable(text: str) -> str:
-    """Escape terminal control characters; names come from the input."""
+    """Return the text with terminal control characters escaped; the input may contain them."""
     return "".join(
         c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
     )

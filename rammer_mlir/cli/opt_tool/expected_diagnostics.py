@@ -46,8 +46,8 @@ def mismatches(
         only_expected: accept diagnostics that no comment expects.
 
     Returns:
-        An error for each unexpected diagnostic, for each missing one, and for each comment with a
-        malformed regular expression.
+        An error for each unexpected diagnostic, for each missing diagnostic, and for each comment
+        with a malformed regular expression.
     """
     errors: list[Diagnostic] = []
     expected = list(_expected(text, errors))

@@ -17,7 +17,10 @@ _KNOWN_DIALECTS = (
     "pdl pdl_interp ptr quant rocdl scf shape shard smt sparse_tensor spirv stablehlo tensor "
     "tm_tensor torch torch_c tosa transform ub vector vhlo wasmssa x86 x86vector xegpu xevm"
 ).split()
-"""Dialects that the bindings may have: bindings can look up a dialect, but not list all."""
+"""Names of dialects that the bindings may have.
+
+Bindings can look up a dialect by name, but not list all dialects.
+"""
 
 
 def list_passes(passes: Sequence[type[Pass]]) -> str:

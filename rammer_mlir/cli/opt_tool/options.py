@@ -13,7 +13,7 @@ from rammer_mlir.cli.opt_tool.arguments import add_switch
 SPLIT_MARKER = "// -----"
 
 BARE_VALUES = {"split-input-file": SPLIT_MARKER, "verify-diagnostics": "all"}
-"""Values of options whose value is omitted."""
+"""Values that options have if they are given without a value."""
 
 
 def opt_parser() -> ArgumentParser:

@@ -83,7 +83,9 @@ def bytecode_of(module: ir.Module, version: int | None = None) -> bytes:
 
 
 def object_of(module: ir.Module) -> bytes:
-    """Compile a module for the processor that it was lowered for, or for this machine's.
+    """Compile a module, and return the object file.
+
+    The target is the processor for which the module was lowered, or else this machine's.
 
     Raises:
         TargetError: if an operation is not in the LLVM dialect.

@@ -19,7 +19,7 @@ them, with their options as a pipeline writes them: `rtask-tile{candidates=1 wor
 """
 
 Section = tuple[str, str, Sequence[type[Pass]]]
-"""Title, folder of the passes' lit tests, and passes."""
+"""A section of the reference: its title, the folder of the lit tests, and the passes."""
 
 
 def pass_reference(sections: Sequence[Section]) -> str:

@@ -39,11 +39,11 @@ class _Graphs:
         return is_expressible(reading)
 
     def limits(self) -> Limits:
-        """Return no limits."""
+        """Return no limits on the size of regions."""
         return Limits()
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Whether a region computes: if it only moves elements, a call costs more than its work."""
+        """Return whether a region computes: moving elements alone takes less time than a call."""
         return facts.macs > 0
 
     def generate(self, region: Region) -> RegionCode | None:
@@ -64,7 +64,7 @@ class _Graphs:
 
 
 class NumPyGraphs(_Graphs):
-    """A code generator whose graphs run in NumPy: slow, without foreign code, tests' reference."""
+    """Graphs for NumPy: slow, but without foreign code, as a reference for tests."""
 
     name: ClassVar[str] = "numpy"
 

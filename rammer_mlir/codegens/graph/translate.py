@@ -19,7 +19,7 @@ from rammer_mlir.passes.regions.weights import number_of, splat_of
 from rammer_mlir.programs.json_graph import ELEMENT_TYPES, Graph, GraphTensor, Value
 
 Namer = Callable[[Hashable], str]
-"""Function from a value of the region to the name of its tensor in the graph."""
+"""A function from a value of the region to the name of its tensor in the graph."""
 
 _REDUCTIONS = {
     "reduce_sum": "ReduceSum", "reduce_mean": "ReduceMean", "reduce_max": "ReduceMax",
@@ -32,7 +32,7 @@ _ANY_TYPE = ("transpose", "reshape", "slice", "concat", "pad", "broadcast")
 
 
 def graph_of(region: Region) -> Graph:
-    """Translate a region to a graph; its values are named by their numbers.
+    """Return a region as a graph; its values are named by their numbers.
 
     Raises:
         NotExpressibleError: if an operation is not expressible.
@@ -72,7 +72,9 @@ def is_expressible(reading: Reading) -> bool:
 
 
 def write_reading(writer: GraphWriter, reading: Reading, name_of: Namer) -> None:
-    """Append the operators of a reading to a graph; ``name_of`` gives the names of its operands.
+    """Append the operators of a reading to a graph.
+
+    ``name_of`` returns the name of the tensor of each operand and of the result.
 
     Raises:
         NotExpressibleError: if the reading is not expressible.
@@ -180,9 +182,10 @@ def _multiply(
     writer: GraphWriter, op: str, reading: Reading, factors: Sequence[str], out: str,
     **attributes: Value,
 ) -> str:  # fmt: skip
-    """Write a contraction by the operator ``op``, and return the name of its result ``out``.
+    """Write a contraction by the operator ``op``; return the name of its result ``out``.
 
-    For i8 the operator is ``opInteger``; factors of f16 are converted to f32 before.
+    For i8 the operator is ``op`` with the suffix ``Integer``; factors of f16 are converted to f32
+    before.
     """
     kind = reading.inputs[0].element_type
     if kind == "f16":
@@ -281,7 +284,7 @@ def _write_quantize(writer: GraphWriter, reading: Reading, inputs: Sequence[str]
 def _aligned(writer: GraphWriter, reading: Reading, inputs: Sequence[str]) -> list[str]:
     """Write reshapes of the named inputs to the result's rank, so that they broadcast.
 
-    Return the names of the reshaped tensors.
+    Returns the names of the reshaped tensors.
     """
     indexing: Any = reading.attributes["indexing"]
     pairs = zip(reading.inputs, indexing, strict=True)

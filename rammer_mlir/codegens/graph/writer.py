@@ -9,7 +9,7 @@ from rammer_mlir.programs.json_graph import Graph, GraphConstant, GraphNode, Gra
 
 
 class GraphWriter:
-    """A graph under construction."""
+    """A graph under construction, to which operators are appended."""
 
     def __init__(self) -> None:
         """Begin with an empty graph."""

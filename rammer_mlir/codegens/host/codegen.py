@@ -25,7 +25,7 @@ _CONTRACTIONS = (
 _ACTIVATIONS = ("relu", "clip", "sigmoid", "swish", "gelu", "hard_swish", "leaky_relu", "tanh")
 
 _MOST_STEPS = 3
-"""Most element-wise functions after a contraction: bias, sum of branches, activation."""
+"""Largest number of element-wise functions after a contraction: bias, sum, activation."""
 
 
 def _step(value: Pattern) -> Pattern:
@@ -57,7 +57,7 @@ class Host:
         return reading.kind in _CONTRACTIONS or not is_f32
 
     def limits(self) -> Limits:
-        """Limit a region to a single layer."""
+        """Return the limit of a region: a single layer."""
         return Limits(operations=1)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
@@ -65,5 +65,5 @@ class Host:
         return facts.macs > 0
 
     def version(self) -> str:
-        """Return the version: the code depends on this project alone."""
+        """Return an empty version, since the code depends on this project alone."""
         return ""

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 INTERFACE_VERSION = 6
 
 REFUSED = 6
-"""Status: the library's version differs, or its function needs local memory or constants."""
+"""Status of a call if the library's version differs, or its function is not supported.
+
+A function is not supported if it needs local memory or constants.
+"""
 
 _TEXT = """
 ; workgroup size, constants, workgroup count, concurrency, bindings: numbers; arrays, and lengths
@@ -103,7 +106,7 @@ class Call:
 
     @property
     def num_workgroups(self) -> int:
-        """Total number of workgroups."""
+        """The total number of workgroups of the call."""
         x, y, z = self.workgroups
         return x * y * z
 

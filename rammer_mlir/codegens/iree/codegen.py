@@ -23,7 +23,7 @@ from rammer_mlir.support.log import LOGGER
 from rammer_mlir.support.usable_cores import usable_cores
 
 ALIGNMENT = 64
-"""Bytes: IREE's code assumes that its operands are aligned to cache lines."""
+"""Alignment of operands in bytes that IREE's code assumes: a cache line."""
 
 
 class Iree:
@@ -41,10 +41,13 @@ class Iree:
     )
 
     min_macs: ClassVar[int] = 0
-    """Zero: poolings, reductions and softmax have no products."""
+    """Least multiplications of a region; zero, because poolings and softmax have none."""
 
     pads_apart: ClassVar[bool] = True
-    """IREE compiles a padding to a separate dispatch, and fails for depthwise convolutions."""
+    """Whether padding stays outside of regions.
+
+    IREE compiles a padding to a separate dispatch, and fails for depthwise convolutions.
+    """
 
     def __init__(self) -> None:
         """Begin with an empty memo of compiled regions."""
@@ -67,11 +70,14 @@ class Iree:
         return is_supported(reading)
 
     def limits(self) -> Limits:
-        """Limit a region to one operation or composite: a larger region is several dispatches."""
+        """Return the limit of a region: one operation or composite.
+
+        A larger region would be several dispatches.
+        """
         return Limits(operations=1)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Whether a region is more than element-wise, which the host would fuse with others."""
+        """Return whether a region is more than element-wise, which the host would fuse."""
         return is_worth(facts.readings)
 
     def prepare(self, regions: Sequence[Region]) -> None:
@@ -110,7 +116,7 @@ class Iree:
 
 
 def _key(program: Program) -> str:
-    """Return the memo key of a region: everything that its code depends on except its name."""
+    """Return the memo key of a region, which has everything but its name that affects the code."""
     flags = " ".join((*flags_of(machine_of(program.target)), *program.flags))
     text = f"{VERSION} {program.target} {flags}\n{program.lines}"
     return hashlib.sha256(text.encode()).hexdigest()[:24]

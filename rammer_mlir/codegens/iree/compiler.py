@@ -14,7 +14,10 @@ from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.programs.modules import Requirement
 
 VERSION = "3.13.0"
-"""The compiler's version; the ABI between its objects and callers changes with releases."""
+"""Required version of IREE's compiler.
+
+The ABI between its objects and their callers changes with releases.
+"""
 
 NEEDS = (Requirement("iree-base-compiler", VERSION, extra="offload-iree"),)
 
@@ -33,7 +36,10 @@ _FLAGS = (
     "--iree-llvmcpu-debug-symbols=false",
     "--compile-to=hal",
 )
-"""Keep element types, pack nothing at run time, and fuse as much as possible into a dispatch."""
+"""Flags of the compiler.
+
+They keep element types, pack nothing at run time, and fuse as much as possible into a dispatch.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class Compiled:
 
 
 def flags_of(machine: Machine) -> tuple[str, ...]:
-    """Return the flags that determine the code."""
+    """Return the compiler's flags for a machine that affect the code."""
     return (
         *_FLAGS,
         f"--iree-llvmcpu-target-triple={machine.triple}",
@@ -57,7 +63,7 @@ def flags_of(machine: Machine) -> tuple[str, ...]:
 def compile_text(
     text: str, machine: Machine, flags: Sequence[str], seconds: float
 ) -> Compiled | None:
-    """Compile a module to a static library; None if IREE cannot.
+    """Return the static library of a module's text; None if IREE cannot compile it.
 
     Args:
         text: text of the module.

@@ -23,7 +23,7 @@ _OTHERS = re.compile(
     r"hal\.command_buffer\.(?!create|dispatch<|execution_barrier|finalize)"
     r"|hal\.device\.queue\.(?!execute\.indirect)"
 )
-"""Matches an operation that a program of a single dispatch on the operands does not have."""
+"""Matches operations that a program with a single dispatch on its operands does not have."""
 
 
 def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:

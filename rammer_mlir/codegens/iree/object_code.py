@@ -21,7 +21,7 @@ from rammer_mlir.lowering.llvm.named_machines import named_machine
 from rammer_mlir.programs.modules import forms_for
 
 _MOST_BYTES = 1 << 30
-"""Largest sum of operands' bytes for which workgroups are probed."""
+"""Largest sum of operands' bytes for which the writes of workgroups are probed."""
 
 
 @dataclass(frozen=True)

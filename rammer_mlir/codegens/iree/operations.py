@@ -12,7 +12,7 @@ from rammer_mlir.passes.regions.patterns import CompositePattern, op
 from rammer_mlir.passes.regions.reading import Reading
 
 ELEMENT_TYPES = {"f32": np.float32, "i32": np.int32, "i8": np.int8}
-"""Element types that IREE computes with unchanged."""
+"""Element types in which IREE computes without conversion, with NumPy's types."""
 
 _CONVOLUTIONS = ("conv1d", "conv2d", "conv3d")
 _DEPTHWISE = ("depthwise_conv1d", "depthwise_conv2d", "depthwise_conv3d")
@@ -38,7 +38,10 @@ _EFFICIENCY = {
     **dict.fromkeys(_PRODUCTS, 0.9),
     "softmax": 0.5,
 }
-"""Speed relative to the host's rKernels, measured on one vEU on a Zen 4 core, f32, layout NCHW."""
+"""IREE's speed relative to the host's rKernels, by kind of reading.
+
+Measured on one vEU on a Zen 4 core, in f32 and layout NCHW.
+"""
 
 
 def is_supported(reading: Reading) -> bool:
@@ -59,7 +62,10 @@ def efficiency(readings: Iterable[Reading]) -> float:
 
 
 def _is_one_dispatch(match: Match) -> bool:
-    """Whether IREE supports all of a match, and all steps keep the main operation's shape."""
+    """Return whether a match becomes a single dispatch.
+
+    IREE must support all readings of the match, and all steps must keep the main operation's shape.
+    """
     (main,) = [place for place, r in enumerate(match.readings) if r.kind in _MAIN]
     shape = match.readings[main].output.shape
     has_shape = all(reading.output.shape == shape for reading in match.readings[main:])
@@ -74,7 +80,10 @@ _COMPOSITES = (
     ("reduction", op(_REDUCTIONS), 0),
     ("softmax", op("softmax"), 0),
 )
-"""Names, main operations and priorities; contractions take element-wise neighbours first."""
+"""Names, main operations and priorities of composites.
+
+Contractions are matched first, so that they get the element-wise neighbours.
+"""
 
 PATTERNS = tuple(
     CompositePattern(f"iree.{name}", with_steps(main, _UNARY, _BINARY), _is_one_dispatch, priority)

@@ -19,22 +19,26 @@ from numpy.typing import NDArray
 from rammer_mlir.passes.ir.boxes_text import Box
 
 _PATTERNS = (0xA5, 0x5A)
-"""Bytes that fill the outputs."""
+"""Bytes with which the outputs are filled before rTasks run."""
 
 _MOST_RTASKS = 64
-"""Desired upper bound of the number of rTasks, which determines the workgroups of each."""
+"""Desired upper bound of the number of rTasks.
+
+It determines the number of workgroups of each rTask.
+"""
 
 Run = Callable[[int, NDArray[np.generic]], None]
-"""Function that runs the workgroup of this number, which writes its results to the array."""
+"""A function that runs the workgroup with a number and writes its results to an array."""
 
 Part = tuple[slice, ...]
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """Consecutive workgroups grouped as rTasks: workgroups of each, number of rTasks, output box.
+    """Consecutive workgroups grouped as rTasks.
 
-    Without a box, the rTask writes the whole output.
+    It has the number of workgroups of each rTask, the number of rTasks, and the box of the output
+    that an rTask writes; without a box, the rTask writes the whole output.
     """
 
     workgroups_each: int
@@ -81,8 +85,8 @@ class _Grid:
 
     Attributes:
         shape: shape of the output.
-        sizes: elements of a tile along each dimension.
-        counts: tiles along each dimension.
+        sizes: number of elements of a tile along each dimension.
+        counts: number of tiles along each dimension.
         strides: tile index along dimension d is ``rtask // strides[d] % counts[d]``.
     """
 
@@ -156,7 +160,7 @@ class _Probe:
         return box if changed[box].all() else None
 
     def _writes(self, rtask: int, part: Part) -> bool:
-        """Run an rTask; return whether all of a part has changed, and nothing of it had before."""
+        """Run an rTask; return whether it changes a part as a whole for the first time."""
         was_changed = self._changed(part).any()
         self._execute(rtask)
         return not was_changed and bool(self._changed(part).all())

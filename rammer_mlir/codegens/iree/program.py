@@ -18,7 +18,7 @@ _OUTPUT = "iree.abi.output"
 _NAME = "NAME"
 
 SECONDS = 120.0
-"""Default time limit for a region: IREE's compiler takes very long for some inputs."""
+"""Default time limit for a region in seconds; IREE's compiler can take very long."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Tensor:
 
     @property
     def num_bytes(self) -> int:
-        """Size in bytes."""
+        """The size of the operand in bytes."""
         return int(np.prod(self.shape)) * self.dtype.itemsize
 
     def array(self) -> NDArray[np.generic]:

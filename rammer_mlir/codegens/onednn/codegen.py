@@ -44,7 +44,7 @@ from rammer_mlir.programs.module_options import Value
 from rammer_mlir.programs.modules import CodeModule
 
 NEED = Requirement("onednn-cpu-gomp", "2023.2.0", "/libdnnl.so.3", "offload-onednn")
-"""The required version, whose enumeration values the C code contains."""
+"""The required version of oneDNN; the C code contains its enumeration values."""
 
 _FILES = tuple(Path(__file__).with_name(name) for name in ("build.c", "run.c"))
 
@@ -53,13 +53,16 @@ CODE = TableCode(CodeModule("onednn", "c", needs=(NEED,)), _FILES)
 _NO_FUNCTION = 100
 
 MATH = {"strict": 0, "bf16": 1, "f16": 2, "any": 3, "tf32": 4}
-"""The library's ``dnnl_fpmath_mode_t`` by the values of the option ``math``."""
+"""The library's ``dnnl_fpmath_mode_t``, by value of the option ``math``."""
 
 _MOST_JOINED = 2
-"""Most parts of a concatenation; more parts are branches that vEUs can compute in parallel."""
+"""Largest number of parts of a concatenation in a region.
+
+More parts are branches that vEUs can compute in parallel.
+"""
 
 _MOST_PARTS, _LEAST_MACS = 8, 1 << 20
-"""Most rTasks of a region, and least multiplications of an rTask if there are several."""
+"""Largest number of rTasks of a region, and fewest multiplications of each of several rTasks."""
 
 
 class OneDnn:
@@ -116,7 +119,7 @@ class OneDnn:
         return Limits(operations=64)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return True for all regions; the policy chooses by cost."""
+        """Return True for every region; the policy chooses by cost."""
         return True
 
     def missing(self) -> str | None:
@@ -171,7 +174,7 @@ class OneDnn:
 
 
 def code_for(options: Mapping[str, Value]) -> TableCode:
-    """Return the C code with the macros of these options; the defaults need no macros."""
+    """Return the C code configured by these options; values other than defaults become macros."""
     threads, math = options.get("threads", 1), MATH[str(options.get("math", "strict"))]
     lines = f"#define THREADS {threads}\n" if threads != 1 else ""
     return replace(CODE, settings=lines + (f"#define MATH {math}\n" if math else ""))

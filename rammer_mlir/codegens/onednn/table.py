@@ -27,23 +27,26 @@ _ALGORITHMS: Mapping[str, tuple[int, *tuple[float, ...]]] = {
     "reduce_sum_square": (196602, 2.0),
     "softmax": (196608,),
 }  # fmt: skip
-"""Functions with the values of ``dnnl_alg_kind_t``, and their leading constant parameters."""
+"""``dnnl_alg_kind_t`` of each function, followed by its leading constant parameters."""
 
 _NAMES = {
     Role.RESULT: 17, Role.SOURCE: 1, Role.WEIGHTS: 33, Role.BIAS: 41, Role.PART: 1024,
     Role.POST: 32770,
 }  # fmt: skip
-"""Argument numbers of operands; those of parts and post operations count up from there."""
+"""The library's numbers of arguments, by role.
+
+Parts and post operations count up from the number of their role.
+"""
 
 _BLOCKED_TAGS = {3: 56, 4: 78, 5: 121}
-"""``dnnl_aBc16b`` and its variants, by the number of dimensions."""
+"""The library's tags of the layout ``aBc16b`` and its variants, by number of dimensions."""
 
 _SECOND, _NEXT_POST = 2, 32768
-"""Argument number of a binary primitive's second operand; increment per post operation."""
+"""Argument number of a binary primitive's second operand, and the increment per post operation."""
 
 
 def words_of(table: Table, scratch_bytes: int = 0) -> list[int]:
-    """Serialize a table whose scratch has ``scratch_bytes``."""
+    """Return the words of a table with a scratch of ``scratch_bytes`` bytes."""
     rows = [word for n in range(len(table.values)) for word in _value_words(table, n)]
     rows += [word for node in table.nodes for word in _node_words(node)]
     header = [len(table.values), len(table.nodes), table.num_inputs, table.num_buffers]
@@ -62,7 +65,7 @@ def _value_words(table: Table, number: int) -> list[int]:
 
 
 def _blocked_tag(value: Value) -> int:
-    """Return the blocked layout tag of a buffer; 0 for the value's own strides."""
+    """Return the tag of a buffer's blocked layout; 0 if the value has strides instead."""
     return _BLOCKED_TAGS[len(value.view.dims)] if value.in_blocks else 0
 
 

@@ -47,10 +47,10 @@ _REDUCTIONS = tuple(
 )
 
 _AVERAGES = {False: "average_pool", True: "inner_average_pool"}
-"""Names of average pooling, by whether the padding is excluded from the count of elements."""
+"""Names of average pooling, by whether the count of elements excludes the padding."""
 
 MOST_POSTS, MOST_MAIN, MOST_DIMS = 5, 27, 6
-"""Most post operations of a primitive, most operands of itself, most dimensions of a value."""
+"""Limits: post operations of a primitive, its own operands, and dimensions of a value."""
 
 
 def table_of(region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({})) -> Table:
@@ -133,7 +133,7 @@ class _Builder:
         return Operand(Role.RESULT, self.values.write(self.operation.outputs[0], view), layout)
 
     def _with_steps(self, node: Node, readings: Sequence[Reading]) -> Node:
-        """Return the node with the readings after the first as a bias or post operations."""
+        """Return the node with all readings but the first as a bias or as post operations."""
         main = readings[0]
         for step in steps_behind(readings):
             post = unary_function(step.reading)
@@ -146,7 +146,7 @@ class _Builder:
         return node
 
     def _with_operand(self, node: Node, main: Reading, step: Step) -> Node:
-        """Return the node with a step that reads a tensor, as a bias or binary post operation."""
+        """Return the node with a step that reads a tensor, as a bias or a binary post operation."""
         post = binary_function(step.reading, is_first=step.is_first)
         assert step.other is not None
         view = dense(step.other.shape).spread(step.places, main.output.rank)
@@ -248,7 +248,10 @@ class _Builder:
         return Node(Kind.POOLING, operands, Function(name), windows=windows, posts=factor)
 
     def reduction(self, reading: Reading) -> Node:
-        """Return the node of a reduction; over whole images a pooling, which takes any layout."""
+        """Return the node of a reduction; a reduction of whole images is a pooling.
+
+        A pooling permits any layout.
+        """
         (source,) = reading.inputs
         axes = _dims(reading, "axes")
         kept = dense([1 if d in axes else n for d, n in enumerate(source.shape)])

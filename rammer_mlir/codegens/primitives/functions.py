@@ -22,7 +22,7 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "hard_sigmoid": ("alpha", "beta"),
     "clip": ("minimum", "maximum"),
 }  # fmt: skip
-"""Unary functions, and the attributes of their readings that are parameters."""
+"""Attributes of readings that are parameters of their function, by unary function."""
 
 _WITH_NUMBER: Mapping[str, Callable[[float], Function]] = {
     "add": lambda c: linear(1.0, c),
@@ -33,7 +33,7 @@ _WITH_NUMBER: Mapping[str, Callable[[float], Function]] = {
     "minimum": lambda c: Function("clip", -math.inf, c),
     "pow": lambda c: Function("power", c),
 }
-"""Functions of a tensor and a scalar second operand."""
+"""Functions of a tensor and a number as the second operand, by kind of reading."""
 
 _BINARY = ("add", "mul", "maximum", "minimum", "div", "sub")
 
@@ -53,7 +53,7 @@ def linear(factor: float, offset: float = 0.0) -> Function:
 
 
 def unary_function(reading: Reading) -> Function | None:
-    """Return the library's function of a unary operation or of a tensor and a number; else None."""
+    """Return the library's function of one tensor, or of a tensor and a number; else None."""
     if reading.kind in _PARAMETERS:
         values = (reading.attributes.get(name, 1.0) for name in _PARAMETERS[reading.kind])
         return Function(reading.kind, *(float(cast("float", value)) for value in values))

@@ -62,9 +62,9 @@ class Function:
 
 @dataclass(frozen=True)
 class Operand:
-    """The role of an operand, the number of its value, and its layout.
+    """An operand of a primitive: its role, the number of its value, and its layout.
 
-    ``is_whole`` if each part of the batch reads the whole operand.
+    ``is_whole`` tells that each part of the batch reads the whole operand.
     """
 
     role: Role
@@ -95,7 +95,8 @@ class Node:
 
     Attributes:
         kind: kind of the primitive.
-        operands: the result, then the operands: weights or the second operand third, a bias fourth.
+        operands: the result first, then the operands; weights or the second operand are third, a
+            bias is fourth.
         function: the function that it computes, for kinds with several functions.
         axis: axis of softmax and concatenations.
         windows: windows of convolutions and poolings.
@@ -138,17 +139,17 @@ class Table:
 
     @property
     def is_packed(self) -> bool:
-        """Whether weights are packed."""
+        """Whether the table has packed weights."""
         return any(each.layout == Layout.PACKED for each in self.operands)
 
     @cached_property
     def whole(self) -> set[int]:
-        """The values that every rTask reads entirely."""
+        """The numbers of the values that every rTask reads entirely."""
         return {each.value for each in self.operands if each.is_whole}
 
     @property
     def batch(self) -> int:
-        """The batch size if its parts can be computed independently; otherwise 1."""
+        """The batch size if rTasks can compute parts of the batch independently; otherwise 1."""
         parts = {each.value for each in self.operands if not each.is_whole}
         first = {self.values[number].view.dims[0] for number in parts}
         along = (Kind.SOFTMAX, Kind.CONCAT)

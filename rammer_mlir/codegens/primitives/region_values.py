@@ -12,7 +12,7 @@ from rammer_mlir.passes.ir.packs import BLOCK, PACK, UNPACK
 from rammer_mlir.passes.regions.region import Region, RegionOperation
 
 _IMAGES = (3, 4, 5)
-"""Ranks of images: batch, channels, and one to three spatial axes."""
+"""Numbers of dimensions of images: batch, channels, and one to three spatial axes."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class RegionValues:
 
     @staticmethod
     def of(region: Region, in_blocks: Mapping[int, Dims]) -> RegionValues:
-        """Begin with a region, none of whose operations has been read.
+        """Return the values of a region before any of its operations is read.
 
         Args:
             region: region with any layouts.

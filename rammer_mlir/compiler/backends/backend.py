@@ -52,7 +52,7 @@ class Backend(ABC):
     """Syntax of ``--target`` for help texts: ``nvvm[:CHIP]``."""
 
     takes: ClassVar[frozenset[str]] = frozenset()
-    """Options that only some targets support, this one included (``Option.only_for``)."""
+    """Options that this target supports and other targets do not (``Option.only_for``)."""
 
     lacks: ClassVar[tuple[str, ...]] = ()
     """Limitations that may surprise users of the target, one sentence each."""
@@ -64,7 +64,7 @@ class Backend(ABC):
     """Whether compiled programs can be written to files, and therefore cached."""
 
     repacks_weights: ClassVar[bool] = False
-    """Whether a cached program can be reused with other weights, packed by its recipes."""
+    """Whether a cached program can be reused with other weights, packed by stored recipes."""
 
     has_supersteps: ClassVar[bool] = False
     """Whether the target executes schedules for bulk-synchronous devices."""
@@ -112,7 +112,7 @@ class Backend(ABC):
 
     @abstractmethod
     def load(self, code: Code, device: int = 0) -> CompiledModel:
-        """Return the executable; ``device`` is the index among devices of this kind."""
+        """Return the executable; ``device`` is the index among the devices of this target."""
 
     def check(self, options: CompileOptions) -> None:  # noqa: B027  most targets refuse none
         """Refuse incompatible options of this target.
@@ -122,7 +122,7 @@ class Backend(ABC):
         """
 
     def tools(self) -> str:
-        """Identify external tools that affect the generated code, for cache keys."""
+        """Return a text that identifies external tools which affect the code, for cache keys."""
         return ""
 
     @property

@@ -47,7 +47,7 @@ class CpuBackend(Backend):
 
     @property
     def target(self) -> str:
-        """Target's name, with the processor if the user names one."""
+        """The target's name, with the processor if the user names one."""
         return self.name if self.named is None else f"{self.name}:{self.named.name}"
 
     @property
@@ -56,7 +56,7 @@ class CpuBackend(Backend):
         return self.named is None or self.named.is_this
 
     def check(self, options: CompileOptions) -> None:
-        """Refuse measured costs for a processor other than this machine's."""
+        """Raise OptionError for measured costs of a processor that is not this machine's."""
         if options.measured and self.named is not None:
             raise OptionError(
                 f"costs: 'measured' is for the target cpu, this machine, found {self.target}; "
@@ -73,7 +73,10 @@ class CpuBackend(Backend):
         return cpu_stages(options, self.named)
 
     def load(self, code: Code, device: int = 0) -> Executable:
-        """Load an object into this process; a shared library is linked only to save the model."""
+        """Load an object into this process, and return the executable.
+
+        A shared library is linked only to save the model.
+        """
         image = code.image
         assert isinstance(image, CpuImage)
         if self.named is not None and not self.named.is_this:

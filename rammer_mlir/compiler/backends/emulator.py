@@ -71,7 +71,7 @@ class EmulatorBackend(Backend):
         return self.emulated.default_veus
 
     def check(self, options: CompileOptions) -> None:
-        """Refuse options that the emulated GPU refuses."""
+        """Raise OptionError for options that the emulated GPU refuses."""
         self.emulated.check(options)
 
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
@@ -80,7 +80,7 @@ class EmulatorBackend(Backend):
         return emulated_stages(options, gpu, checked=self.checked, traced=self.traced)
 
     def load(self, code: Code, device: int = 0) -> EmulatedExecutable:
-        """Load an object into this process."""
+        """Load an object into this process, and return the executable."""
         image, kernel = code.image, code.kernel
         assert isinstance(image, GpuImage) and kernel is not None
         loaded = load_kernel(kernel, code.binary)

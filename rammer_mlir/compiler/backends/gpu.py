@@ -56,7 +56,7 @@ class GpuBackend(Backend):
         """Multiprocessors of the most common board with this chip, and their resources."""
 
     def check(self, options: CompileOptions) -> None:
-        """Refuse a negative number of polls, and a watchdog that could never trigger."""
+        """Raise OptionError for a negative number of polls, or a watchdog that never triggers."""
         watchdog = options.given["watchdog"]
         if watchdog < 0:
             raise OptionError(f"watchdog: expected a number of polls, at least 0, found {watchdog}")

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs."""
+"""The backend of NVIDIA GPUs: target ``nvvm``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NvvmBackend(GpuBackend):
         return CHIPS[self.gpu.chip].resources
 
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
-        """Return the stages up to a cubin."""
+        """Return all stages up to a cubin, in order."""
         return nvvm_stages(options, self.gpu, self.multiprocessors)
 
     def last_stage(self, options: CompileOptions) -> str:
@@ -36,7 +36,10 @@ class NvvmBackend(GpuBackend):
         return "ptx" if find_ptxas() is None else "cubin"
 
     def tools(self) -> str:
-        """Identify ptxas, which determines whether an artifact contains PTX or a cubin."""
+        """Return a text that identifies ptxas, for cache keys.
+
+        ptxas determines whether an artifact contains PTX or a cubin.
+        """
         path = find_ptxas()
         if path is None:
             return ""

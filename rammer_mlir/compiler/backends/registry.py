@@ -35,7 +35,7 @@ def _check(name: str, value: object) -> type[Backend]:
 
 
 TARGETS: Registry[type[Backend]] = Registry("target", {}, _check, "targets")
-"""Targets of other packages, by name."""
+"""Registry of targets that other packages define, by name."""
 
 
 def backend_names() -> tuple[str, ...]:
@@ -65,7 +65,7 @@ def backend_class(name: str) -> type[Backend]:
 
 
 def _spellings() -> Iterator[str]:
-    """Yield the syntax of each target, or the name of a target that cannot be used."""
+    """Yield the syntax of each target; of a target that cannot be imported, its name."""
     yield from (backend_class(name).spelling for name in _BUILT_IN)
     for found in TARGETS.extensions():
         yield found.name if found.value is None else found.value.spelling

@@ -1,4 +1,4 @@
-"""AMD GPUs."""
+"""The backend of AMD GPUs: target ``rocdl``."""
 
 from __future__ import annotations
 

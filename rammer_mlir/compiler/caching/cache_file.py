@@ -35,7 +35,7 @@ _Row = tuple[Sequence[object], Sequence[memoryview]]
 """The values of the columns of an entry, and the pieces of its bulk data in order."""
 
 _VERSION = 1
-"""Schema version; files of another version are created again."""
+"""Version of the database's schema; files of another version are created again."""
 
 _SCHEMA = """
 PRAGMA page_size = 65536;
@@ -71,10 +71,13 @@ _TIMEOUT = 10.0
 """Seconds to wait for another process that writes."""
 
 _PIECE = 4 << 20
-"""Bytes of bulk data that are checksummed, then written: they stay in the processor's cache."""
+"""Number of bytes of bulk data that are checksummed and written at a time.
+
+They stay in the processor's cache in between.
+"""
 
 _NEWEST = 64
-"""Number of recent entries among which the nearest one to a missing key is searched."""
+"""Number of recent entries among which the entry nearest to a missing key is searched."""
 
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_SCHEMA)
 
@@ -102,7 +105,7 @@ class Entry:
 
     @property
     def num_bytes(self) -> int:
-        """Size of the whole entry in bytes."""
+        """The size of the whole entry in bytes."""
         return len(self.identity) + len(self.content) + self.bulk.nbytes
 
 
@@ -143,7 +146,7 @@ class CacheFile:
         parts: Parts | None = None,
         seconds: float = 0.0,
     ) -> bool:
-        """Store an entry, replacing an older one of the same key; return whether that succeeded.
+        """Store an entry, replacing an older one of the same key; return whether it was stored.
 
         The least recently used entries are evicted to make room.
 
@@ -162,7 +165,7 @@ class CacheFile:
         return self._keep(level, size, {key: (row, bulk)})
 
     def keep_all(self, level: str, contents: Mapping[str, bytes]) -> bool:
-        """Store entries without bulk data, all or none; return whether that succeeded."""
+        """Store entries without bulk data, all or none; return whether storing succeeded."""
         rows = {
             key: ((level, key, "{}", b"", content, 0, len(content), 0.0), ())
             for key, content in contents.items()
@@ -195,7 +198,7 @@ class CacheFile:
         return self._with_database(write, False)
 
     def remove(self, level: str, key: str) -> None:
-        """Remove an entry."""
+        """Remove the entry of a level and key, if there is one."""
 
         def write(database: sqlite3.Connection) -> None:
             with database:
@@ -204,7 +207,10 @@ class CacheFile:
         self._with_database(write, None)
 
     def nearest(self, level: str, parts: Parts) -> Parts | None:
-        """Return the parts of the recent entry that agree most with ``parts``, or None."""
+        """Return the key parts of the recent entry that agree most with ``parts``.
+
+        None if the level has no entry.
+        """
 
         def read(database: sqlite3.Connection) -> Parts | None:
             query = "SELECT parts FROM entries WHERE level = ? ORDER BY used DESC LIMIT ?"
@@ -254,7 +260,7 @@ class CacheFile:
         return nothing
 
     def _opened(self) -> sqlite3.Connection:
-        """Return a connection, read-only if the file or its folder is."""
+        """Return a database connection, read-only if the file or its folder is read-only."""
         database = sqlite3.connect(self.path, timeout=_TIMEOUT)
         try:
             (version,) = database.execute("PRAGMA user_version").fetchone()
@@ -310,7 +316,10 @@ def _find_all(database: sqlite3.Connection, level: str, keys: Sequence[str]) -> 
 
 
 def _entry(database: sqlite3.Connection, level: str, key: str) -> tuple[int, Entry] | None:
-    """Return the row number and entry of a key, or None; remove a damaged entry."""
+    """Return the row number and the entry of a key, or None.
+
+    A damaged entry is removed.
+    """
     query = (
         "SELECT number, identity, content, bulk, crc, seconds FROM entries "
         "WHERE level = ? AND key = ?"

@@ -40,15 +40,15 @@ _BINDINGS = {"mlir": "mlir-python-bindings"}
 """Distribution names of MLIR bindings, where these differ from the module's name."""
 
 _LONGEST_TEXT = 48
-"""Longest text that a key part keeps for messages; longer text is replaced by its digest."""
+"""Number of characters up to which a key part is kept as text; longer text is hashed."""
 
 
 def compile_key(source: Source, options: CheckedOptions, shapes: Shapes | None) -> str | None:
     """Return the key of a compilation; None if the program cannot be cached.
 
-    That is the case if the model or the device's file cannot be read, if policies, targets, cost
-    functions or rKernels come from other packages, whose source is unknown, or if costs are
-    measured, which have a separate cache.
+    A program cannot be cached if the model or the device's file cannot be read, if policies,
+    targets, cost functions or rKernels come from other packages with unknown source, or if costs
+    are measured; these have a separate cache.
     """
     parts = artifact_parts(model_digest(source), options, Given(shapes or {}))
     return None if parts is None else digest_of(parts)
@@ -98,7 +98,10 @@ def _text(value: object) -> str:
 
 
 def obstacle(model: str | None, options: CheckedOptions) -> str | None:
-    """Return the reason why the program of a model's digest cannot be cached; None if it can."""
+    """Return the reason why the program of a model cannot be cached; None if it can.
+
+    ``model`` is the model's digest, or None if the model cannot be read.
+    """
     if model is None:
         return "the model cannot be read"
     if not options.backend.runs_here:

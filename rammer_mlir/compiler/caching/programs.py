@@ -55,7 +55,7 @@ class ProgramKey:
 
     @property
     def digest(self) -> str:
-        """The cache key."""
+        """The digest that is the key of the program in the cache."""
         return digest_of(self.parts)
 
 

@@ -35,7 +35,7 @@ class RKernelCache:
         self._lock = threading.Lock()
 
     def find(self, identities: Sequence[str]) -> dict[str, bytes]:
-        """Return the objects of those rKernels that are cached."""
+        """Return the cached objects by rKernel identity, without missing identities."""
         with self._lock:
             found = {each: self._objects[each] for each in identities if each in self._objects}
             for each in found:
@@ -50,7 +50,7 @@ class RKernelCache:
         return found
 
     def keep(self, objects: Mapping[str, bytes], seconds: float) -> None:
-        """Store objects of rKernels that took ``seconds`` of processor time in total."""
+        """Store objects by rKernel identity; compiling them took ``seconds`` of processor time."""
         self._keep_in_memory(objects)
         if self._file is not None and seconds >= WORTH_SECONDS:
             kept = self._file.keep_all(RKERNEL, {_key(each): o for each, o in objects.items()})

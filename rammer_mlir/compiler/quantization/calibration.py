@@ -25,7 +25,7 @@ from rammer_mlir.passes.quantization.taps import RegionTaps, Tap, tap_regions
 Array = NDArray[Any]
 
 NOT_FINITE = Range(nan, nan)
-"""The range of a tensor with NaN or infinite elements."""
+"""The range of a tensor that has NaN or infinite elements."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Calibration:
     def _visit(
         self, histograms: Mapping[Tap, Histogram], record: Callable[[Histogram, Array], None]
     ) -> None:
-        """Call ``record`` with the histogram of each tap and the tap's value, for each sample."""
+        """Call ``record`` for each sample and each tap, with the tap's histogram and value."""
         for values in self.values():
             for tap, histogram in histograms.items():
                 record(histogram, values.of(tap))
@@ -102,7 +102,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class SeenValues:
-    """Observed values of a sample: the inputs, and the program's outputs."""
+    """Observed values of a sample: the model's inputs, and the outputs of the program."""
 
     feeds: Mapping[str, Array]
     outputs: Sequence[Array]
@@ -145,7 +145,7 @@ def _input_names(module: ir.Module, observer: Observer) -> dict[int, str]:
 
 
 def _energies(exact: Sequence[Array], found: Sequence[Array]) -> NDArray[np.float64]:
-    """Return [2]: the sums of squares of ``exact`` and of ``exact - found`` over all arrays."""
+    """Return two sums of squares over all arrays: of ``exact``, and of ``exact - found``."""
     total = np.zeros(2)
     for wanted, given in zip(exact, found, strict=True):
         reference = wanted.astype(np.float64)

@@ -24,7 +24,7 @@ class RegionDecision:
 
     @property
     def line(self) -> str:
-        """A line of text."""
+        """The decision as a line of text."""
         measured = "" if self.decibels is None else f"{self.decibels:.1f} dB, "
         kept = f"stays f32, {self.reason}" if self.reason else f"{self.bits} bits"
         return f"{self.title}: {measured}{kept}"
@@ -37,12 +37,12 @@ class QuantizationReport:
     regions: tuple[RegionDecision, ...]
 
     def stats(self) -> list[dict[str, object]]:
-        """Return the decisions for JSON."""
+        """Return the decisions in a form for JSON."""
         return [asdict(each) for each in self.regions]
 
     @property
     def summary(self) -> str:
-        """Lines for the program's summary."""
+        """The decisions as lines of the program's summary."""
         kept = sum(not each.reason for each in self.regions)
         head = f"quantized        {kept} of {len(self.regions)} regions"
         return "\n".join([head, *(f"  {each.line}" for each in self.regions)])

@@ -22,10 +22,13 @@ from rammer_mlir.runtime.compiled import CompiledModel
 Array = NDArray[Any]
 
 _FEW_SAMPLES = 64
-"""Up to this number of samples, fast compilation matters more than fast code."""
+"""Number of samples up to which fast compilation matters more than fast code."""
 
 _FEW_REGISTERS = 4
-"""Vector registers of a micro tile: half the compile time, up to three times the run time."""
+"""Number of vector registers of a micro tile for fast compilation.
+
+Compilation takes half of the time, a run up to three times as long.
+"""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def _outputs(module: ir.Module) -> tuple[TensorSpec, ...]:
 
 
 def spec_of(name: str, value: ir.Value) -> TensorSpec:
-    """Return the spec of a tensor under a name."""
+    """Return the name, shape and dtype of a tensor."""
     kind = ir.RankedTensorType(value.type)
     return TensorSpec(name, tuple(kind.shape), _dtype(kind))
 

@@ -62,7 +62,9 @@ class Quantization:
         check_method(self.method)
 
     def apply(self, module: ir.Module, observer: Observer) -> QuantizationReport:
-        """Quantize the regions of a program whose signal-to-noise ratio meets the bound.
+        """Quantize regions with a ratio of signal to noise that meets the bound.
+
+        Returns the decisions about all regions.
 
         Args:
             module: the program after the outlining of regions; modified.
@@ -122,7 +124,10 @@ class Quantization:
         return found
 
     def _decided(self, candidate: Candidate, decibels: float) -> RegionDecision:
-        """Accept the quantized variant of a region if ``decibels`` meet the bound, else refuse."""
+        """Return the decision about a region with a quantized variant, and apply it.
+
+        The variant is used if its signal-to-noise ratio ``decibels`` meets the bound.
+        """
         title = candidate.call.title
         if decibels >= self.bound:
             candidate.accept()
@@ -138,7 +143,7 @@ def quantization_of(options: Options, codegens: tuple[str, ...]) -> Quantization
 
 
 def _obstacle(ranges: Sequence[FactorRanges]) -> str:
-    """Return the reason why a region cannot be quantized; empty if it can."""
+    """Return the reason why a region cannot be quantized; "" if it can."""
     if not ranges:
         return "it has no product or convolution of f32"
     if any(found is not None and isnan(found.low) for pair in ranges for found in pair):
@@ -147,7 +152,7 @@ def _obstacle(ranges: Sequence[FactorRanges]) -> str:
 
 
 def _unsupported(candidate: Candidate) -> str:
-    """Return the reason why the code generator refuses a quantized region; empty if it accepts."""
+    """Return the reason why the code generator refuses a quantized region; "" if it accepts."""
     codegen = CODEGENS.get(candidate.call.codegen)
     for reading in candidate.changed_readings():
         if isinstance(reading, str):

@@ -33,7 +33,7 @@ class Samples:
 
     @staticmethod
     def of(given: object) -> Samples:
-        """Take arrays by name, or read them from an ``.npz`` file.
+        """Return samples from arrays by name, or from an ``.npz`` file.
 
         Raises:
             InputError: if there is no array, or an array has non-numbers or non-finite numbers.

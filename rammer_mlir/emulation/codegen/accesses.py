@@ -34,7 +34,7 @@ def is_atomic(operation: ir.Operation) -> bool:
 
 
 def root_of(pointer: ir.Value) -> ir.Value:
-    """Return the base pointer of a chain of address computations."""
+    """Return the base pointer of a chain of address computations that gives ``pointer``."""
     while producer(pointer) in ("llvm.getelementptr", "llvm.bitcast", "llvm.addrspacecast"):
         pointer = ir.OpResult(pointer).owner.operands[0]
     return pointer

@@ -67,9 +67,10 @@ def _check_source(copy: ir.Operation) -> None:
 
 
 def _copy_arguments(operation: ir.Operation) -> list[ir.Value | int]:
-    """Emit the arguments of ``emulator_copy`` except the site, and return them.
+    """Emit and return the arguments of ``emulator_copy`` before the site.
 
-    Addresses of destination, destination buffer, source, source buffer; bytes to write and to read.
+    They are the addresses of the destination, its buffer, the source and its buffer; then the
+    numbers of bytes to write and to read.
     """
     copy = async_copy(operation)
     width = copied_bytes(copy)

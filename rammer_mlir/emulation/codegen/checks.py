@@ -61,7 +61,7 @@ def _phase_of(stamp: Word) -> Word:
 
 
 def _clock(lane: Record) -> Word:
-    """Emit the word of a lane's own clock: phase, lane, releases."""
+    """Emit the word of a lane's clock from its phase, number and releases."""
     phase = Record(lane[Lane.BLOCK_RECORD])[Block.PHASE]
     releases = lane[Lane.RELEASES]
     # Saturate: the field of a stamp has 8 bits, and its largest value means all releases.
@@ -93,7 +93,7 @@ def _acquired_row(lane: Record) -> Record:
 
 
 def _known(lane: Record, block: Word) -> Word:
-    """Emit a load of the clock of ``block``, a block's number, that a lane knows."""
+    """Emit a load of the clock of block number ``block`` that a lane knows."""
     known = Variable(_known_row(World.KNOWLEDGE, lane[Lane.BLOCK])[block])
     with when(lane[Lane.HAS_ACQUIRED].equals(1)):
         known.set(_join(known.get(), _acquired_row(lane)[block]))
@@ -201,7 +201,7 @@ def _access(base: Word, address: Word, size: Word, site: Word, writes: Word) -> 
 def _located(base: Word, address: Word, size: Word, site: Word) -> tuple[Word, Word, Word]:
     """Emit the check of an access's bounds.
 
-    Return three words: 1 if the access is to the device's memory, else 0; the address that
+    Returns three words: 1 if the access is to the device's memory, else 0; the address that
     identified its buffer; and the address of the buffer's record.
     """
     launch = world()
@@ -250,7 +250,8 @@ def _check_cells(
 def _sync(address: Word, site: Word, insert: Word) -> Word:
     """Emit a look-up of the clocks of the counter at ``address``, in a hash table.
 
-    The word is their index plus one. A missing entry is added if ``insert`` is 1, else it gives 0.
+    Returns the word with their index plus one. A missing entry is added if ``insert`` is 1, else
+    the word is 0.
     """
     launch = world()
     keys, capacity = Record(launch[World.SYNC_KEYS]), launch[World.SYNC_CAPACITY]
@@ -272,7 +273,7 @@ def _sync(address: Word, site: Word, insert: Word) -> Word:
 
 
 def _release(address: Word, site: Word, joins: Word, ordered: Word) -> None:
-    """Emit the storing of the lane's clocks under a counter, after an atomic write to it.
+    """Emit a store of the lane's clocks under a counter, after an atomic write to it.
 
     ``joins`` is 1 for a read-modify-write, which joins them with the stored clocks. ``ordered`` is
     0 for a relaxed write: without a preceding fence it clears the counter's clocks.
@@ -318,7 +319,11 @@ def _fence(acquires: Word, releases: Word) -> None:
 
 
 def _meet(block: Word, first: Word) -> None:
-    """Emit the join, at a block barrier, of the clocks that any lane acquired, for all lanes."""
+    """Emit, for a block barrier, the join of the clocks that any lane of a block acquired.
+
+    All lanes of the block get the joined clocks; ``first`` is the address of its first lane's
+    record.
+    """
     launch = world()
     row = _known_row(World.KNOWLEDGE, block)
     with each(0, launch[World.THREADS]) as number:

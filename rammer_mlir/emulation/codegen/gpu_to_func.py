@@ -49,10 +49,10 @@ class FunctionModule:
 
 
 def to_functions(module: ir.Module, kernel: str, sites: Sites) -> FunctionModule:
-    """Copy the ``gpu.module`` that contains a kernel into a module of functions.
+    """Return a module of functions with the contents of a kernel's ``gpu.module``.
 
     Raises:
-        UnsupportedError: if there is no such kernel, or it uses an operation that cannot be
+        UnsupportedError: if there is no kernel of this name, or it uses an operation that cannot be
             emulated.
     """
     holder = _holder(module, kernel)
@@ -186,7 +186,10 @@ def _to_function(operation: ir.Operation) -> None:
 
 
 def _define_pause(operation: ir.Operation) -> None:
-    """Define the pause between polls as empty: the poll itself yields to other lanes."""
+    """Define the function for the pause between polls with an empty body.
+
+    The poll itself yields to other lanes.
+    """
     if _symbol(operation) != PAUSE:
         raise UnsupportedError(
             f"emulation: expected functions with a body, found '{_symbol(operation)}' without one"
@@ -206,7 +209,7 @@ def _allocate_private(block: ir.Block, begin: int) -> None:
 
 
 def _plain(kind: ir.Type) -> ir.Type:
-    """Return a type without memory spaces."""
+    """Return the type without memory spaces."""
     if isinstance(kind, ir.MemRefType):
         return ir.MemRefType.get(kind.shape, kind.element_type, kind.layout)
     if isinstance(kind, ir.FunctionType):
@@ -310,7 +313,7 @@ def _index_of(function: str, place: int) -> ir.Value:
 
 
 def _dimension_word(operation: ir.Operation) -> ir.Value:
-    """Emit a thread or block index (0 along y and z) or their number (1 along y and z)."""
+    """Emit a thread or block index (0 along y and z), or a size (1 along y and z)."""
     if "dimension" in operation.attributes and "dim x" not in str(
         operation.attributes["dimension"]
     ):
@@ -334,7 +337,7 @@ def _is_float(value: ir.Value) -> bool:
 
 
 def _to_word(value: ir.Value) -> ir.Value:
-    """Emit the bits of a scalar or vector of at most 64 bits, zero-extended to an i64."""
+    """Emit an i64 with the bits of a scalar or vector of at most 64 bits, zero-extended."""
     bits = element_bytes(value.type) * 8
     if bits > 64:
         raise UnsupportedError(
@@ -364,7 +367,10 @@ def _exchange(
 
 
 def _from_lane(site: int, lanes: int = 32) -> Exchange:
-    """Return a function that emits the read of a given lane's word in a warp of ``lanes`` lanes."""
+    """Return a function that emits the read of another lane's word.
+
+    The lane is in the same warp, which has ``lanes`` lanes.
+    """
 
     def exchange(value: ir.Value, source: ir.Value) -> ir.Value:
         return _exchange(value, source, constant_word(lanes), Shuffle.IDX, site)

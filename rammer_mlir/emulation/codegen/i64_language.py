@@ -12,7 +12,10 @@ from contextlib import contextmanager
 from rammer_mlir.bindings import arith, func, ir, llvm, scf
 
 Exchange = Callable[[ir.Value, ir.Value], ir.Value]
-"""Function that emits the exchange ``(i64 word, source lane as i64) -> word of that lane``."""
+"""A function that emits an exchange between lanes.
+
+It maps an i64 word and the source lane's number, an i64, to that lane's word.
+"""
 
 
 def i64() -> ir.IntegerType:
@@ -86,7 +89,7 @@ class Word:
         )
 
     def __lt__(self, other: Word | int) -> Truth:
-        """Emit the comparison "less" of unsigned numbers, as all comparisons of words are."""
+        """Emit the comparison "less" of unsigned numbers; all comparisons of words are unsigned."""
         return self._compare("ult", other)
 
     def __le__(self, other: Word | int) -> Truth:
@@ -151,7 +154,7 @@ class Record:
 
 
 def _entry_block() -> ir.Block:
-    """Return the entry block of the function under construction."""
+    """Return the entry block of the function that contains the insertion point."""
     owner = ir.InsertionPoint.current.block.owner.operation
     while owner.name != "func.func":
         assert owner.parent is not None

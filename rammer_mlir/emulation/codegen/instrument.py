@@ -22,7 +22,7 @@ from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.ir_walk import producer, walk
 
 _MEMREFS = {"memref.load": 0, "memref.store": 1, "vector.load": 0, "vector.store": 1}
-"""Operations with indices after their memref operand, and the number of that operand."""
+"""Number of the memref operand, by operation with indices after that operand."""
 
 _COPIES = ("llvm.intr.memcpy", "llvm.intr.memmove")
 _UNKNOWN = (
@@ -103,7 +103,7 @@ _ACQUIRING, _RELEASING = (4, 6, 7), (5, 6, 7)
 
 
 def _orders(operation: ir.Operation) -> tuple[bool, bool]:
-    """Return two truth values: whether an operation acquires, and releases, between blocks."""
+    """Return whether an operation acquires, and whether it releases, between blocks."""
     scope = str(operation.attributes["syncscope"]) if "syncscope" in operation.attributes else ""
     if any(narrow in scope for narrow in _NARROW_SCOPES):
         return False, False

@@ -38,7 +38,7 @@ _PREFIX = "kernel."
 """Prefix of the symbols of a kernel's functions, so that none collides with the C library's."""
 
 _CALL_BYTES, _PAGE, _ALIGNMENT = 48 << 10, 4096, 64
-"""In bytes: stack for calls and spilled registers; unit of stacks; alignment of allocations."""
+"""Numbers of bytes: stack for calls and spills, unit of stacks, alignment of allocations."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class LoweredKernel:
 class KernelCode:
     """A kernel for the emulator as LLVM IR of this machine, with its description.
 
-    See ``EmulatedKernel``.
+    The fields of the description are those of ``EmulatedKernel``.
     """
 
     name: str
@@ -79,7 +79,10 @@ class KernelCode:
 def compile_kernel(
     module: ir.Module, name: str, *, checked: bool, traced: bool = False
 ) -> EmulatedKernel:
-    """Compile a kernel for this process, and load it: see ``lower_gpu_kernel``."""
+    """Compile a kernel for this process, and return it loaded.
+
+    The arguments are those of ``lower_gpu_kernel``.
+    """
     code = lower_gpu_kernel(module, name, checked=checked, traced=traced)
     return load_kernel(code, emit_object(code.text, host_machine()))
 
@@ -104,7 +107,7 @@ def load_kernel(code: KernelCode, object_file: bytes) -> EmulatedKernel:
 def lower_gpu_kernel(
     module: ir.Module, name: str, *, checked: bool, traced: bool = False
 ) -> KernelCode:
-    """Lower a kernel and the emulator's runtime to LLVM IR.
+    """Return a kernel and the emulator's runtime, lowered to LLVM IR.
 
     Args:
         module: contains a ``gpu.module``; it is not modified.
@@ -142,7 +145,7 @@ def lower_kernel(
     checked: bool,
     traced: bool = False,
 ) -> LoweredKernel:
-    """Lower a kernel together with the emulator's runtime to LLVM IR.
+    """Return a kernel, together with the emulator's runtime, as LLVM IR.
 
     Args:
         functions: the kernel and its callees.
@@ -189,7 +192,7 @@ def _steps(machine: Machine) -> list[Step]:
 
 
 def _stack_bytes(module: ir.Module) -> int:
-    """Return the most bytes of stack that a lane needs: allocations, and room for calls."""
+    """Return the number of bytes of stack that a lane needs: allocations, and room for calls."""
     total = _CALL_BYTES
     for operation in walk(module.operation):
         if operation.name == "llvm.alloca":

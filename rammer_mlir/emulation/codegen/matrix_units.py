@@ -22,7 +22,7 @@ OPERATIONS = (MMA, LOAD, TF32)
 
 _STEPS = {"f16": 16, "bf16": 16, "f32": 8}
 _DROPPED = 13
-"""Bits of an f32's mantissa that tf32 lacks."""
+"""Number of low bits of an f32's mantissa that tf32 lacks."""
 
 _WARP = 32
 

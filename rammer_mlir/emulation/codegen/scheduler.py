@@ -42,7 +42,7 @@ WORLD, LANE = "emulator_world", "emulator_current_lane"
 """Names of the globals that hold the addresses of the launch's and the running lane's record."""
 
 _OTHER_LOOKS = 8
-"""Polls of changing addresses after which a lane also yields."""
+"""Number of polls at changing addresses after which a lane also yields."""
 
 LANE_WORDS, BLOCK_WORDS = len(Lane), len(Block)
 
@@ -75,7 +75,7 @@ def _leave() -> None:
 def _fault(
     kind: Word, site: Word, address: Word, base: Word, other: Word, other_site: Word
 ) -> None:
-    """Emit the stop of a launch with its first fault; a lane does not run on after it."""
+    """Emit the code that stops a launch with its first fault; the lane does not continue."""
     launch, lane = world(), current()
     places = (World.FAULT, World.FAULT_SITE, World.FAULT_ADDRESS, World.FAULT_BASE,
               World.FAULT_OTHER, World.FAULT_OTHER_SITE)  # fmt: skip
@@ -122,7 +122,7 @@ def _barrier(site: Word) -> None:
 
 
 def _all_at(first: Word, count: Word, status: Status, site: Word) -> Word:
-    """Emit a word: 1 if all ``count`` lanes from ``first`` have this status and site, else 0."""
+    """Emit a word: 1 if all ``count`` lanes from ``first`` on have this status and site, else 0."""
     alike = Variable(1)
     with each(0, count) as number:
         other = lane_at(first, number)
@@ -154,10 +154,10 @@ def _shuffle(value: Word, offset: Word, width: Word, mode: Word, site: Word) -> 
 
 
 def _exchange(first: Word, count: Word) -> None:
-    """Emit the shuffle of ``count`` lanes from ``first``.
+    """Emit the shuffle of ``count`` lanes, the first of which has the record ``first``.
 
-    Each lane's result goes to OFFSET, as other lanes still read its VALUE; VALID is 1 if its source
-    lane is in range.
+    Each lane's result goes to its word OFFSET, as other lanes still read its word VALUE; VALID is 1
+    if its source lane is in range.
     """
     with each(0, count) as number:
         lane = lane_at(first, number)
@@ -310,7 +310,7 @@ def _launch_word(place: Word) -> Word:
 
 
 def _nothing(*_: Word) -> None:
-    """Emit nothing: the body of a hook."""
+    """Emit nothing: the body of a hook for launches without checks."""
 
 
 def emit_scheduler(fibers: FiberCode) -> None:

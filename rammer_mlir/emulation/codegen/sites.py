@@ -1,4 +1,4 @@
-"""The places in a kernel that faults name."""
+"""Numbers for the operations of a kernel that can fault, to report a fault's location."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ class Sites:
 
 
 def location_names(operation: ir.Operation) -> str:
-    """Return a location's names (an operator, an rKernel), or else its files and lines."""
+    """Return the names in an operation's location (an operator, an rKernel) as text.
+
+    Without names, return its files and lines.
+    """
     found: list[tuple[str, str, str]] = _PLACE.findall(str(operation.location))
     names = [name for name, line, _ in found if not line]
     if names:

@@ -79,7 +79,7 @@ class EmulatedDriver:
 
     @property
     def used_bytes(self) -> int:
-        """Bytes of allocated memory."""
+        """The number of bytes of memory that is allocated now."""
         return sum(array.nbytes for array in self._memory.values())
 
     def activate(self) -> None:
@@ -124,11 +124,11 @@ class EmulatedDriver:
         del self._memory[address]
 
     def clear(self, address: int, num_bytes: int, stream: object) -> None:
-        """Fill memory with zeros."""
+        """Fill ``num_bytes`` of memory at an address with zeros."""
         self._do(stream, lambda: _at(address, num_bytes).fill(0))
 
     def upload(self, address: int, array: Array, stream: object) -> None:
-        """Copy an array to the device."""
+        """Copy an array to a device address."""
         content = np.frombuffer(array.tobytes(), np.uint8)
         self.uploaded_bytes += content.size
 
@@ -150,7 +150,7 @@ class EmulatedDriver:
     def launch(
         self, kernel: object, grid: Launch, arguments: Sequence[Argument], stream: object
     ) -> None:
-        """Run a kernel to its end."""
+        """Run a kernel to its end, or record it while the stream is captured."""
         code = self._kernel(kernel)
         buffers = [_at(argument.address, argument.num_bytes) for argument in arguments]
         for buffer, argument in zip(buffers, arguments, strict=True):
@@ -189,12 +189,12 @@ class EmulatedDriver:
         return stream
 
     def order(self, before: object, after: object) -> None:
-        """Refuse to order a captured and an uncaptured stream; otherwise do nothing."""
+        """Raise an error for a captured and an uncaptured stream; otherwise do nothing."""
         if (before in self._captured) != (after in self._captured):
             raise TargetError(f"{self.name}: a captured stream cannot wait for one that is not")
 
     def synchronize(self, stream: object) -> None:
-        """Refuse to wait for a captured stream."""
+        """Raise an error for a captured stream; otherwise do nothing."""
         if stream in self._captured:
             raise TargetError(f"{self.name}: expected a stream that works, found a captured one")
 

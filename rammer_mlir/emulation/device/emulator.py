@@ -35,10 +35,10 @@ Array = NDArray[np.generic]
 Words = NDArray[np.uint64]
 
 _IDLE_ROUNDS = 10_000
-"""Consecutive unsuccessful polls of every polling lane after which a launch counts as hung."""
+"""Number of consecutive unsuccessful polls of all polling lanes after which a launch hangs."""
 
 _TRACED = 1 << 25
-"""Most accesses that a launch records."""
+"""Largest number of accesses that a launch records."""
 
 _launching = threading.Lock()
 """Serializes launches: a kernel's code keeps its launch in global variables."""
@@ -46,7 +46,7 @@ _launching = threading.Lock()
 
 @dataclass(frozen=True)
 class Grid:
-    """A one-dimensional launch: blocks, lanes of a block, and lanes of a subgroup (warp)."""
+    """A one-dimensional launch: numbers of blocks, lanes of a block, and lanes of a subgroup."""
 
     blocks: int
     threads: int
@@ -74,9 +74,9 @@ class PlacedBuffer:
 
     Attributes:
         name: its name in fault messages.
-        offset: its first byte.
-        num_bytes: its size.
-        element_bytes: size of an element, for indices.
+        offset: offset of its first byte in the memory.
+        num_bytes: its size in bytes.
+        element_bytes: size of an element in bytes, for indices in messages.
         unwritten: whether contents are undefined at first, so that reading them is a fault.
     """
 
@@ -273,7 +273,7 @@ class _Launch:
         return lanes
 
     def _check_memory(self, base: int) -> dict[World, Words]:
-        """Allocate the tables of the checks, by the word of ``World`` that gets their address.
+        """Return new tables for the checks, by the word of ``World`` that gets their address.
 
         ``base`` is the address of the device memory.
         """

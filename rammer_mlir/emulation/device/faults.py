@@ -30,17 +30,17 @@ class NamedBuffer(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
+        """The buffer's name in messages."""
         ...
 
     @property
     def offset(self) -> int:
-        """Its first byte in the device's memory."""
+        """The byte offset of the buffer in the device's memory."""
         ...
 
     @property
     def num_bytes(self) -> int:
-        """Its size."""
+        """The size of the buffer in bytes."""
         ...
 
     @property

@@ -20,7 +20,7 @@ from rammer_mlir.emulation.records import (
 )
 
 SECTOR = 32
-"""Bytes of a memory transfer."""
+"""Number of bytes of a memory transfer."""
 
 _LANES = 1 << TRACE_BLOCK_SHIFT
 
@@ -48,10 +48,10 @@ class WarpAccesses:
 
     Attributes:
         access: the access.
-        executions: executed instructions, counted per warp.
-        lanes: participating lanes, summed over executions.
-        sectors: touched sectors, summed over executions.
-        needed: least sectors that could contain the touched elements, summed over executions.
+        executions: number of executed instructions, counted per warp.
+        lanes: number of participating lanes, summed over executions.
+        sectors: number of touched sectors, summed over executions.
+        needed: fewest sectors that could contain the touched elements, summed over executions.
     """
 
     access: TracedAccess
@@ -62,7 +62,7 @@ class WarpAccesses:
 
 
 def warp_accesses(trace: Trace, warp: int) -> list[WarpAccesses]:
-    """Group a trace's accesses of device memory by instructions of warps.
+    """Group a trace's accesses of device memory by instructions of warps; return their sums.
 
     The n-th execution of an access by a lane is grouped with the n-th executions by the other lanes
     of its warp. For loops with different trip counts per lane this equals a GPU's behaviour; for
@@ -70,7 +70,7 @@ def warp_accesses(trace: Trace, warp: int) -> list[WarpAccesses]:
 
     Args:
         trace: a launch's accesses.
-        warp: lanes of a warp.
+        warp: number of lanes of a warp.
     """
     address = trace.records[:, TraceRecord.ADDRESS]
     who = trace.records[address < trace.shared, TraceRecord.WHO]

@@ -19,7 +19,10 @@ Numbers = NDArray[Any]
 """The elements of a tensor, of any of the graph's types."""
 
 Run = Callable[[Mapping[str, int]], None]
-"""Runs a graph once, given the addresses of each non-weight input and each output by name."""
+"""A function that runs a graph once.
+
+It gets the address of each input that is no weight, and of each output, by name.
+"""
 
 _FAILED = 1
 
@@ -72,7 +75,7 @@ def known_weights(host: EntryHost, graph: Graph) -> dict[str, Numbers]:
 
 
 def opened(host: EntryHost, graph: Graph, weights: Mapping[str, object], run: Run) -> OpenEntry:
-    """Return the entry of a graph that is run by a Python function.
+    """Return the entry of a graph that a Python function runs.
 
     Args:
         host: host of the module's function.

@@ -62,7 +62,7 @@ def _quantize(op: Operation) -> Array:
 
 
 _CASTS = {1: np.float32, 3: np.int8, 6: np.int32, 10: np.float16}
-"""NumPy types by their numbers in ONNX's attributes."""
+"""NumPy types, by the number of the type in ONNX's attributes."""
 
 
 def _cast(op: Operation) -> Array:
@@ -127,7 +127,7 @@ def _elu(x: Array, alpha: float) -> Array:
 
 
 def _function(compute: Callable[..., Array], *names: str) -> Evaluator:
-    """Return the evaluator of an element-wise function of the operands and of attributes."""
+    """Return the evaluator of an element-wise function of operands and of attributes ``names``."""
 
     def evaluate(op: Operation) -> Array:
         return compute(op.input(0), *(op.attribute(name) for name in names))

@@ -26,14 +26,17 @@ from rammer_mlir.programs.json_graph import (
 _IR_VERSION = 10
 
 DATA_TYPES = {"f32": 1, "i8": 3, "i32": 6, "i64": 7, "f16": 10}
-"""``TensorProto.DataType``, and ``ONNXTensorElementDataType``, by the element types of graphs."""
+"""ONNX's numbers of element types, by a graph's name of the type.
+
+``TensorProto.DataType`` and ``ONNXTensorElementDataType`` have the same numbers.
+"""
 
 _OF_ARRAYS = {ELEMENT_TYPES[name]: number for name, number in DATA_TYPES.items()}
-"""``DATA_TYPES`` by NumPy's type names."""
+"""ONNX's numbers of element types, by NumPy's name of the type."""
 
 
 class _Wire(IntEnum):
-    """Wire types of fields."""
+    """Protocol buffers' numbers of the wire types of fields."""
 
     VARINT = 0
     LENGTH = 2
@@ -41,7 +44,7 @@ class _Wire(IntEnum):
 
 
 class _Kind(IntEnum):
-    """``AttributeProto.AttributeType``, and the number of the field with such a value."""
+    """``AttributeProto.AttributeType``, and the number of the field with a value of that type."""
 
     FLOAT = 1
     INT = 2
@@ -66,7 +69,7 @@ def onnx_model(graph: Graph, weights: Mapping[str, Numbers]) -> bytes:
 
 
 _Parts = list[bytes | memoryview]
-"""The bytes of a message in consecutive parts: weights are copied once, when parts are joined."""
+"""The bytes of a message in consecutive parts; weights are copied only when parts are joined."""
 
 
 def _graph(graph: Graph, weights: Mapping[str, Numbers]) -> _Parts:
@@ -131,7 +134,10 @@ def _value_info(tensor: GraphTensor) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Encode a number in groups of seven bits, lowest first; negative numbers as 64-bit."""
+    """Return the encoding of a number in groups of seven bits, the lowest group first.
+
+    Negative numbers are encoded as 64-bit numbers.
+    """
     rest, found = value & (1 << 64) - 1, bytearray()
     while rest > 0x7F:
         found.append(rest & 0x7F | 0x80)

@@ -24,10 +24,10 @@ from rammer_mlir.programs.module_options import ModuleOption
 _DEVICE_ALLOCATOR, _DEFAULT_MEMORY = 0, 0
 
 _ERRORS_ONLY = 3
-"""Logging level of errors."""
+"""ONNX Runtime's logging level for errors only."""
 
 _LEVELS = {"all": 99, "extended": 2, "basic": 1, "none": 0}
-"""``GraphOptimizationLevel`` by the option's values."""
+"""``GraphOptimizationLevel``, by value of the option."""
 
 
 THREADS = thread_option("threads that compute a region, that of its vEU included")
@@ -83,7 +83,7 @@ class Session:
 
     @classmethod
     def open(cls, library: OrtLibrary, model: bytes, threads: int, level: int) -> Session:
-        """Create a session for a model.
+        """Create a session for a model, and return it.
 
         Args:
             library: the C functions.
@@ -121,7 +121,7 @@ class Session:
         return Call(function, (self.session, self.options, self.binding), ANY_BIT)
 
     def bind(self, tensor: GraphTensor, is_output: bool) -> Bound:
-        """Return the buffer of an input or output, whose calls bind its address to the session."""
+        """Return a bound buffer for an input or output, with calls that bind it to the session."""
         address_of_function = self.library.address
         release = address_of_function(Function.RELEASE_VALUE)
         value = ctypes.c_uint64()

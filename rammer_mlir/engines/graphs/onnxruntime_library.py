@@ -9,7 +9,7 @@ from enum import IntEnum
 from rammer_mlir.engines.functions import Argument, call_function, text_at
 
 API_VERSION = 12
-"""Version of the table; the library returns null if it no longer supports it."""
+"""Version of the requested function table; a library without support returns null."""
 
 
 class Function(IntEnum):
@@ -46,7 +46,7 @@ class OrtError(Exception):
 
 
 class OrtLibrary:
-    """The functions of the library."""
+    """The functions of ONNX Runtime's library."""
 
     def __init__(self, find: Callable[[str], int]) -> None:
         """Get the table from the library.

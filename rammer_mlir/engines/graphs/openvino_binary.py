@@ -79,7 +79,7 @@ def read_blob(host: EntryHost) -> bytes:
 
 
 def _read(host: EntryHost) -> tuple[Graph, list[int], int]:
-    """Return the interface, the sizes of the models, and the offset of the first."""
+    """Return the interface, the sizes of the models in bytes, and the offset of the first model."""
     line, _, models = host.module.content.partition(b"\n")
     try:
         head: Any = json.loads(line)

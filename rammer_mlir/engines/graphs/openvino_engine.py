@@ -47,8 +47,8 @@ def _properties(threads: int, precision: str) -> dict[str, str]:
 _MOST_COPIED = 1 << 16
 """Largest operand in bytes that is copied when its address changes.
 
-Larger operands are bound again, which takes OpenVINO 2026.4.1 up to 4 us; copying so many bytes
-takes half of that.
+Larger operands are bound again, which takes OpenVINO 2026.4.1 up to 4 us; copying that number of
+bytes takes half of that time.
 """
 
 
@@ -72,7 +72,7 @@ class OpenVinoEngine:
     def open(self, host: EntryHost) -> OpenEntry:
         """Compile the graph, or import the model that was compiled with the program.
 
-        Return the entry that runs it.
+        Returns the entry that runs it.
 
         Raises:
             TargetError: if OpenVINO refuses the graph or the model.
@@ -93,7 +93,7 @@ class OpenVinoEngine:
         raise AssertionError("the stack lets exceptions pass")
 
     def prebuilt(self, hosts: Sequence[EntryHost]) -> CodeModule | None:
-        """Return a module of the form ``binary`` if that option is on.
+        """Return a module of the form ``binary`` if users request it, else None.
 
         Raises:
             TargetError: if OpenVINO refuses the graph.
@@ -110,7 +110,7 @@ class OpenVinoEngine:
 
 @contextmanager
 def _told(host: EntryHost) -> Generator[None]:
-    """Raise a TargetError with a one-line message for an OpenVinoError inside the context."""
+    """Turn an OpenVinoError in the context into a TargetError with a one-line message."""
     try:
         yield
     except OpenVinoError as error:
@@ -126,7 +126,7 @@ def _properties_of(host: EntryHost) -> dict[str, str]:
 
 
 def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
-    """Compile a graph; return the compiled model, which is freed with the stack."""
+    """Compile a graph; return the compiled model's address. Closing ``made`` frees it."""
     content = onnx_model(*read_graph(host))
     core = make(library, made, "core_create", "core_free")
     words = tuple(word.encode() for each in _properties_of(host).items() for word in each)
@@ -142,7 +142,7 @@ def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int
 
 
 def _imported(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
-    """Import the binary form; return the compiled model, which is freed with the stack."""
+    """Import the binary form; return the compiled model's address. Closing ``made`` frees it."""
     content = read_blob(host)
     core = make(library, made, "core_create", "core_free")
     for name, value in _properties_of(host).items():
@@ -162,7 +162,7 @@ class Request:
 
     @classmethod
     def of(cls, library: OpenVinoLibrary, made: ExitStack, compiled: int) -> Request:
-        """Create a request of a compiled model.
+        """Create a request of a compiled model, and return it; closing ``made`` frees it.
 
         Raises:
             OpenVinoError: if the library fails.
@@ -175,7 +175,7 @@ class Request:
         return Call(self.library.address("infer_request_infer"), (self.request,), LOW_HALF)
 
     def bind(self, operand: GraphTensor, is_output: bool) -> Bound:
-        """Return the buffer of an input or output, whose calls bind its address to the request."""
+        """Return a bound buffer for an input or output, with calls that bind it to the request."""
         port = self._port(operand.name, is_output)
         tensor = ctypes.c_uint64()
         dims = (ctypes.c_int64 * len(operand.shape))(*operand.shape)
@@ -199,7 +199,7 @@ class Request:
         return Bound(calls, is_output, size if size <= _MOST_COPIED else 0)
 
     def _port(self, name: str, is_output: bool) -> int:
-        """Return the address of the port of the model's input or output of this name."""
+        """Return the address of the port of the model's input or output ``name``."""
         function = f"compiled_model_{'output' if is_output else 'input'}_by_name"
         free = "output_const_port_free"
         return make(self.library, self.made, function, free, self.model, name.encode())

@@ -14,10 +14,10 @@ class OpenVinoError(Exception):
 
 
 class OpenVinoLibrary:
-    """The functions of the library."""
+    """The functions of OpenVINO's library."""
 
     def __init__(self, find: Callable[[str], int]) -> None:
-        """Set the function that returns the address of a symbol, 0 if there is none."""
+        """Set ``find``, which returns the address of a symbol, 0 if there is none."""
         self._find = find
 
     def address(self, function: str) -> int:
@@ -57,7 +57,7 @@ class OpenVinoLibrary:
         return made.value
 
     def message_of(self, status: int) -> str:
-        """Return the library's message for a status, and for the last exception."""
+        """Return the library's message for a status and its last exception."""
         number = ctypes.c_int32(status).value
         name = text_at(call_function(self.address("get_error_info"), number))
         last = call_function(self.address("get_last_err_msg"))

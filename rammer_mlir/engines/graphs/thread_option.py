@@ -17,6 +17,6 @@ def thread_option(help_text: str) -> ModuleOption:
 
 
 def num_threads(host: EntryHost) -> int:
-    """Return the threads that compute a region: the option's number, or that of all vEUs."""
+    """Return the number of threads that compute a region: the option's, or that of all vEUs."""
     given = host.options["threads"]
     return host.num_veus if given == ALL_THREADS else int(given)

@@ -66,7 +66,7 @@ def stablehlo_of(lowered: Any) -> ir.Module:
 
 @functools.cache
 def _jax_bindings(name: str) -> ModuleType:
-    """Import a module of JAX's MLIR bindings."""
+    """Import and return a module of JAX's MLIR bindings; ``name`` is relative to their package."""
     return importlib.import_module(f"jaxlib.mlir.{name}")
 
 

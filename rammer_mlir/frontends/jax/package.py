@@ -30,7 +30,7 @@ class LoweredFunction(Protocol):
 
 @functools.cache
 def jax_package() -> ModuleType:
-    """Import jax.
+    """Import and return jax.
 
     Raises:
         MissingPackageError: if it is not installed, or too old.

@@ -44,10 +44,11 @@ def _problems(kind: ir.Type, marks: Mapping[str, ir.Attribute]) -> Iterator[tupl
 
 
 def _is_type_for(name: str, kind: ir.Type) -> bool:
-    """Whether elements of type ``kind`` can store values of the NumPy dtype ``name``.
+    """Return whether elements of type ``kind`` can store values of the NumPy dtype ``name``.
 
-    That is the same dtype, another signedness, a type stored in integers of the same size, or a
-    complex type whose real and imaginary parts are the last dimension.
+    They can if the types are equal or differ only in signedness, if ``kind`` is an integer type of
+    the dtype's size, or if the dtype is complex and the last dimension has real and imaginary
+    parts.
     """
     own = dtype_of(element_of(kind))
     try:

@@ -36,7 +36,7 @@ _UNUSED_DROPPED = "builtin.module(symbol-dce)"
 _VERIFY = "builtin.module(rtask-verify-schedule)"
 
 _SCRIPTS = ("transform", "pdl", "irdl")
-"""Dialects whose operations besides functions are scripts for tools."""
+"""Dialects of scripts for tools: their operations outside of functions are erased."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def read_entries(source: MlirSource) -> list[MlirEntry]:
 
 
 def _names(module: ir.Module, source: MlirSource) -> list[str]:
-    """Return the names of the functions to compile."""
+    """Return the names of the functions to compile: the requested one, or all public functions."""
     public = [
         symbol_name(function)
         for function in functions(module)

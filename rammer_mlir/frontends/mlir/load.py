@@ -13,7 +13,7 @@ from rammer_mlir.passes.base import FindingsError, OperationError
 from rammer_mlir.passes.manager import MlirError
 
 _MOST_ERRORS = 20
-"""Limit of parser and verifier diagnostics in a message."""
+"""Largest number of parser and verifier diagnostics in a message."""
 
 _UNKNOWN_DIALECT = re.compile(r"[Dd]ialect ['`].*' not found|dialect '.*' is unknown")
 
@@ -47,7 +47,7 @@ def _described(error: ir.MLIRError, name: str) -> str:
 
 
 def _advice(message: str) -> str:
-    """Return advice for operations, types and attributes of unknown dialects."""
+    """Return advice for a diagnostic about an unknown dialect, else an empty string."""
     if "unregistered dialect" in message or _UNKNOWN_DIALECT.search(message):
         return "; lower it to linalg, TOSA or StableHLO with the tool that made it"
     return ""
@@ -75,7 +75,7 @@ def _with_place(error: PassError, file: str) -> str:
 
 
 def place_text(location: ir.Location, name: str) -> str:
-    """Format a location as ``FILE:LINE:COLUMN``; ``name`` replaces an unknown file."""
+    """Return a location as text ``FILE:LINE:COLUMN``; ``name`` stands for an unknown file."""
     if type(location) is ir.Location:  # in diagnostics the bindings return the base class
         location = ir.Location.from_attr(location.attr, location.context)
     if isinstance(location, ir.NameLoc):

@@ -74,10 +74,10 @@ def mlir_source_of(given: object) -> MlirSource | None:
 
 
 def _content_of_module(given: Any) -> bytes:
-    """Serialize a module with its locations.
+    """Return a module with its locations as bytecode or as text.
 
-    Bytecode requires equal versions of MLIR on both sides, so modules of other bindings are
-    printed.
+    Bytecode requires equal versions of MLIR on both sides, so modules of other bindings are printed
+    as text.
     """
     from rammer_mlir.bindings import ir
 
@@ -103,7 +103,7 @@ def _is_mlir(content: bytes) -> bool:
 
 
 def _is_printable(content: bytes) -> bool:
-    """Whether the first bytes are printable text."""
+    """Return whether the first bytes of ``content`` are printable text."""
     try:
         text = content[:4096].decode(errors="strict" if len(content) <= 4096 else "ignore")
     except UnicodeDecodeError:

@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 _MANY_NODES = 2000
-"""Nodes from which garbage collection takes a second, so that it is paused."""
+"""Number of nodes from which on garbage collection is paused, because it takes a second."""
 
 
 def import_model(
@@ -51,7 +51,7 @@ def import_model(
     dims: Sizes | None = None,
     wording: Wording = PYTHON,
 ) -> ImportedModel:
-    """Import an ONNX model.
+    """Return an ONNX model as IR at the `linalg` stage, with the values of its weights.
 
     Args:
         source: a path, a serialized model, or a model; a loaded model is not modified.
@@ -78,10 +78,12 @@ def prepare_any(
 ) -> Model | HostedGraph:
     """Prepare a model as a static program, or as a host program if shapes depend on data.
 
+    Returns the prepared model in the first case, and the host program in the second case.
+
     Args:
         source: a loaded model, not modified.
-        shapes: by name, of inputs with open dimensions.
-        values: by name, of inputs that become constants.
+        shapes: shapes of inputs with open dimensions, by name.
+        values: values of inputs that become constants, by name.
         is_repeated: whether the model runs in a loop, so that its inputs differ between runs.
 
     Raises:
@@ -99,7 +101,9 @@ def prepare_any(
 
 
 def import_open(source: Model, *, is_repeated: bool = False) -> HostedGraph | None:
-    """Import a model for any sizes of its open dimensions; None if no host program supports all.
+    """Return a host program of a model for any sizes of its open dimensions.
+
+    None if no host program supports all sizes.
 
     Args:
         source: a loaded model, not modified.

@@ -55,7 +55,7 @@ def resolve(
     Args:
         names: names of the activations.
         alphas: values for the activations that have an alpha, in order; the rest have defaults.
-        betas: likewise for beta.
+        betas: values for the activations that have a beta, in order; the rest have defaults.
         node: the node in error messages.
 
     Raises:

@@ -174,7 +174,10 @@ class _Folding:
         return bias * producer.scale + producer.shift
 
     def _emit_pointwise(self, producer: _Producer) -> list[onnx.NodeProto]:
-        """Write a batch norm and functions folded into it as a product and a sum."""
+        """Return the nodes that compute a batch norm and the functions folded into it.
+
+        They are a product and a sum.
+        """
         node = producer.node
         kind = self._channels(node.input[0])
         assert kind is not None, "checked when the producer was made"
@@ -192,7 +195,7 @@ class _Folding:
 
 
 def _captured(graph: onnx.GraphProto) -> Counter[str]:
-    """Count the uses of each value in the subgraphs of nodes, by name."""
+    """Return the number of uses of each outer value in the subgraphs of nodes, by name."""
     return Counter(
         name
         for node in graph.node
@@ -205,7 +208,8 @@ def _captured(graph: onnx.GraphProto) -> Counter[str]:
 def _per_channel(constant: Array, rank: int, channels: int) -> Doubles | None:
     """Return a value per channel of a constant operand; None if it varies along other dimensions.
 
-    ``rank`` and ``channels`` are those of the other operand, whose dimension 1 is the channels.
+    ``rank`` and ``channels`` are those of the operator's other operand, in which dimension 1 is the
+    channels.
     """
     if constant.ndim > rank:
         return None
@@ -233,7 +237,7 @@ def _arithmetic(operator: str, source: str, values: Doubles, source_first: bool)
 
 
 def _scale_weight(node: onnx.NodeProto, weight: Doubles, scale: Doubles) -> Doubles:
-    """Multiply the weights of each output channel by the channel's factor."""
+    """Return weights with those of each output channel multiplied by the channel's factor."""
     attributes = {a.name: a for a in node.attribute}
     if node.op_type == "Conv":
         return weight * scale.reshape(-1, *[1] * (weight.ndim - 1))

@@ -35,10 +35,10 @@ _BUILD_FAULTS = (
     ArithmeticError, AssertionError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
     ir.MLIRError,
 )  # fmt: skip
-"""Exceptions from building a contradictory node that no rule has refused before."""
+"""Exceptions that building a node with contradictory operands may raise."""
 
 _REPORTED = 256
-"""Number of nodes between two progress messages."""
+"""Number of nodes between two reports of progress."""
 
 _CLEAN_UP = "builtin.module(canonicalize,cse)"
 
@@ -178,12 +178,15 @@ class _Assembly:
         }
 
     def _empty_results(self, proto: onnx.NodeProto) -> dict[str, ir.Value]:
-        """Return uninitialized tensors for a node's results."""
+        """Return uninitialized tensors for a node's results, by name."""
         facts = {name: self._facts[name] for name in proto.output if name in self._facts}
         return {name: empty(fact.shape, fact.dtype).value for name, fact in facts.items()}
 
     def _stand_in(self, proto: onnx.NodeProto) -> None:
-        """Define the results of a refused node, so that its consumers are checked too."""
+        """Define the results of a refused node as uninitialized tensors.
+
+        The node's consumers can then be checked too.
+        """
         for name, value in self._empty_results(proto).items():
             self._values[name] = Tensor(value, self._facts[name].dtype)
 

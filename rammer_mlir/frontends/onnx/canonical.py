@@ -16,7 +16,7 @@ from rammer_mlir.frontends.onnx.model import Model, free_names
 from rammer_mlir.frontends.onnx.tensors import static_shape, value_infos
 
 Reference = tuple[object, ...]
-"""Reference to a value: kind of its origin, and its number."""
+"""Reference to a value: the kind of its origin, and its number among that kind."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class CanonicalGraph:
     """A model without names and values of weights, and the names in the order of their numbers.
 
     Attributes:
-        sections: compared parts, by name; ``form`` is all of them.
+        sections: the compared parts of the model, by name; ``form`` consists of all of them.
         weights: names of the weights that the outputs depend on.
         nodes: names of the nodes that the outputs depend on.
         interface: names of inputs, then of outputs.
@@ -81,7 +81,7 @@ class _Numbering:
         return CanonicalGraph(written, tuple(self._weights), nodes, interface)
 
     def _number(self, name: str) -> None:
-        """Number the node of a value after all nodes that it depends on."""
+        """Give a number to the node that computes ``name``, after all nodes on which it depends."""
         pending = [self._producers[name][0]] if name in self._producers else []
         # An explicit stack, since deep graphs would exceed Python's recursion limit.
         while pending:
@@ -136,7 +136,10 @@ def _operands(node: onnx.NodeProto) -> list[str]:
 
 
 def _captured(node: onnx.NodeProto) -> list[str]:
-    """Return the names captured by a node's subgraphs, which are compared without renaming."""
+    """Return the sorted names that a node's subgraphs capture.
+
+    Such names are compared without renaming.
+    """
     graphs = (graph for item in node.attribute for graph in (item.g, *item.graphs))
     return sorted({name for graph in graphs for name in free_names(graph)})
 

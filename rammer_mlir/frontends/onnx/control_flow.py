@@ -38,7 +38,7 @@ _COSTLY = frozenset(
         "MatMul", "MatMulInteger", "QLinearConv", "QLinearMatMul", "RNN",
     )
 )  # fmt: skip
-"""Operators so costly that a conditional should execute only the taken branch."""
+"""Operators for which a conditional should execute only the taken branch."""
 
 
 def has_control_flow(model: Model) -> bool:
@@ -47,7 +47,7 @@ def has_control_flow(model: Model) -> bool:
 
 
 def expand_control_flow(model: Model) -> bool:
-    """Expand short loops and cheap conditionals in place; return whether there were any.
+    """Expand short loops and cheap conditionals in place; return whether a node was expanded.
 
     Requires inferred shapes and folded constants. The remaining control flow is for the host.
     """
@@ -78,7 +78,7 @@ def _is_control_flow(node: onnx.NodeProto) -> bool:
 
 
 class _Expansion:
-    """The expansion of an If, Loop or Scan; ``write`` has the nodes written so far."""
+    """The expansion of an If, Loop or Scan node; ``write`` collects the new nodes."""
 
     def __init__(
         self,
@@ -120,7 +120,10 @@ class _Expansion:
                 self.write.named("Identity", [name], [result])
 
     def stack(self, values: Sequence[str], axis: int, result: int) -> str:
-        """Return result number ``result``: the stack of a value per iteration along a new axis."""
+        """Write the stack of a value per iteration, along a new axis; return its name.
+
+        ``result`` is the number of the node's result, which determines the type of an empty stack.
+        """
         if not values:
             kind = dtype_of(self.table.elem_type(self.node.output[result]))
             return self.write.constant(np.zeros(self._shape_of_none(result, axis), kind))
@@ -130,7 +133,10 @@ class _Expansion:
         )
 
     def _shape_of_none(self, result: int, axis: int) -> list[int]:
-        """Return the shape of a stack without iterations; inference leaves their number open."""
+        """Return the shape of an empty stack, for result ``result`` of a loop without iterations.
+
+        Inference leaves the number of iterations open.
+        """
         name = self.node.output[result]
         body: onnx.GraphProto = self.attributes["body"]
         element = static_shape(body.output[result + (self.node.op_type == "Loop")])
@@ -140,7 +146,7 @@ class _Expansion:
 
 
 def is_unrolled(body: onnx.GraphProto, steps: int, values: Mapping[str, Array]) -> bool:
-    """Whether a loop is unrolled, so that independent iterations can be scheduled in parallel."""
+    """Return whether a loop is unrolled, so that its iterations can be scheduled in parallel."""
     size = _unrolled_size(body, values)
     return steps <= _MOST_STEPS and steps * (size + 1) <= _MOST_UNROLLED
 
@@ -160,7 +166,7 @@ def _unrolled_size(body: onnx.GraphProto, values: Mapping[str, Array]) -> int:
 
 
 def _is_cheap_choice(expansion: _Expansion) -> bool:
-    """Whether both branches return tensors of the same static shapes, and both are cheap."""
+    """Return whether an If is expanded: both branches are cheap, with results of equal shapes."""
     branches = [expansion.attributes[f"{kind}_branch"] for kind in ("then", "else")]
     nodes = [node for branch in branches for node in branch.node]
     if any(node.op_type in _COSTLY or is_host_operator(node) for node in nodes):
@@ -174,7 +180,7 @@ def _is_cheap_choice(expansion: _Expansion) -> bool:
 
 
 def _expand_if(expansion: _Expansion) -> None:
-    """Compute both branches and select; branches have no side effects."""
+    """Write both branches, and a selection by the condition; branches have no side effects."""
     write = expansion.write
     (name,) = expansion.node.input
     branches = [
@@ -298,4 +304,4 @@ _IS_WORTH_IT: dict[str, Callable[[_Expansion], bool]] = {
     "Loop": _is_short_loop,
     "Scan": _is_short_scan,
 }
-"""Predicates for expanding a node, by operator; the host executes the others."""
+"""Predicates that tell whether a node is expanded, by operator; the host executes the others."""

@@ -13,16 +13,16 @@ ASIDE = "rammer.aside"
 
 
 def import_aside(proto: onnx.ModelProto) -> None:
-    """Let a model import the domain of excluded nodes."""
+    """Add the domain of nodes that are excluded from conversion to a model's imports."""
     if all(opset.domain != ASIDE for opset in proto.opset_import):
         proto.opset_import.append(helper.make_opsetid(ASIDE, 1))
 
 
 def set_eyes_aside(model: Model) -> None:
-    """Exclude EyeLike nodes, equal in all opsets, from conversion if types may be unknown.
+    """Exclude EyeLike nodes from opset conversion if the model has values of unknown type.
 
-    The converter infers types, and crashes if an EyeLike reads an untyped value: a result of an
-    operator of another domain.
+    All opsets define EyeLike equally. The converter infers types, and crashes if an EyeLike reads
+    an untyped value: a result of an operator of another domain.
     """
     nodes = list(nodes_within(model.graph.node))
     if all(node.domain in ONNX_DOMAINS for node in nodes):

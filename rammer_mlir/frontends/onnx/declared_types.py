@@ -18,11 +18,11 @@ Declared = Mapping[str, onnx.TypeProto]
 """Declared types by name."""
 
 _MOST_NAMED = 3
-"""Limit of values in a warning: changed inputs make all other declarations wrong too."""
+"""Largest number of values in a warning: changed inputs make many declarations wrong."""
 
 
 def take_declared(graph: onnx.GraphProto) -> Declared:
-    """Remove declared shapes and types from a graph, except those of inputs; return them."""
+    """Remove the declared types of a graph's values, except inputs; return them by name."""
     declared = {
         value.name: onnx.TypeProto.FromString(value.type.SerializeToString())
         for value in (*graph.value_info, *graph.output)

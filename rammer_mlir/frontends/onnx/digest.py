@@ -28,7 +28,7 @@ class _Hash(Protocol):
 
 
 _PART = 1 << 20
-"""Bytes per read."""
+"""Number of bytes per read."""
 
 
 def model_digest(source: Source) -> str | None:

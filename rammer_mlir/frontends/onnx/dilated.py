@@ -20,22 +20,22 @@ from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, ShapeTable
 
 _MULTIPLY_ADDS = 32
-"""Multiply-adds per cycle: two AVX-512 operations."""
+"""Number of multiply-adds of a core per cycle: two AVX-512 operations of f32."""
 
 _WEIGHTS = 1.25
-"""Weights that a core reads from memory per cycle."""
+"""Number of weights that a core reads from memory per cycle."""
 
 _OPERATOR = 10_000
 """Overhead of an additional operator in cycles."""
 
 _GAIN = 0.9
-"""Greatest share of the original cycles at which a decomposition is worthwhile."""
+"""Largest ratio of a decomposition's cycles to the original cycles that is worthwhile."""
 
 _MOST_PARTS = 16
-"""Limit of convolutions per decomposition; each needs separate code."""
+"""Largest number of convolutions per decomposition; each needs separate code."""
 
 _MOST_GROWTH = 3
-"""Limit of the growth factor of the total weights."""
+"""Largest growth factor of the total size of weights."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class Segment:
 
     @property
     def points(self) -> int:
-        """Number of results."""
+        """The number of results of the segment."""
         return self.end - self.begin
 
     @property
     def taps(self) -> int:
-        """Number of taps."""
+        """The number of taps of each result."""
         return self.last - self.first
 
 
@@ -95,7 +95,7 @@ class Axis:
 
 
 def decompose_dilated(model: Model) -> None:
-    """Decompose dilated convolutions with constant kernels if that saves much arithmetic."""
+    """Decompose dilated convolutions with constant kernels, in place, if that is much faster."""
     if not any(_is_dilated(node) for node in model.graph.node):
         return
     table = ShapeTable(model.graph)
@@ -148,7 +148,10 @@ class _Dilated:
             yield Axis(size, out, taps, stride, step, self._low(number, total))
 
     def _low(self, number: int, total: int) -> int:
-        """Return the low padding; ``total`` is the sum of both sides for automatic padding."""
+        """Return the low padding of spatial dimension ``number``.
+
+        ``total`` is the sum of the padding on both sides, for automatic padding.
+        """
         mode = self._attributes.get("auto_pad", b"NOTSET")
         if mode == b"NOTSET":
             return self._attributes.get("pads", [0] * 2 * len(self._space))[number]
@@ -162,7 +165,7 @@ class _Dilated:
         return prod(map(len, option)) <= _MOST_PARTS and weights <= most
 
     def _cycles(self, option: Sequence[Sequence[Segment]]) -> float:
-        """Estimate the cycles of all parts."""
+        """Return the estimated cycles of all convolutions of a decomposition."""
         channels = prod(self._kernel.shape[:2])
         taps = prod(sum(s.taps for s in segments) for segments in option)
         work = prod(sum(s.points * s.taps for s in segments) for segments in option)

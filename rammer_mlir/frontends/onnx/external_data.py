@@ -57,7 +57,7 @@ def region_of(tensor: onnx.TensorProto) -> Region:
 
 
 def _text(found: str | bytes) -> str:
-    """Return a string of the model; protobuf returns invalid UTF-8 as bytes."""
+    """Return a string of the model as ``str``; protobuf returns invalid UTF-8 as bytes."""
     if isinstance(found, bytes):
         raise ValueError(f"the model names it by {found!r}, which is no text")
     return found

@@ -20,7 +20,7 @@ from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.onnx.importer_messages import HEADER, Reply
 
 _SECONDS = 60.0
-"""Seconds for a single node after which the importer counts as hanging."""
+"""Number of seconds for a single node after which the importer counts as hanging."""
 
 
 class ImporterDied(Exception):
@@ -55,7 +55,7 @@ class ImportWorker:
                 raise ImporterDied(self._last_words(process)) from error
 
     def stop(self) -> None:
-        """End the child."""
+        """End the child process, if it is running."""
         with self._lock:
             self._stop()
 

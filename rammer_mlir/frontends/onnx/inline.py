@@ -37,7 +37,7 @@ INLINED = frozenset(
 PREVIEW_DOMAIN = "ai.onnx.preview"
 
 INLINED_PREVIEWS = frozenset({"FlexAttention"})
-"""Operators of ONNX's preview domain, outside of the standard, that are replaced likewise."""
+"""Operators of ONNX's preview domain that are replaced by their definitions."""
 
 _MOST_ROUNDS = 4
 """Greatest nesting depth of definitions."""
@@ -105,7 +105,10 @@ def _definition(
     version: int,
     types: Mapping[str, onnx.TypeProto],
 ) -> onnx.FunctionProto | None:
-    """Return the newest definition that an opset allows, which may depend on the inputs' types."""
+    """Return the newest definition that opset ``version`` allows; None if there is none.
+
+    ``types`` has the types of values, on which a definition may depend.
+    """
     plain = [v for v in schema.function_opset_versions if v <= version]
     typed = [v for v in schema.context_dependent_function_opset_versions if v <= version]
     content = b""

@@ -25,7 +25,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 """Wire types of field values."""
 
 _HEAD = 20
-"""Most bytes of the key and length of a field."""
+"""Largest number of bytes of the key and length of a field."""
 
 
 class NotPlainError(Exception):
@@ -102,7 +102,7 @@ def _without_data(file: IO[bytes], graph: _Field) -> tuple[bytes, DataPlaces]:
 
 
 def _raw_data(file: IO[bytes], tensor: _Field) -> _Field | None:
-    """Return a tensor's raw data field, or None."""
+    """Return the field with a tensor's raw data; None if the tensor has no such field."""
     fields = _fields(file, Place(tensor.value, tensor.end))
     found = [field for field in fields if field.number == _RAW_DATA]
     if len(found) > 1 or any(field.kind != _BYTES for field in found):
@@ -135,7 +135,7 @@ def _fields(file: IO[bytes], message: Place) -> Iterator[_Field]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return a variable-length integer, and its end."""
+    """Return the variable-length integer at ``position``, and the position of its end."""
     value = 0
     for index, byte in enumerate(data[position : position + 10]):
         value |= (byte & 0x7F) << 7 * index
@@ -145,7 +145,7 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _message(number: int, content: bytes) -> bytes:
-    """Encode a field that contains a message."""
+    """Return the encoding of field ``number`` that contains a message with ``content``."""
     return b"".join([_encoded(number << 3 | _BYTES), _encoded(len(content)), content])
 
 

@@ -25,17 +25,17 @@ MOST_ELEMENTS = 2**31 - 1
 """Limit of a tensor's elements; device code counts elements in 32 bits."""
 
 RANK_BY_COUNTING = 4096
-"""Longest axis that a compiled TopK ranks by comparing all pairs of elements."""
+"""Largest extent of an axis that a compiled TopK ranks by comparing all pairs of elements."""
 
 MOST_SEARCHED = 256
-"""Most elements that a compiled TopK selects sequentially along longer axes."""
+"""Largest number of elements that a compiled TopK selects sequentially along longer axes."""
 
 MOST_FOLDED = 1 << 26
 """Limit of elements of a folded constant: half a gigabyte of shapes or indices."""
 
 
 def require_few_nodes(what: str, count: int) -> None:
-    """Refuse an expansion of node ``what`` to more than MOST_NODES nodes.
+    """Raise an error if node ``what`` expands to more than MOST_NODES nodes.
 
     Raises:
         UnsupportedError: with the name of the expanded node.

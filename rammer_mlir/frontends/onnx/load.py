@@ -56,7 +56,10 @@ def load(source: Source) -> Model:
 
 
 def _checked(proto: onnx.ModelProto, name: str, data: TensorData) -> Model:
-    """Return a checked copy of a model."""
+    """Return a checked copy of a model, with large weights separated from the graph.
+
+    ``name`` is the model's name in messages, ``data`` the reader of data outside of its tensors.
+    """
     _check_outputs(proto.graph, name)
     check_texts(proto, name)
     check_element_types(proto, name)

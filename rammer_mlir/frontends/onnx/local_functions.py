@@ -44,7 +44,7 @@ class _Inliner:
         )
 
     def reserve_names(self, graph: onnx.GraphProto) -> None:
-        """Collect the prefixes that new names must not have."""
+        """Record the prefixes of a graph's names, which new names must not have."""
         for name in _names(graph):
             parts = name.split("/")
             self._folders.update("/".join(parts[:end]) + "/" for end in range(1, len(parts)))
@@ -85,7 +85,10 @@ def _names(graph: onnx.GraphProto) -> Iterator[str]:
 
 
 def _import_opsets(model: onnx.ModelProto) -> None:
-    """Import the domains that only functions import; the checker has compared the others."""
+    """Add the domains that only functions import to the model's imports.
+
+    The checker has compared the versions of all other domains.
+    """
     known = {opset.domain for opset in model.opset_import}
     for function in model.functions:
         for opset in function.opset_import:

@@ -63,7 +63,7 @@ class Model:
         set_graph_nodes(self.graph, nodes)
 
     def add_constant(self, name: str, value: Array) -> None:
-        """Add an initializer."""
+        """Add an initializer ``name`` with a value."""
         if value.size <= LARGE:
             self.graph.initializer.append(numpy_helper.from_array(value, name))
             return
@@ -99,7 +99,7 @@ def used_names(graph: onnx.GraphProto) -> set[str]:
 
 
 def names_used_by(nodes: Iterable[onnx.NodeProto]) -> set[str]:
-    """Return the names that nodes or their subgraphs use."""
+    """Return the names that nodes, or the nodes of their subgraphs, use."""
     used: set[str] = set()
     for node in nodes:
         used.update(node.input)
@@ -205,7 +205,11 @@ def _take_constant_nodes(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
 
 
 def _value(tensor: onnx.TensorProto, name: str, data: bytes | memoryview | None = None) -> Array:
-    """Return a tensor's value; ``data`` is its raw data if stored elsewhere, ``name`` the model."""
+    """Return a tensor's value.
+
+    ``data`` is the tensor's raw data if it is stored elsewhere, and ``name`` the model's name in
+    messages.
+    """
     try:
         if data is None and tensor.HasField("raw_data"):
             data = tensor.raw_data

@@ -60,7 +60,11 @@ def _pools(given: Mapping[str, Any]) -> Iterator[tuple[Array, NDArray[np.int64]]
 def _counted(
     given: Mapping[str, Any], x: str, shape: Sequence[int], grams: Array, write: NodeWriter
 ) -> str:
-    """Write the count of each n-gram in each row; only n-grams of several items have skips."""
+    """Write the number of occurrences of each n-gram in each row; return its name.
+
+    ``grams`` has a row for each n-gram of the same length; only n-grams of several items have
+    skips.
+    """
     length = grams.shape[1]
     found = write.constant(np.zeros((*shape[:-1], len(grams)), np.float32))
     for step in range(1, given["max_skip_count"] + 2 if length > 1 else 2):
@@ -77,7 +81,8 @@ def _counted(
 def _matches(x: str, grams: Array, step: int, starts: int, write: NodeWriter) -> str:
     """Write whether each n-gram, with items ``step`` apart, occurs at each start.
 
-    The result is [..., starts, n-grams]; ``starts`` is their number, ``grams`` has a row for each.
+    The result is [..., starts, n-grams]; ``starts`` is the number of starts, and ``grams`` has a
+    row for each n-gram.
     """
     found = ""
     for number, items in enumerate(grams.T):

@@ -60,7 +60,7 @@ class _Facts:
 
 
 _Rule = Callable[[_Facts], Iterator[str]]
-"""Yields problems as texts of the form "expected ..., found ..."."""
+"""A rule yields problems of a node as texts of the form "expected ..., found ..."."""
 
 
 def check_nodes(model: Model) -> None:
@@ -198,7 +198,11 @@ def _conv_transpose(node: _Facts) -> Iterator[str]:
 
 
 def _channels(node: _Facts, weight_inputs: int, weight_outputs: int) -> Iterator[str]:
-    """Yield problems of channels, whose numbers are given dimensions of the weights."""
+    """Yield problems of a node with wrong numbers of channels.
+
+    ``weight_inputs`` and ``weight_outputs`` are the dimensions of the weights that have these
+    numbers.
+    """
     data, weights, bias = node.shape(0), node.shape(1), node.shape(2)
     group = node.attribute("group", 1)
     if group < 1:

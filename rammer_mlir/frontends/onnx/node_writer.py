@@ -63,10 +63,10 @@ class NodeWriter:
         self.nodes.append(node)
 
     def part(self, value: str, start: int, end: int, axis: int = 0) -> str:
-        """Slice a value along an axis."""
+        """Write a slice of a value from ``start`` to ``end`` along an axis; return its name."""
         bounds = [self.integers(start), self.integers(end), self.integers(axis)]
         return self.node("Slice", [value, *bounds])
 
     def element(self, value: str, index: int, axis: int = 0) -> str:
-        """Extract an element along an axis and remove the axis."""
+        """Write the element at ``index`` along an axis, without the axis; return its name."""
         return self.node("Squeeze", [self.part(value, index, index + 1, axis), self.integers(axis)])

@@ -47,7 +47,10 @@ def allow_no_elements(proto: onnx.ModelProto) -> None:
 
 
 def _gives_back_shape(node: onnx.NodeProto, makers: dict[str, onnx.NodeProto]) -> bool:
-    """Whether the node is Reshape(Softmax(Flatten(x)), Shape(x))."""
+    """Return whether ``node`` is Reshape(Softmax(Flatten(x)), Shape(x)).
+
+    ``makers`` has the node that computes each value, by name.
+    """
     computed, shape = (makers.get(name) for name in node.input)
     if computed is None or shape is None or computed.op_type not in _OF_ROWS:
         return False

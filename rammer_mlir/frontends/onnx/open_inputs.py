@@ -25,7 +25,7 @@ from rammer_mlir.programs.dimensions import (
 )
 
 _OPEN = -1
-"""Exporters' notation of a dimension of any size."""
+"""Size that exporters write for a dimension of any size."""
 
 _NO_NAMES = ("?", "-1", "None")
 """Placeholder names of unnamed dimensions; two such dimensions may have different sizes."""
@@ -136,7 +136,10 @@ def make_constant(model: Model, name: str, value: Array) -> None:
 
 
 def _as_given(signature: OpenSignature, shapes: Shapes) -> OpenSignature:
-    """Return the signature with fixed sizes, of which 0 matches any, replaced by given sizes."""
+    """Return the signature with the sizes of ``shapes`` in place of fixed sizes.
+
+    Open dimensions stay open.
+    """
     return replace(
         signature,
         inputs=tuple(

@@ -10,24 +10,24 @@ Shape = list[int]
 
 
 class Operands(Protocol):
-    """The view of a node for these rules; unknown shapes are None."""
+    """The view of a node for rules on operands; unknown shapes are None."""
 
     operator: str
 
     def shape(self, number: int) -> Shape | None:
-        """Return the shape of an input."""
+        """Return the shape of input ``number``; None if unknown or omitted."""
         ...
 
     def integers(self, name: str) -> list[int] | None:
-        """Return an attribute with a list of integers."""
+        """Return an attribute as a list of integers; None if the node omits it."""
         ...
 
     def number(self, name: str, default: int) -> int:
-        """Return an integer attribute."""
+        """Return an attribute as an integer, or its default if the node omits it."""
         ...
 
     def text(self, name: str, default: str) -> str:
-        """Return a text attribute."""
+        """Return an attribute as text, or its default if the node omits it."""
         ...
 
 
@@ -131,7 +131,10 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
 def recurrent(node: Operands) -> Iterator[str]:
-    """Yield a recurrent layer's operands that do not fit the input's shape and the hidden size."""
+    """Yield a problem for each operand of a recurrent layer that does not fit.
+
+    Operands must fit the shape of the input and the hidden size.
+    """
     data, hidden_weights = node.shape(0), node.shape(2)
     for number, shape in enumerate((data, node.shape(1), hidden_weights)):
         if shape is not None and len(shape) != 3:

@@ -28,7 +28,7 @@ _GROUPS = (
     ("narrow floats", "float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz float8e8m0 float4e2m1 "
      "float6e2m3 float6e3m2"),
 )  # fmt: skip
-"""Groups of element types, by their ONNX names."""
+"""Groups of element types, with the ONNX names of their types."""
 
 _HEADING = """# Operators
 
@@ -55,7 +55,7 @@ Of the domain `com.microsoft`, written out in ONNX's operators: {contrib}.
 
 
 def table() -> str:
-    """Return the document."""
+    """Return the table of operators as a Markdown document."""
     groups = "\n".join(f"| {name} | {', '.join(types.split())} |" for name, types in _GROUPS)
     parts = [_HEADING.format(groups=groups)]
     for domain, title in (
@@ -117,7 +117,7 @@ def _how(name: str, domain: str) -> str:
 
 
 def _elsewhere(name: str) -> str:
-    """Return how an operator without a builder and an inlined definition is compiled, as text."""
+    """Return, as text, how an operator without a builder and an inlined definition is compiled."""
     schema = onnx.defs.get_schema(name, onnx.defs.onnx_opset_version(), "")
     if schema.deprecated:
         return "converted, in models of older opsets"

@@ -47,13 +47,13 @@ from rammer_mlir.frontends.onnx.weight_values import set_weights_aside
 from rammer_mlir.support.log import log_progress
 
 _OLDEST_OPSET, _NEW_OPSET = 13, 17
-"""Models older than the first opset are converted to the second, which is fully supported."""
+"""The oldest opset that needs no conversion, and the opset to which older models are converted."""
 
 _BROADCAST_OPSET = 7
 """The first opset with NumPy's broadcasting rules."""
 
 _MOST_ROUNDS = 64
-"""Limit of rounds of folding and shape inference; most models need two or three."""
+"""Largest number of rounds of folding and shape inference; most models need two or three."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def refuse_whatever_the_sizes(model: Model) -> None:
 
 
 def _expand(model: Model) -> Model:
-    """Expand operators defined by functions, short loops and cheap conditionals."""
+    """Return the model with functions, short loops and cheap conditionals expanded."""
     while True:
         if has_inlined(model):
             model = inline_functions(model)
@@ -187,7 +187,10 @@ def _upgrade(model: Model) -> Model:
 
 
 def _with_slopes_of_channels(model: Model) -> Model:
-    """Reshape slopes of PRelu to channels, the meaning before opset 7's broadcasting."""
+    """Return the model with slopes of PRelu reshaped to channels.
+
+    That is their meaning before opset 7's broadcasting rules.
+    """
     if all(node.op_type != "PRelu" for node in model.graph.node):
         return model
     table = ShapeTable(_infer(model).graph)
@@ -210,7 +213,7 @@ def _infer(model: Model) -> Model:
 
 
 def _fold(model: Model) -> Model:
-    """Fold constants, simplify and infer shapes, alternating until a fixpoint."""
+    """Return the model after folding, simplification and shape inference, up to a fixpoint."""
     model = _infer(model)
     before: tuple[int, int] | None = None
     for _ in range(_MOST_ROUNDS):

@@ -57,7 +57,10 @@ def decompose_recurrent(model: Model) -> None:
 
 
 def least_nodes(node: onnx.NodeProto, table: ShapeTable) -> int:
-    """Return the least number of nodes of an unrolled layer; 0 for other nodes or open shapes."""
+    """Return the least number of nodes of an unrolled layer.
+
+    It is 0 for nodes of other operators and for open shapes.
+    """
     if node.op_type not in _GATES or node.domain not in ONNX_DOMAINS:
         return 0
     x, weights = (table.find_shape(name) for name in node.input[:2])
@@ -219,7 +222,8 @@ class _Layer:
     def _biases(self, number: int, gates: int) -> tuple[Weight | None, Weight | None]:
         """Return the bias of the input projections, and the bias added in each step.
 
-        Either may be None. ``number`` is the direction; ``gates`` the number of rows of all gates.
+        Either may be None. ``number`` is the direction's number; ``gates`` is the number of rows of
+        all gates together.
         """
         if not self._inputs["B"]:
             return None, None

@@ -20,10 +20,10 @@ from rammer_mlir.frontends.onnx.recurrent import least_nodes
 from rammer_mlir.frontends.onnx.tensors import ShapeTable, dtype_of
 
 _MOST_UNROLLED = 64
-"""Number of steps up to which a layer is not rewritten: so short a Scan would be unrolled again."""
+"""Number of steps up to which a layer is not rewritten: a Scan that short would be unrolled."""
 
 _OF_DIRECTIONS = ("activation_alpha", "activation_beta", "activations", "direction", "layout")
-"""Attributes that a single direction omits, or of which it has only a part."""
+"""Attributes with a part for each direction, which the operator of one direction lacks."""
 
 
 def repeat_long_layers(model: Model) -> bool:
@@ -66,7 +66,10 @@ class _Layer:
 
     @staticmethod
     def of(node: onnx.NodeProto, model: Model, table: ShapeTable) -> _Layer | None:
-        """Return the layer if it is long enough, and its directions can be separated."""
+        """Return the layer of a node with too many steps to unroll, else None.
+
+        None also for activations with parameters, which cannot be separated by direction.
+        """
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         x, hidden = table.shape(node.input[0]), table.shape(node.input[2])[2]
         steps, batch = x[1::-1] if attributes.get("layout", 0) else x[:2]
@@ -107,7 +110,10 @@ class _Layer:
         return self.write.node("Transpose", [x], perm=[1, 0, 2]) if self._is_batch_first else x
 
     def _running(self) -> Iterator[str]:
-        """Write the mask of running sequences per step, if their lengths differ."""
+        """Write and yield the mask [steps, batch, 1] of running sequences.
+
+        Nothing is written without sequence lengths.
+        """
         lengths, (steps, batch, *_) = self._input(4), self.shape
         if lengths:
             row = self.write.node("Reshape", [lengths, self.write.integers(1, batch, 1)])
@@ -140,7 +146,10 @@ class _Layer:
         return self._part(name, number)
 
     def _part(self, name: str, number: int) -> str:
-        """Write a direction's part of a value; weights are sliced at compile time."""
+        """Write and return the part of the layer's operand ``name`` for direction ``number``.
+
+        Constant weights are sliced at compile time.
+        """
         value = self.model.constants().get(name)
         if value is None:
             return self.write.part(name, number, number + 1)

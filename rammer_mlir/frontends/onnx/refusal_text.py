@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _SHOWN = 3
-"""Limit of nodes per reason in a message."""
+"""Largest number of nodes per reason in a message."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Refusal:
 
     @property
     def why(self) -> str:
-        """The reason and the remedy."""
+        """The reason and the remedy as text, which several nodes may share."""
         return f"{self.reason}; {self.advice}" if self.advice else self.reason
 
     @property
     def label(self) -> str:
-        """The node in a list of nodes."""
+        """The text for the node in a list of refused nodes."""
         return f"'{self.name}' ({self.operator})" if self.operator else f"'{self.name}'"
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class Refusal:
 
 
 def refusals_text(refusals: Iterable[Refusal]) -> str:
-    """Return the reasons, in the order of their first nodes."""
+    """Return the message of all refusals: each reason once, in the order of their first nodes."""
     groups: dict[str, list[Refusal]] = {}
     for refusal in refusals:
         groups.setdefault(refusal.why, []).append(refusal)

@@ -61,7 +61,7 @@ _CLASSICAL_ADVICE: Mapping[str, tuple[str, ...]] = {
         "LabelEncoder",
     ),
 }
-"""Remedies, with the operators of that domain."""
+"""Operators of the domain of classical machine learning, by the remedy for their refusal."""
 
 _ADVICE_OF_CLASSICAL = {name: words for words, names in _CLASSICAL_ADVICE.items() for name in names}
 

@@ -12,10 +12,10 @@ _OF_SHAPES = ("Shape", "Size")
 
 
 def lasting_nodes(model: Model) -> list[onnx.NodeProto]:
-    """Return nodes that can neither be folded nor removed, except those in subgraphs.
+    """Return the nodes that remain for all sizes of open dimensions, in the model's order.
 
-    Such a node reads values of inputs, is random or not an ONNX operator; and an output needs its
-    results independent of conditionals that sizes decide.
+    A node remains if its results depend on values of inputs, on random numbers, or on operators of
+    other domains, and if an output needs it for all sizes. Nodes in subgraphs are not returned.
     """
     varying = _varying_names(model)
     needed = {value.name for value in model.graph.output}
@@ -30,7 +30,7 @@ def lasting_nodes(model: Model) -> list[onnx.NodeProto]:
 
 
 def _varying_names(model: Model) -> set[str]:
-    """Return the values that do not depend on sizes only."""
+    """Return the names of values that depend on more than the sizes of inputs."""
     varying = {value.name for value in model.inputs}
     for node in model.graph.node:
         if node.domain in ONNX_DOMAINS and node.op_type in _OF_SHAPES:

@@ -20,10 +20,10 @@ _RIGHT_POOLS = 22
 
 @contextmanager
 def stand_ins(model: onnx.ModelProto) -> Generator[Callable[[onnx.ModelProto], None]]:
-    """Replace the nodes that shape inference cannot handle, until the end of the block.
+    """Replace the nodes that shape inference cannot handle, until the end of the context.
 
-    Placeholders have results of the same shapes. Yields a function that restores the nodes in a
-    copy of the model, too.
+    Placeholders have results of the same shapes. Yields a function that restores the original nodes
+    in a copy of the model.
     """
     originals: dict[int, onnx.NodeProto] = {}
     version, own_functions = opset(model), len(model.functions)
@@ -60,7 +60,7 @@ def stand_ins(model: onnx.ModelProto) -> Generator[Callable[[onnx.ModelProto], N
 
 
 def has_stand_in(node: onnx.NodeProto) -> bool:
-    """Whether inference is wrong about some nodes of this operator."""
+    """Return whether shape inference is wrong about some nodes of this node's operator."""
     return node.op_type in _STAND_INS and node.domain in ONNX_DOMAINS
 
 
@@ -84,7 +84,10 @@ def _like_input(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
 
 
 def _gather_nd(node: onnx.NodeProto, version: int) -> onnx.FunctionProto:
-    """Gather with an additional dimension: inference gives a scalar result no shape."""
+    """Return a Gather with an additional dimension in place of a GatherND.
+
+    Shape inference gives a scalar result no shape.
+    """
     wide, found = f"{node.output[0]}:wide", f"{node.output[0]}:found"
     body = [
         helper.make_node("Constant", [], ["last"], value_ints=[-1]),
@@ -97,7 +100,10 @@ def _gather_nd(node: onnx.NodeProto, version: int) -> onnx.FunctionProto:
 
 
 def _max_unpool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
-    """Replace by a Resize to the same size: inference ignores an ``output_shape`` input."""
+    """Return a Resize to the same size in place of a MaxUnpool.
+
+    Shape inference ignores the input ``output_shape``.
+    """
     if len(node.input) < 3 or not node.input[2]:
         return node
     return helper.make_node(
@@ -108,7 +114,7 @@ def _max_unpool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
 def _sizes_with_zeros(
     node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto]
 ) -> list[int] | None:
-    """Return the constant sizes of a Resize's result, if a size is zero."""
+    """Return the constant sizes of a Resize's result if one of them is zero, else None."""
     if node.op_type != "Resize" or len(node.input) < 4 or node.input[3] not in constants:
         return None
     sizes = numpy_helper.to_array(constants[node.input[3]]).reshape(-1).tolist()
@@ -116,7 +122,10 @@ def _sizes_with_zeros(
 
 
 def _empty_resize(node: onnx.NodeProto, sizes: list[int], version: int) -> onnx.FunctionProto:
-    """Resize to one element and slice: inference cannot infer a Resize to no elements."""
+    """Return a function that resizes to one element and slices, in place of an empty Resize.
+
+    Shape inference cannot handle a Resize to no elements.
+    """
     axes = next((list(a.ints) for a in node.attribute if a.name == "axes"), range(len(sizes)))
     empty = [axis for axis, size in zip(axes, sizes, strict=False) if size == 0]
     some = f"{node.output[0]}:some"
@@ -133,7 +142,10 @@ def _empty_resize(node: onnx.NodeProto, sizes: list[int], version: int) -> onnx.
 
 
 def _eye_like(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
-    """Replace by a Cast or Identity: inference crashes if the input's type is unknown."""
+    """Return a Cast or Identity in place of an EyeLike.
+
+    Shape inference crashes if the type of EyeLike's input is unknown.
+    """
     for attribute in node.attribute:
         if attribute.name == "dtype":
             return helper.make_node("Cast", node.input[:1], node.output, node.name, to=attribute.i)
@@ -141,7 +153,10 @@ def _eye_like(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
 
 
 def _pool(node: onnx.NodeProto, version: int) -> onnx.NodeProto | onnx.FunctionProto:
-    """Infer by a newer opset: older ones count windows that begin after the data."""
+    """Return a pooling node of a newer opset in place of a pooling node.
+
+    Shape inference of older opsets counts windows that begin after the data.
+    """
     is_rounded_up = any(a.name == "ceil_mode" and a.i for a in node.attribute)
     if version >= _RIGHT_POOLS or not is_rounded_up:
         return node
@@ -149,7 +164,10 @@ def _pool(node: onnx.NodeProto, version: int) -> onnx.NodeProto | onnx.FunctionP
 
 
 def _stft(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
-    """Set ``onesided`` to the operator's default, from which inference's default differs."""
+    """Return an STFT with an explicit ``onesided``.
+
+    The operator's default of this attribute differs from that of shape inference.
+    """
     if any(attribute.name == "onesided" for attribute in node.attribute):
         return node
     copy = onnx.NodeProto.FromString(node.SerializeToString())

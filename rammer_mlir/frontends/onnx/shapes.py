@@ -59,7 +59,7 @@ def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
 
 
 def _forget_open_shapes(graph: onnx.GraphProto) -> None:
-    """Remove non-static shapes, which inference would trust.
+    """Remove shapes of a graph's values that are not static, which inference would trust.
 
     Otherwise a value that has become constant since would keep its old shape.
     """
@@ -71,9 +71,9 @@ def _forget_open_shapes(graph: onnx.GraphProto) -> None:
 
 
 def _is_lenient(node: onnx.NodeProto) -> bool:
-    """Whether a contradiction at this node is tolerated.
+    """Return whether shape inference tolerates a contradiction at this node.
 
-    A consumer of a result of another domain, whose type is still unknown, may look invalid too.
+    A consumer of a result of another domain, with a type that is still unknown, may look invalid.
     """
     return node.op_type in _LENIENT or node.domain not in ONNX_DOMAINS
 

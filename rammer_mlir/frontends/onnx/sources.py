@@ -29,7 +29,7 @@ class BinaryFile(Protocol):
     """A file opened in binary mode."""
 
     def read(self) -> bytes:
-        """Return the rest of the file."""
+        """Return the bytes from the file's position to its end."""
         ...
 
 
@@ -38,7 +38,7 @@ class OnnxProgram(Protocol):
 
     @property
     def model_proto(self) -> onnx.ModelProto:
-        """The model."""
+        """The ONNX model as a message."""
         ...
 
 
@@ -126,7 +126,7 @@ def with_data(model: onnx_ir.Model) -> ModelWithData:
 
 
 def _is_large(tensor: onnx_ir.TensorProtocol) -> bool:
-    """Whether a tensor is worth sharing, and is in ONNX's raw form in memory."""
+    """Return whether a tensor is large enough to share, and in memory in ONNX's raw form."""
     kind = onnx.TensorProto.DataType.Name(int(tensor.dtype))
     return tensor.nbytes >= _SHARED_BYTES and kind not in BITS and kind != "STRING"
 

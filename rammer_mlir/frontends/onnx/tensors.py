@@ -48,7 +48,7 @@ def static_dims(tensor: onnx.TypeProto.Tensor) -> list[int] | None:
 
 
 def type_text(tensor: onnx.TypeProto.Tensor) -> str:
-    """Format an element type and shape for messages, such as ``float[2,N]``."""
+    """Return an element type and shape as text for messages, such as ``float[2,N]``."""
     known = tensor.elem_type in onnx.TensorProto.DataType.values()
     kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower() if known else "unknown"
     if not tensor.HasField("shape"):
@@ -80,7 +80,7 @@ BITS = {
     **dict.fromkeys(("INT4", "UINT4", "FLOAT4E2M1"), 4),
     **dict.fromkeys(("FLOAT6E2M3", "FLOAT6E3M2"), 6),
 }
-"""Bits of element types that are packed into bytes."""
+"""Bits per element, by ONNX element type, for types that are packed into bytes."""
 
 
 def num_bytes(tensor: onnx.TensorProto) -> int:
@@ -116,9 +116,10 @@ def small_constants(graph: onnx.GraphProto) -> dict[str, Array]:
 
 
 def divides_by_zero(operator: str, divisor: Array | None) -> bool:
-    """Whether an operator divides integers by a constant with a zero; None is no constant.
+    """Return whether an operator divides integers by a constant with a zero.
 
-    Such a quotient must not be folded: ONNX leaves it undefined, and NumPy returns zero.
+    ``divisor`` is None if it is not constant. Such a quotient must not be folded: ONNX leaves it
+    undefined, and NumPy returns zero.
     """
     if operator not in ("Div", "Mod") or divisor is None:
         return False

@@ -23,8 +23,8 @@ class Leftover:
     Attributes:
         node: the node.
         model: a model of only this node; equal for nodes that differ only in names and sources.
-        operands: names of the model's inputs, in order.
-        results: names of the model's outputs, in order.
+        operands: names of the node's operands, in the order of the model's inputs.
+        results: names of the node's results, in the order of the model's outputs.
     """
 
     node: onnx.NodeProto
@@ -98,7 +98,10 @@ class Importer:
 
 
 def _clone(module: ir.Module, operands: Sequence[ir.Value]) -> list[ir.Value]:
-    """Clone the body of a module's only function to the current insertion point."""
+    """Clone the body of a module's only function to the current insertion point.
+
+    ``operands`` replace its arguments. Returns the clones of the returned values.
+    """
     (function,) = [op for op in module.body.operations if op.operation.name == "func.func"]
     (block,) = function.operation.regions[0].blocks
     mapping: ValueMap = dict(zip(block.arguments, operands, strict=True))

@@ -24,7 +24,10 @@ from rammer_mlir.frontends.onnx.well_formed import naming
 
 
 def decompose_transposed(model: Model) -> bool:
-    """Replace every ConvTranspose; return whether there was any. Requires static shapes."""
+    """Replace every ConvTranspose in place; return whether a node was replaced.
+
+    Requires static shapes.
+    """
     if not any(node.op_type == "ConvTranspose" for node in model.graph.node):
         return False
     table = ShapeTable(model.graph)
@@ -65,10 +68,10 @@ class _Phase:
 
 
 def phase_of(number: int, kernel: int, stride: int, dilation: int, low: int) -> _Phase | None:
-    """Return a phase's taps; None if it has none.
+    """Return the taps of phase ``number`` of a dimension; None if it has no taps.
 
-    Output ``o`` sums inputs ``(o + low - k * dilation) / stride`` over the taps ``k`` for which
-    this is an integer.
+    ``low`` is the padding before the data. Output ``o`` sums inputs ``(o + low - k * dilation) /
+    stride`` over the taps ``k`` for which this is an integer.
     """
     used = [k for k in range(kernel) if (number + low - k * dilation) % stride == 0]
     if not used:
@@ -162,7 +165,10 @@ class _Transposed:
         return self._write.node("Pad", [value, self._write.integers(0, 0, *low, 0, 0, *high)])
 
     def _flipped(self) -> str:
-        """Reorder filters ``[C, M / G, *kernel]`` to ``[M, C / G, *kernel]``, last tap first."""
+        """Write filters ``[C, M / G, *kernel]`` as ``[M, C / G, *kernel]``, the last tap first.
+
+        Returns the name of the reordered filters.
+        """
         write, groups = self._write, self._groups
         channels, features, *kernel = self._w
         split = write.integers(groups, channels // groups, features, *kernel)
@@ -178,7 +184,7 @@ class _Transposed:
     def _slice(
         self, value: str, starts: Sequence[int], ends: Sequence[int], steps: Sequence[int]
     ) -> str:
-        """Slice the spatial dimensions."""
+        """Write a slice of the spatial dimensions of ``value``; return its name."""
         integers = self._write.integers
         axes = integers(*range(2, 2 + self._rank))
         return self._write.node(
@@ -188,7 +194,7 @@ class _Transposed:
     def _convolve(
         self, padded: str, kernel: str, low: Sequence[int], phases: Sequence[_Phase | None]
     ) -> str:
-        """Return a phase's outputs ``[N, M, *counts]`` including the bias.
+        """Write a phase's outputs ``[N, M, *counts]`` including the bias; return their name.
 
         Args:
             padded: the padded input.
@@ -214,7 +220,10 @@ class _Transposed:
         )
 
     def _without_taps(self, space: Sequence[int]) -> str:
-        """Return outputs without taps, which equal the bias."""
+        """Write outputs of spatial extents ``space`` without taps, which equal the bias.
+
+        Returns their name.
+        """
         write = self._write
         ones = [1] * self._rank
         bias = self._node.input[2] if len(self._node.input) > 2 else ""
@@ -225,9 +234,10 @@ class _Transposed:
         return write.node("Expand", [column, shape])
 
     def _interleave(self, results: dict[tuple[int, ...], str]) -> str:
-        """Interleave the results of all phases by stacking along new dimensions after spatial ones.
+        """Write the interleaved results of all phases; return their name.
 
-        The keys of ``results`` are the phase's number in each spatial dimension.
+        The keys of ``results`` are a phase's numbers in all spatial dimensions. The results are
+        stacked along new dimensions, each after a spatial dimension.
         """
         write = self._write
         if len(results) == 1:

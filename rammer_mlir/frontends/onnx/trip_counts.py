@@ -39,7 +39,7 @@ def largest_count(loop: onnx.NodeProto, values: Mapping[str, Array]) -> int | No
 
 
 def condition_of(body: onnx.GraphProto) -> str:
-    """Return the name of a body's condition, skipping Identity nodes."""
+    """Return the name of a body's condition, or the value that Identity nodes copy to it."""
     producers = {name: node for node in body.node for name in node.output}
     name = body.output[0].name
     while name in producers and producers[name].op_type == "Identity":
@@ -50,10 +50,10 @@ def condition_of(body: onnx.GraphProto) -> str:
 def count_steps(
     loop: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, Array], enough: int
 ) -> int | None:
-    """Count iterations by evaluating the condition; None if it depends on data.
+    """Return the number of iterations, found by evaluating the condition; None if data decides.
 
-    ``values`` are the constants of the enclosing graph. Counting ends at the trip count, or after
-    ``enough`` iterations.
+    ``values`` are the constants of the enclosing graph. Counting ends at the loop's trip count, or
+    after ``enough`` iterations.
     """
     states = dict(zip([value.name for value in body.input[2:]], loop.input[2:], strict=True))
     nodes, leaves = _slice(body, set(states))
@@ -78,7 +78,10 @@ def _most_steps(loop: onnx.NodeProto, values: Mapping[str, Array], enough: int) 
 
 
 def _slice(body: onnx.GraphProto, states: set[str]) -> tuple[list[onnx.NodeProto], set[str]]:
-    """Return the nodes that the condition depends on in any iteration, and the values they read."""
+    """Return the nodes on which the condition depends in any iteration, and the values they read.
+
+    ``states`` are the names of the loop's states.
+    """
     producers = {name: node for node in body.node for name in node.output}
     updates = {value.name: body.output[1 + i].name for i, value in enumerate(body.input[2:])}
     found: set[int] = set()

@@ -9,7 +9,10 @@ from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.tensors import Array, small_constants
 
 _MOST_LITERALS = 16
-"""Most elements of a constant that stays in the graph, where the compiler may use its value."""
+"""Largest number of elements of a constant that stays in the graph.
+
+The compiler may use the value of a constant in the graph.
+"""
 
 _FLOATS = (np.float16, np.float32, np.float64)
 

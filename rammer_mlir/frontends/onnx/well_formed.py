@@ -15,12 +15,12 @@ from rammer_mlir.frontends.onnx.traversal import nodes_of_model, subgraphs
 _FAULTS = (
     ArithmeticError, AssertionError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
 )  # fmt: skip
-"""Exceptions from processing a contradictory node that no rule has refused before."""
+"""Exceptions that processing a node with contradictory operands may raise."""
 
 
 @contextmanager
 def naming(node: onnx.NodeProto) -> Generator[None]:
-    """Convert exceptions in the block, which replaces a node, to errors that name the node.
+    """Convert exceptions in the context, which replaces a node, to errors that name the node.
 
     Raises:
         ModelError: instead of an internal exception.

@@ -134,7 +134,7 @@ def _quiet_exporter() -> Generator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """Return the innermost cause of the exporter's error: the operator and its node."""
+    """Return a text with the innermost cause of the exporter's error: operator and node."""
     causes: list[BaseException] = [error]
     while causes[-1].__cause__ is not None:
         causes.append(causes[-1].__cause__)

@@ -82,7 +82,7 @@ def _exported(
 
 
 def _without_aliases(arguments: Any) -> Any:
-    """Copy tensors that occur several times; torch.export would merge them into one input."""
+    """Return arguments in which repeated tensors are copied, so that export does not merge them."""
     torch = pytorch()
     seen: set[int] = set()
 
@@ -96,7 +96,7 @@ def _without_aliases(arguments: Any) -> Any:
 
 
 def _mutates(program: Any) -> bool:
-    """Whether operations mutate their operands, or the signature lists mutated state."""
+    """Return whether a program's operations mutate operands or its signature mutates state."""
     kinds = pytorch().export.graph_signature.OutputKind
     if any(s.kind is not kinds.USER_OUTPUT for s in program.graph_signature.output_specs):
         return True

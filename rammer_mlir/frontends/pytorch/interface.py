@@ -91,13 +91,16 @@ def _is_constant(argument: object) -> bool:
 
 
 def _range(found: Any) -> Range:
-    """Convert torch's range of values; sizes are never negative."""
+    """Return torch's range of values as a range of sizes, which are never negative."""
     least = int(found.lower) if found.lower.is_Integer else 0
     return Range(max(least, 0), int(found.upper) if found.upper.is_Integer else None)
 
 
 def _open_shapes(program: Any, names: set[str]) -> Iterator[tuple[str, dict[int, str]]]:
-    """Yield the symbolic dimensions of inputs, with torch's symbol names."""
+    """Yield each tensor input's name and torch's symbol for each of its open dimensions.
+
+    The symbols are by dimension number.
+    """
     torch = pytorch()
     for node in program.graph.nodes:
         value = node.meta.get("val")

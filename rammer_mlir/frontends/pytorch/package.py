@@ -18,7 +18,7 @@ class _Module(Protocol):
     training: bool
 
     def eval(self) -> Any:
-        """Leave training mode."""
+        """Set the module to evaluation mode."""
         ...
 
 

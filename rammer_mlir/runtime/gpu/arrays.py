@@ -14,7 +14,10 @@ from rammer_mlir.runtime.gpu.driver import Driver
 from rammer_mlir.runtime.gpu.memory import DeviceMemory
 
 _DEFAULT_STREAMS = (None, 0, 1, 2)
-"""Streams of ``__cuda_array_interface__`` that synchronize with our streams implicitly."""
+"""Values of ``stream`` in ``__cuda_array_interface__`` that need no explicit synchronization.
+
+These streams synchronize with our streams implicitly.
+"""
 
 
 class DeviceArray:

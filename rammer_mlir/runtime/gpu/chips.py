@@ -1,4 +1,4 @@
-"""Compatibility of compiled code with chips."""
+"""Check that a compiled GPU program can run on a device's chip."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from rammer_mlir.programs.gpu_image import GpuImage
 
 
 def check_chip(image: GpuImage, chip: str, device: str) -> None:
-    """Refuse a program that the device's chip cannot run.
+    """Raise an error for a program that the device's chip cannot run.
 
     A cubin runs on its compute capability and later minor versions of the same major version; PTX
     on all later capabilities (CUDA programming guide, application compatibility); an hsaco only on
-    its chip.
+    its chip. ``device`` is the device's name in the message.
 
     Raises:
         TargetError: with both chips.

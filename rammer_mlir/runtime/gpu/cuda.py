@@ -11,7 +11,10 @@ from rammer_mlir.runtime.gpu.driver import Peaks
 from rammer_mlir.runtime.gpu.vendor_driver import Device, Functions, Vendor, VendorDriver
 
 _LANES, _MOST_LANES = {"sm_70": 64, "sm_72": 64, "sm_75": 64, "sm_80": 64}, 128
-"""f32 lanes per multiprocessor (CUDA programming guide, arithmetic instructions)."""
+"""f32 lanes of a multiprocessor, by chip, and those of all other chips.
+
+The numbers are from the CUDA programming guide, arithmetic instructions.
+"""
 
 _OLD_DRIVER = "install ptxas when compiling, or a newer driver"
 
@@ -99,7 +102,7 @@ class CudaDriver(VendorDriver):
         return f"{number // 1000}.{number % 1000 // 10}"
 
     def peaks(self) -> Peaks:
-        """Return peaks by clocks: two operations per cycle and lane, two transfers per cycle."""
+        """Return the peak rates: two operations per clock and lane, two transfers per clock."""
         lanes = _LANES.get(self.chip, _MOST_LANES) * self._device.multiprocessors
         memory = self.attribute("MEMORY_CLOCK_RATE") * self.attribute("GLOBAL_MEMORY_BUS_WIDTH")
         return Peaks(2e3 * lanes * self.attribute("CLOCK_RATE"), 2e3 * memory / 8)
@@ -113,7 +116,7 @@ class CudaDriver(VendorDriver):
         return super().load(code + b"\0" if kind == "ptx" else code, kind, entry)
 
     def stream_of(self, handle: int) -> object:
-        """Return the stream with a handle."""
+        """Return the stream of a native handle."""
         return self._api.CUstream(handle)
 
     def _stream_flags(self) -> tuple[int, ...]:

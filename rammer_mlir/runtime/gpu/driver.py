@@ -110,7 +110,7 @@ class Driver(Protocol):
         ...
 
     def clear(self, address: int, num_bytes: int, stream: object) -> None:
-        """Zero ``num_bytes`` at an address."""
+        """Zero ``num_bytes`` of device memory at an address, as work of a stream."""
         ...
 
     def upload(self, address: int, array: Array, stream: object) -> None:
@@ -124,7 +124,7 @@ class Driver(Protocol):
     def launch(
         self, kernel: object, grid: Launch, arguments: Sequence[Argument], stream: object
     ) -> None:
-        """Launch a kernel."""
+        """Launch a kernel on a grid, as work of a stream."""
         ...
 
     def create_stream(self) -> object:
@@ -164,7 +164,7 @@ class Driver(Protocol):
         ...
 
     def replay(self, graph: object, stream: object) -> None:
-        """Launch a graph."""
+        """Launch a graph of captured work on a stream."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Opening of the driver for a target."""
+"""Open the CUDA or HIP driver on a device, depending on the target."""
 
 from __future__ import annotations
 

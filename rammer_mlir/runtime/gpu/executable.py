@@ -40,7 +40,7 @@ class CapturedRun:
         self, program: DeviceProgram, lock: threading.Lock, graph: object, stream: object,
         inputs: Sequence[_Placed], outputs: Mapping[str, DeviceArray],
     ) -> None:  # fmt: skip
-        """Keep references to the graph's memory, and the executable's lock."""
+        """Store the graph with the memory that it uses, and the executable's lock."""
         self._lock = lock
         self._program, self._graph, self._stream, self._inputs = program, graph, stream, inputs
         self.outputs = dict(outputs)
@@ -332,11 +332,11 @@ class GpuExecutable(CompiledModel):
         self._image = self._description = replace(self._image, constants=constants)
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
-        """Refuse the call, as ``record`` does."""
+        """Raise OptionError, as ``record`` does."""
         self.record(feeds, os.fspath(path))
 
     def record(self, feeds: Mapping[str, Any], title: str = "measured") -> NoReturn:
-        """Refuse the call: vEUs of a GPU record no times, and emulated times would be meaningless.
+        """Raise OptionError: vEUs of a GPU record no times, and emulated times mean nothing.
 
         Raises:
             OptionError: always.

@@ -64,7 +64,7 @@ _AMD = Vendor(
 
 
 class HipDriver(VendorDriver):
-    """An AMD GPU."""
+    """An AMD GPU, driven through HIP."""
 
     vendor = _AMD
 
@@ -87,7 +87,7 @@ class HipDriver(VendorDriver):
         )
 
     def peaks(self) -> Peaks:
-        """Return peaks by clock rates."""
+        """Return the peak rates, computed from clock rates."""
         return self._peaks
 
     def activate(self) -> None:

@@ -138,15 +138,15 @@ class VendorDriver(ABC):
     @staticmethod
     @abstractmethod
     def _bindings() -> ModuleType:
-        """Import the bindings."""
+        """Import and return the vendor's bindings."""
 
     @abstractmethod
     def _open(self) -> Device:
-        """Activate the device, and describe it."""
+        """Make the device current, and return its description."""
 
     @abstractmethod
     def peaks(self) -> Peaks:
-        """Return peaks by clocks: two operations per cycle and lane, two transfers per cycle."""
+        """Return the peak rates: two operations per clock and lane, two transfers per clock."""
 
     @abstractmethod
     def activate(self) -> None:
@@ -161,11 +161,11 @@ class VendorDriver(ABC):
         """Return the mode in which only unsafe calls of the same thread invalidate a capture."""
 
     def _stream_flags(self) -> tuple[int, ...]:
-        """Return the arguments for creating a stream."""
+        """Return the vendor's flags for creating a stream."""
         return ()
 
     def _event_flags(self, *, timed: bool) -> tuple[int, ...]:
-        """Return the arguments for creating an event, which records its time if ``timed``."""
+        """Return the vendor's flags for creating an event, which records its time if ``timed``."""
         del timed
         return ()
 
@@ -231,20 +231,20 @@ class VendorDriver(ABC):
         return int(self._do(self._names.function_attribute, attribute, kernel))
 
     def needs(self, kernel: object, threads: int) -> BlockNeeds:
-        """Return the resources of a block of the kernel."""
+        """Return the resources of a block of ``threads`` threads of the kernel."""
         registers = self._function_attribute(kernel, "NUM_REGS")
         shared = self._function_attribute(kernel, "SHARED_SIZE_BYTES")
         return BlockNeeds(threads, registers, shared)
 
     def resident_blocks(self, kernel: object, threads: int) -> int:
-        """Return the number of resident blocks on the device; 0 without cooperative launches."""
+        """Return the most blocks that are resident at once; 0 without cooperative launches."""
         if not self._device.is_cooperative:
             return 0
         each = self._do(self._names.occupancy, kernel, threads, 0)
         return int(each) * self._device.multiprocessors
 
     def allocate(self, num_bytes: int) -> int:
-        """Return the address of new memory."""
+        """Return the address of ``num_bytes`` of new device memory."""
         try:
             return int(self._do(self._names.allocate, num_bytes))
         except TargetError as error:
@@ -254,26 +254,26 @@ class VendorDriver(ABC):
             raise out_of_memory(self.name, num_bytes, int(free)) from error
 
     def free(self, address: int) -> None:
-        """Free memory."""
+        """Free the device memory at an address."""
         self._do(self._names.free, address)
 
     def clear(self, address: int, num_bytes: int, stream: object) -> None:
-        """Zero ``num_bytes`` at an address."""
+        """Zero ``num_bytes`` of device memory at an address, as work of a stream."""
         self._do(self._names.clear, address, 0, num_bytes, stream)
 
     def upload(self, address: int, array: Array, stream: object) -> None:
-        """Copy a dense array to the device."""
+        """Copy a dense array to a device address, as work of a stream."""
         self._do(self._names.upload, address, array.ctypes.data, array.nbytes, stream)
 
     def download(self, array: Array, address: int, stream: object) -> None:
-        """Copy from the device into a dense array."""
+        """Copy from a device address into a dense array, as work of a stream."""
         if array.nbytes:
             self._do(self._names.download, array.ctypes.data, address, array.nbytes, stream)
 
     def launch(
         self, kernel: object, grid: Launch, arguments: Sequence[Argument], stream: object
     ) -> None:
-        """Launch a kernel."""
+        """Launch a kernel on a grid, as work of a stream."""
         pointers = KernelPointers(arguments)
         shape = (grid.blocks, 1, 1, grid.threads, 1, 1, 0, stream, pointers.places.ctypes.data)
         if grid.is_cooperative:
@@ -323,5 +323,5 @@ class VendorDriver(ABC):
         return self._do(self._names.instantiate, graph, 0)
 
     def replay(self, graph: object, stream: object) -> None:
-        """Launch a graph."""
+        """Launch a graph of captured work on a stream."""
         self._do(self._names.replay, graph, stream)

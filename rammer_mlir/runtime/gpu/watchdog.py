@@ -39,7 +39,7 @@ def check_watch(image: GpuImage, watch: NDArray[np.int64]) -> None:
 
 
 def _step(program: Program, veu: int, step: int) -> str:
-    """Return the name of the rOperator of a vEU's step, counted from 1."""
+    """Return the name of the rOperator that a vEU computes in step ``step``, from 1."""
     done = 0
     for record in program.launches[0].veus[veu]:
         if isinstance(record, RunRecord):
@@ -50,7 +50,10 @@ def _step(program: Program, veu: int, step: int) -> str:
 
 
 def _waiting(program: Program, veu: int, position: int) -> str:
-    """Return text about the run of a vEU after the barrier at this position of the task table."""
+    """Return a text that names the rOperator after a vEU's barrier.
+
+    ``position`` is the barrier's position in the task table.
+    """
     later = (
         placed.record
         for placed in place_records(program.launches[0])[veu]

@@ -19,7 +19,7 @@ CASES = tuple({"batch": 1 + i % 3, "length": n} for i, n in enumerate((1, 7, 33,
 
 
 class Function(nn.Module):
-    """A function wrapped as a module."""
+    """A function of tensors as a module."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         """Wrap a function of tensors."""

@@ -32,14 +32,14 @@ class Convolutions(nnx.Module):
         self.head = nnx.Linear(16, 5, rngs=rngs)
 
     def __call__(self, x: Any) -> Any:
-        """Return scores."""
+        """Return the scores of images ``x``."""
         x = nnx.relu(self.norm(self.first(x)))
         x = nnx.max_pool(nnx.silu(self.second(x)), window_shape=(2, 2), strides=(2, 2))
         return nnx.log_softmax(self.head(x.mean((1, 2))))
 
 
 class Block(nnx.Module):
-    """A block of a transformer."""
+    """A block of a transformer, in Flax's ``nnx``."""
 
     def __init__(self) -> None:
         """Make the layers."""
@@ -49,7 +49,7 @@ class Block(nnx.Module):
         self.up, self.down = nnx.Linear(16, 32, rngs=rngs), nnx.Linear(32, 16, rngs=rngs)
 
     def __call__(self, x: Any) -> Any:
-        """Return states of the same shape."""
+        """Return states of the same shape as ``x``."""
         x = x + self.attention(self.norms[0](x))
         return x + self.down(nnx.gelu(self.up(self.norms[1](x))))
 

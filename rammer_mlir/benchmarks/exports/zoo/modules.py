@@ -51,7 +51,7 @@ class Encoder(nn.Module):
     """PyTorch's own transformer encoder with padding."""
 
     def __init__(self) -> None:
-        """Make two layers."""
+        """Make an encoder of two layers."""
         super().__init__()
         layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
         self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
@@ -65,12 +65,12 @@ class Translator(nn.Module):
     """PyTorch's own encoder and decoder with a causal mask."""
 
     def __init__(self) -> None:
-        """Make two layers of each."""
+        """Make an encoder and a decoder of two layers each."""
         super().__init__()
         self.layers = nn.Transformer(16, 4, 2, 2, 32, batch_first=True)
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """Return states of the target."""
+        """Return the decoder's states of the target."""
         size = target.shape[1]
         mask = torch.triu(torch.full((size, size), float("-inf")), diagonal=1)
         return self.layers(x, target, tgt_mask=mask)
@@ -183,7 +183,7 @@ class Conformer(nn.Module):
     """Feed forward, attention, gated depthwise convolution, feed forward."""
 
     def __init__(self) -> None:
-        """Make one block."""
+        """Make the layers of one block."""
         super().__init__()
         self.subsample = nn.Conv1d(16, 16, 3, 2, 1)
         self.first, self.second = _feed_forward(), _feed_forward()
@@ -207,7 +207,7 @@ class WaveNet(nn.Module):
     """Causal dilated convolutions with gates and skips."""
 
     def __init__(self) -> None:
-        """Make five layers."""
+        """Make five layers of convolutions."""
         super().__init__()
         self.layers = nn.ModuleList([nn.Conv1d(16, 32, 2, dilation=2**i) for i in range(5)])
         self.out = nn.Conv1d(16, 8, 1)

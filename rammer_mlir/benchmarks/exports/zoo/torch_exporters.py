@@ -40,7 +40,10 @@ def export(model: Model, exporter: str, path: Path) -> None:
 
 
 def _varied(module: Any) -> Any:
-    """Fill all-zero parameters with random numbers: all-zero results would hide errors."""
+    """Return the module with zero parameters replaced by random numbers.
+
+    Results that are all zero would hide errors.
+    """
     for parameter in module.parameters():
         if not parameter.any():
             torch.nn.init.normal_(parameter, std=0.1)

@@ -24,7 +24,7 @@ _WARM_UP = 3
 
 
 def open_torch() -> Any:
-    """Import PyTorch, and check that it has a GPU.
+    """Import PyTorch, check that it has a GPU, and return the package.
 
     Raises:
         MissingPackageError: if PyTorch is not installed or has no GPU.
@@ -129,7 +129,7 @@ def _compiled(torch: Torch, module: Module, sets: Sets) -> _Prepared:
 
 
 def _graph(torch: Torch, module: Module, sets: Sets) -> _Prepared:
-    """Capture a graph of a single run, and a graph of so many runs that launching is negligible."""
+    """Capture a graph of a single run, and a graph of enough runs to hide the launch's cost."""
     one, outputs = _capture(torch, module, sets[:1])
     once, _ = _capture(torch, module, sets)
     rounds = rounds_of_graph(_device_seconds(torch, once.replay, 0.0, 1)["median"])

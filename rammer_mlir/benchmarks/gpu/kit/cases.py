@@ -18,7 +18,7 @@ Precision = Literal["f32", "tf32", "f16"]
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Tolerated errors, as ``comparison.compare`` takes them."""
+    """Tolerated errors, with the meaning that they have for ``comparison.compare``."""
 
     relative: float = RELATIVE
     absolute: float = ABSOLUTE
@@ -77,10 +77,16 @@ WAYS: dict[str, Way] = {
     "sequential": Way("sequential"),
     "per-operator": Way("sequential", per_operator=True),
 }
-"""Ways to compile; a graph of a launch per operator is the baseline of our own rKernels."""
+"""Ways to compile a model, by name.
+
+A graph of a launch per operator is the baseline of our own rKernels.
+"""
 
 BASELINES = ("eager", "graph", "compiled")
-"""How PyTorch runs a model: operator by operator, in a CUDA graph, and by ``torch.compile``."""
+"""Ways in which PyTorch runs a model.
+
+They are: operator by operator, in a CUDA graph, and by ``torch.compile``.
+"""
 
 SANITIZERS = ("memcheck", "racecheck", "synccheck")
 
@@ -129,7 +135,7 @@ def _network(name: str, model: str, scale: Scale = "full", ways: Sequence[str] =
 
 
 STEPS = 256
-"""Steps of a relay that is timed."""
+"""Number of steps of a relay that is timed."""
 
 SUBJECTS: tuple[Subject, ...] = (
     Subject("one-element", Network("one_element", "full"), sanitizers=SANITIZERS),
@@ -177,7 +183,10 @@ class Case:
 
 
 _COMPILED_LIMIT, _SANITIZER_LIMIT = 240.0, 120.0
-"""Time limits in seconds: ``torch.compile`` runs a compiler, sanitizers slow kernels down a lot."""
+"""Time limits in seconds of a model by ``torch.compile`` and of one in a sanitizer.
+
+The former runs a compiler, the latter slows kernels down.
+"""
 
 
 def program_name(subject: Subject, way: str) -> str:
@@ -186,7 +195,10 @@ def program_name(subject: Subject, way: str) -> str:
 
 
 def cases_of(subjects: Sequence[Subject]) -> list[Case]:
-    """Return all cases: small programs, the probe, the others, baselines, then sanitizers."""
+    """Return all cases in the order in which they run.
+
+    These are small programs, the probe, the other programs, baselines, then sanitizers.
+    """
     small = [subject for subject in subjects if not subject.baselines]
     large = [subject for subject in subjects if subject.baselines]
     return [

@@ -166,4 +166,7 @@ _KINDS: Mapping[str, Callable[[_Work], dict[str, Any]]] = {
     "machine": _machine, "program": _program, "probe": _probe, "torch": _torch,
     "sanitizer": _program,
 }  # fmt: skip
-"""The function for each kind of case; a sanitizer wraps a process that runs a program."""
+"""The function that runs a case, by kind of case.
+
+A sanitizer wraps a process that runs a program.
+"""

@@ -98,13 +98,13 @@ def store_of(folder: Path) -> Store:
 
 
 def write_kit(folder: Path, kit: Kit) -> None:
-    """Write ``kit.json``."""
+    """Write the file ``kit.json`` of a kit."""
     with open_atomically(folder / KIT) as file:
         file.write((json.dumps(asdict(kit), indent=1) + "\n").encode())
 
 
 def read_kit(folder: Path) -> Kit:
-    """Read ``kit.json``.
+    """Return the kit that the file ``kit.json`` in a folder describes.
 
     Raises:
         OptionError: if the folder is not a kit.

@@ -18,18 +18,27 @@ from rammer_mlir.runtime.gpu.driver import Driver
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 _BATCH_SECONDS = 5e-3
-"""Shortest time between two events, whose clock has a resolution of half a microsecond."""
+"""Shortest time in seconds between two events.
+
+The resolution of their clock is half a microsecond.
+"""
 
 _FEWEST_BATCHES, _MOST_BATCHES, _MOST_RUNS = 3, 15, 1000
 
 _GRAPH_SECONDS, _MOST_ROUNDS = 2e-4, 32
-"""Least seconds of a graph, to make a replay's cost negligible, and its most repetitions."""
+"""Shortest seconds of a graph, to hide its launch, and largest number of repetitions."""
 
 _CHECKED_RUNS = 3
-"""Runs whose outputs are compared; several, since barrier counters go on from run to run."""
+"""Number of runs with outputs that are compared.
+
+There are several, because barrier counters go on from run to run.
+"""
 
 _BEYOND_CACHES, _MOST_SETS = 200 << 20, 16
-"""Least bytes of the inputs' copies, more than the second-level cache, and most copies."""
+"""Fewest bytes of all copies of the inputs, and largest number of copies.
+
+The bytes exceed the second-level cache.
+"""
 
 
 class WrongOutputs(RammerError):
@@ -69,7 +78,7 @@ def excess_of(
     ``where`` names the run in the error's message.
 
     Raises:
-        WrongOutputs: if that is above 1.
+        WrongOutputs: if the result is above 1.
     """
     if not expected:
         return 0.0
@@ -139,7 +148,7 @@ def time_program(
 
 
 def sets_beyond_caches(feeds: Mapping[str, Array]) -> int:
-    """Return how many copies of the inputs have ``_BEYOND_CACHES`` bytes: 1 to ``_MOST_SETS``."""
+    """Return the number of copies of the inputs that exceed the caches, 1 to ``_MOST_SETS``."""
     num_bytes = sum(array.nbytes for array in feeds.values())
     return min(_MOST_SETS, max(1, _BEYOND_CACHES // max(num_bytes, 1)))
 
@@ -147,7 +156,7 @@ def sets_beyond_caches(feeds: Mapping[str, Array]) -> int:
 def rounds_of_graph(seconds: float) -> int:
     """Return how often a graph repeats a run of ``seconds``, at most ``_MOST_ROUNDS`` times.
 
-    The repetitions make the graph's launch negligible.
+    The repetitions hide the cost of the graph's launch.
     """
     return min(_MOST_ROUNDS, math.ceil(_GRAPH_SECONDS / max(seconds, 1e-7)))
 
@@ -157,9 +166,9 @@ Places = Sequence[tuple[Mapping[str, DeviceArray], Mapping[str, DeviceArray]]]
 
 
 def _graph_of_many(executable: GpuExecutable, places: Places) -> tuple[Callable[[], None], int]:
-    """Return a function that replays a graph of several runs, and their number.
+    """Return a function that replays a graph of several runs, and the number of runs.
 
-    The runs are so many that launching the graph is negligible.
+    The number of runs is large enough to hide the cost of the graph's launch.
     """
     driver, stream = executable.program.driver, executable.program.stream
     once = _graph_of(executable, places)
@@ -206,7 +215,10 @@ def device_seconds(
 def wall_seconds(
     run: Callable[[], object], wait: Callable[[], object], budget: float
 ) -> dict[str, Any]:
-    """Time runs by the host's clock, each until its end; return as ``device_seconds`` does."""
+    """Time runs by the host's clock, each until its end.
+
+    Returns the figures that ``device_seconds`` returns.
+    """
 
     def batch(calls: int) -> float:
         begin = time.perf_counter()
@@ -220,15 +232,14 @@ def wall_seconds(
 
 
 def time_batches(batch: Callable[[int], float], budget: float, runs_each: int) -> dict[str, Any]:
-    """Time batches for ``budget`` seconds, of enough calls to outweigh the clock's error.
+    """Time batches of enough calls to outweigh the clock's error, for ``budget`` seconds.
+
+    Returns the figures that ``device_seconds`` returns.
 
     Args:
         batch: returns the seconds of a given number of calls.
         budget: duration in seconds; at least three batches run.
-        runs_each: runs in each call.
-
-    Returns:
-        As ``device_seconds`` does.
+        runs_each: number of runs in each call.
     """
     deadline = time.perf_counter() + budget
     calls = int(min(_MOST_RUNS, max(1, _BATCH_SECONDS / max(batch(1), 1e-7))))

@@ -92,7 +92,7 @@ class _Task:
 def pack(
     folder: Path, target: str, subjects: Sequence[Subject], *, megabytes: float, jobs: int
 ) -> Kit:
-    """Write a kit.
+    """Write a kit, and return its table of contents.
 
     Args:
         folder: destination; it has to be empty or absent.
@@ -143,7 +143,10 @@ def _write(folder: Path, target: str, subjects: Sequence[Subject], jobs: int) ->
 
 
 def _all(tasks: Sequence[_Task], jobs: int) -> list[Packed]:
-    """Pack all models, the longest compilations first."""
+    """Pack all models in ``jobs`` processes; return the packed models.
+
+    The longest compilations begin first.
+    """
     if jobs == 1:
         return [pack_subject(task) for task in tasks]
     order = sorted(range(len(tasks)), key=lambda n: -_effort(tasks[n].subject))
@@ -156,13 +159,16 @@ def _all(tasks: Sequence[_Task], jobs: int) -> list[Packed]:
 
 
 def _effort(subject: Subject) -> float:
-    """Estimate the time of compiling a model, without a unit, by its size and number of ways."""
+    """Return an estimate of a model's compile time, without a unit.
+
+    It depends on the model's size and its number of ways.
+    """
     is_network = isinstance(subject.source, Network) and subject.source.scale == "full"
     return len(subject.ways) * (10.0 if is_network else 1.0) * (1 + subject.name.startswith("res"))
 
 
 def pack_subject(task: _Task) -> Packed:
-    """Write a model: its arrays, its programs, and its graph for PyTorch."""
+    """Write a model's arrays, its programs, and its graph for PyTorch; return the packed model."""
     begin = time.perf_counter()
     store = store_of(task.folder)
     source = task.subject.source
@@ -276,7 +282,7 @@ def _references(
 
 
 def _check_weights(folder: Path, name: str, store: Store, image: GpuImage) -> None:
-    """Read a program back, and check that its weights equal those of ``image``."""
+    """Read a program back; raise an error if its weights differ from those of ``image``."""
     read = read_program(folder / PROGRAMS, name, store)
     found, expected = (b"".join(i.constants.pieces) for i in (read.image, image))
     if found != expected:
@@ -287,7 +293,7 @@ def _check_weights(folder: Path, name: str, store: Store, image: GpuImage) -> No
 
 
 def _carry_package(folder: Path) -> None:
-    """Copy this package, which runs from the kit; the other machine imports no compiler."""
+    """Copy this package into the kit; the other machine imports no compiler."""
     root = Path(rammer_mlir.__file__).parent
     ignore: Callable[[str, list[str]], set[str]] = shutil.ignore_patterns(*_LEFT_OUT)
     shutil.copytree(root, folder / root.name, ignore=ignore)

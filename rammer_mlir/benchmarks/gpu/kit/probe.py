@@ -19,16 +19,16 @@ from rammer_mlir.runtime.gpu.driver import Argument, Launch
 from rammer_mlir.runtime.gpu.memory import DeviceMemory
 
 THREADS = 256
-"""Threads of a block, as in our own programs."""
+"""Number of threads of a block, as in our own programs."""
 
 _BELOW = 8192
-"""Offset in bytes below a shared array where an address begins; the load adds it back."""
+"""Distance in bytes by which an address lies below a shared array; the load adds it back."""
 
 _LARGE, _IN_CACHE, _LEAST = 2 << 30, 16 << 20, 1 << 20
-"""Bytes read: more than any cache holds, less than the second-level cache, and the minimum."""
+"""Numbers of bytes to read: exceeding any cache, fitting the second level, and least."""
 
 _STEPS = 8192
-"""Hand-offs in a launch."""
+"""Number of hand-offs in a launch."""
 
 _COUNTER_BYTES = 128
 """Distance in bytes between the counters of two blocks."""
@@ -66,7 +66,7 @@ def compile_probe(target: str) -> bytes:
 
 
 class Probe:
-    """The probe's kernels on a device."""
+    """The probe's kernels, loaded on a device."""
 
     def __init__(self, driver: CudaDriver, code: bytes) -> None:
         """Load the kernels' cubin on a device."""
@@ -94,7 +94,7 @@ class Probe:
         return lambda: self._driver.launch(kernel, grid, given, self._stream)
 
     def _wrong_shared_loads(self) -> int:
-        """Count the threads whose load with a wrapping address reads another word than expected."""
+        """Return the number of threads with a wrong word from a load with a wrapping address."""
         found = np.zeros(THREADS, np.int32)
         with self._memory(found.nbytes) as out:
             self._launch("wrap", 1, [out, _BELOW])()
@@ -111,7 +111,10 @@ class Probe:
         memory.free()
 
     def _reads(self) -> list[dict[str, Any]]:
-        """Time reads of memory and of the second-level cache, by blocks and by loads in flight."""
+        """Return the times of reads of memory and of the second-level cache.
+
+        They vary the numbers of blocks and of loads in flight.
+        """
         found: list[dict[str, Any]] = []
         size = self._largest()
         with self._memory(size) as data, self._memory(16 * THREADS) as out:
@@ -134,7 +137,7 @@ class Probe:
         return found
 
     def _largest(self) -> int:
-        """Return the bytes that the device can allocate twice, at most ``_LARGE``."""
+        """Return the number of bytes that the device can allocate twice, at most ``_LARGE``."""
         size = _LARGE
         while size > _IN_CACHE:
             try:
@@ -147,7 +150,7 @@ class Probe:
         return size
 
     def _hand_offs(self) -> list[dict[str, Any]]:
-        """Time a hand-off of 256 numbers between two blocks, for each way of waiting."""
+        """Return the time of handing 256 numbers to another block, for each way of waiting."""
         found: list[dict[str, Any]] = []
         with (
             self._memory(_COUNTER_BYTES * self.units) as counters,
@@ -176,7 +179,7 @@ class Probe:
         return found
 
     def _meeting(self) -> float:
-        """Time a barrier of all blocks: an atomic addition, and polls."""
+        """Return the seconds of a barrier of all blocks: an atomic addition, and polls."""
         with self._memory(_COUNTER_BYTES) as counter:
             run = self._launch("meet", self.units, [counter, _MEETINGS], cooperative=True)
 

@@ -50,7 +50,7 @@ def write_program(
 
 
 def read_program(folder: Path, name: str, store: Store) -> GpuExecutable:
-    """Read a program, and build its weights.
+    """Return a program that was read from its files, with its weights built.
 
     Raises:
         ArtifactError: if a file is missing or damaged.
@@ -70,7 +70,7 @@ def read_program(folder: Path, name: str, store: Store) -> GpuExecutable:
 
 
 def packed(weights: Mapping[str, Any], store: Store) -> NDArray[np.uint8]:
-    """Return a program's weights as one array, from the description by ``write_program``."""
+    """Return a program's weights as one array, built from the description in its file."""
     arrays = [store.get(reference) for reference in weights["arrays"]]
     names = [str(number) for number in range(len(arrays))]
     values: dict[str, Array] = dict(zip(names, arrays, strict=True))

@@ -56,7 +56,10 @@ def _cases(kit: Kit, kind: str) -> Iterator[Case]:
 
 
 def _by_way(kit: Kit, kind: str, subject: str, results: Mapping[str, Result]) -> dict[str, float]:
-    """Return the device seconds of a model's cases of a kind that have a result, by way."""
+    """Return the device seconds of a model, by way.
+
+    Only cases of kind ``kind`` with a result count.
+    """
     cases = [case for case in _cases(kit, kind) if case.subject == subject]
     times = {case.way: device_median(results.get(case.name)) for case in cases}
     return {way: seconds for way, seconds in times.items() if seconds is not None}

@@ -27,10 +27,13 @@ from rammer_mlir.benchmarks.gpu.kit.results import (
 )
 
 _SANITIZER_FAULTS = 99
-"""Exit code of a sanitizer that found a fault."""
+"""Exit code of a sanitizer's process if it found a fault."""
 
 _WORTH_BEGINNING = 60.0
-"""Seconds that must be left to begin a case with a longer limit; few cases take their limit."""
+"""Seconds that must be left to begin a case with a longer limit.
+
+Few cases take as long as their limit.
+"""
 
 _LONGEST_MESSAGE = 500
 
@@ -78,13 +81,15 @@ class Outcome:
 def run_kit(request: Request, say: Callable[[str], None]) -> Outcome:
     """Run the cases that have no result yet, in order, while there is time.
 
+    Returns all results so far, and the cases without a result.
+
     Args:
         request: settings of the run.
         say: is called with a line for each case.
 
     Raises:
-        OptionError: if the folder is not a kit, the results are of another kit, or there is no such
-            case.
+        OptionError: if the folder is not a kit, the results are of another kit, or a case is
+            unknown.
     """
     begin = time.monotonic()
     kit = read_kit(request.folder)
@@ -134,7 +139,10 @@ def _run_case(request: Request, case: Case, remaining: float) -> Result | None:
 
 
 def _in_process(request: Request, case: Case, folder: Path, limit: float) -> dict[str, Any]:
-    """Run a case in a separate process group, which is killed after ``limit`` seconds."""
+    """Run a case in a separate process group, and return its status and figures.
+
+    The group is killed after ``limit`` seconds.
+    """
     answer, said = folder / "result.json", folder / "output.txt"
     command = _command(request, case, answer)
     if case.kind == "sanitizer" and shutil.which(SANITIZER) is None:

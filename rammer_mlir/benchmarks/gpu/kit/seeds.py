@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 Array = NDArray[np.generic]
 
 _LEVELS = 1 << 16
-"""Distinct values of a draw; mean and standard deviation are those of a uniform distribution."""
+"""Number of distinct values of a draw.
+
+Mean and standard deviation are those of a uniform distribution.
+"""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Seeded:
     centred: bool = False
 
     def array(self) -> Array:
-        """Return the array."""
+        """Return the array of numbers that the seed and the scales determine."""
         size = math.prod(self.shape)
         # PCG64's raw stream is guaranteed by NumPy; its distributions may change between versions.
         raw = np.random.PCG64(self.seed).random_raw(-(-size // 4))
@@ -72,10 +75,10 @@ class Seeded:
 
 
 _FEWEST = 4096
-"""Smallest weight, in elements, that is replaced by a seed."""
+"""Smallest number of elements of a weight that is replaced by a seed."""
 
 _OFF_CENTRE, _CENTRED = 0.2, 0.02
-"""Bounds of mean over standard deviation: for weights of mean 0, and for centred rows."""
+"""Largest ratios of mean to standard deviation: of weights, and of centred rows."""
 
 
 def resembling(array: Array, seed: int) -> Seeded | None:

@@ -22,7 +22,10 @@ Module: TypeAlias = Any
 """A ``torch.nn.Module``."""
 
 _LONGEST_LITERAL = 16
-"""Longest integer constant, in elements, that is stored in the graph; such are shapes."""
+"""Largest number of elements of an integer constant that is stored in the graph.
+
+Short integer constants are shapes.
+"""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Graph:
 
 
 def describe_graph(model: Any, put: Callable[[str, Array], Reference]) -> Graph:
-    """Describe an ``onnx.ModelProto``; ``put`` stores its constants by their names.
+    """Return an ``onnx.ModelProto`` as a graph; ``put`` stores its constants by name.
 
     Raises:
         UnsupportedError: if this module does not implement an operator.
@@ -235,7 +238,10 @@ def _lstm(
     torch: Torch, a: Attributes, x: Tensor, w: Tensor, r: Tensor, b: Tensor = None,
     lengths: Tensor = None, h: Tensor = None, c: Tensor = None, peepholes: Tensor = None,
 ) -> Tensor:  # fmt: skip
-    """Run an LSTM layer by cuDNN; ONNX orders gates i, o, f, c, and PyTorch i, f, c, o."""
+    """Run an LSTM layer by cuDNN, and return its outputs.
+
+    ONNX orders gates i, o, f, c, and PyTorch i, f, c, o.
+    """
     if lengths is not None or peepholes is not None or a.get("direction") == "reverse":
         raise UnsupportedError(
             "baseline in PyTorch: expected an LSTM without lengths and peepholes, forward or in "
@@ -329,4 +335,4 @@ _OPERATORS: dict[str, Callable[..., Tensor]] = {
     "Sum": _sum,
     "Transpose": _transpose,
 }
-"""The function for each ONNX operator: of the attributes, then the inputs."""
+"""The function for each ONNX operator; its arguments are the attributes, then the inputs."""

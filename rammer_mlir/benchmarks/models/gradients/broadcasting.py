@@ -9,7 +9,7 @@ from rammer_mlir.benchmarks.models.gradients.graph import ExtendedGraph
 
 
 def sum_to(g: ExtendedGraph, gradient: Value, shape: Sequence[int]) -> Value:
-    """Sum a gradient over the axes along which a value of ``shape`` was broadcast."""
+    """Return a gradient summed over the axes along which a value of ``shape`` was broadcast."""
     added = len(gradient.shape) - len(shape)
     axes = [*range(added)]
     axes += [

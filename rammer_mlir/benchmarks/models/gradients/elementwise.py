@@ -13,13 +13,16 @@ from rammer_mlir.benchmarks.models.gradients.graph import ExtendedGraph, Node
 
 Gradients = Sequence[Value | None]
 Unary = Callable[[ExtendedGraph, Value, Value, Value], Value]
-"""Returns the gradient of the input, given the gradient of the output, the input and the output."""
+"""A function that returns the gradient of an operator's input.
+
+Its arguments are the graph, the gradient of the output, the input, and the output.
+"""
 
 _FLOATS = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16}
 
 
 def unary(rule: Unary) -> Callable[[ExtendedGraph, Node, Gradients], Gradients]:
-    """Make the rule of an operator with one input from the function that returns its gradient."""
+    """Return the rule of an operator with one input, of which ``rule`` returns the gradient."""
 
     def differentiate(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
         (dy,) = dys
@@ -37,14 +40,14 @@ def _binary(g: ExtendedGraph, node: Node, left: Value, right: Value) -> Gradient
 
 
 def add(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Pass the gradient of a sum to every term."""
+    """Return the gradient of a sum for every term."""
     (dy,) = dys
     assert dy is not None
     return [sum_to(g, dy, value.shape) if value else None for value in node.inputs]
 
 
 def sub(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Differentiate ``a - b``."""
+    """Return the gradients of ``a - b`` by a and b."""
     (dy,) = dys
     assert dy is not None
     right = g.op("Neg", sum_to(g, dy, node.operand(1).shape))
@@ -52,14 +55,14 @@ def sub(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def mul(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Differentiate ``a * b``."""
+    """Return the gradients of ``a * b`` by a and b."""
     (dy,) = dys
     a, b = node.operand(0), node.operand(1)
     return _binary(g, node, g.op("Mul", dy, b), g.op("Mul", dy, a))
 
 
 def div(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Differentiate ``y = a / b``: the derivative by b is ``-y / b``."""
+    """Return the gradients of ``y = a / b``; the derivative by b is ``-y / b``."""
     (dy,) = dys
     a, b = node.operand(0), node.operand(1)
     left = g.op("Div", dy, b)
@@ -68,7 +71,7 @@ def div(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def power(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Differentiate ``a ** b`` by a; the exponent counts as a constant."""
+    """Return the gradient of ``a ** b`` by a; the exponent counts as a constant."""
     (dy,) = dys
     a, b = node.operand(0), node.operand(1)
     less = g.op("Sub", b, g.scalar(1, b))
@@ -77,7 +80,7 @@ def power(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def where(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Pass each element of the gradient to the operand that was selected there."""
+    """Return the gradients of both branches: each element goes to the selected operand."""
     (dy,) = dys
     assert dy is not None
     condition, zero = node.operand(0), g.scalar(0, dy)
@@ -87,14 +90,17 @@ def where(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def cast(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Differentiate a conversion between floats; integers have no gradient."""
+    """Return the gradient of a conversion between floats; integers have no gradient."""
     (dy,) = dys
     x = node.operand(0)
     return [g.op("Cast", dy, to=x.elem_type) if x.elem_type in _FLOATS else None]
 
 
 def clip(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Differentiate by the input between the bounds, which count as constants."""
+    """Return the gradient by the input, which is zero outside of the bounds.
+
+    The bounds count as constants.
+    """
     (dy,) = dys
     assert dy is not None
     x, zero = node.operand(0), g.scalar(0, dy)
@@ -105,7 +111,10 @@ def clip(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def gelu(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Differentiate ``x * Phi(x)``: ``Phi(x) + x * phi(x)`` (Hendrycks and Gimpel, 2016)."""
+    """Return the gradient of ``x * Phi(x)``, with derivative ``Phi(x) + x * phi(x)``.
+
+    See Hendrycks and Gimpel, 2016.
+    """
     (dy,) = dys
     x = node.operand(0)
     if node.text("approximate", "none") != "none":
@@ -119,62 +128,62 @@ def gelu(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def relu(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """At zero the derivative is zero."""
+    """Return the gradient of ReLU; the derivative at zero is zero."""
     del x
     zero = g.scalar(0, y)
     return g.op("Where", g.op("Greater", y, zero), dy, zero)
 
 
 def tanh(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """The derivative is ``1 - y * y``."""
+    """Return the gradient of tanh, with derivative ``1 - y * y``."""
     del x
     return g.op("Mul", dy, g.op("Sub", g.scalar(1, y), g.op("Mul", y, y)))
 
 
 def sigmoid(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """The derivative is ``y * (1 - y)``."""
+    """Return the gradient of the sigmoid, with derivative ``y * (1 - y)``."""
     del x
     return g.op("Mul", dy, g.op("Mul", y, g.op("Sub", g.scalar(1, y), y)))
 
 
 def exp(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """The derivative is the result."""
+    """Return the gradient of exp, with derivative ``y``."""
     del x
     return g.op("Mul", dy, y)
 
 
 def log(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """The derivative is ``1 / x``."""
+    """Return the gradient of log, with derivative ``1 / x``."""
     del y
     return g.op("Div", dy, x)
 
 
 def sqrt(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """The derivative is ``0.5 / y``."""
+    """Return the gradient of sqrt, with derivative ``0.5 / y``."""
     del x
     return g.op("Div", g.op("Mul", dy, g.scalar(0.5, y)), y)
 
 
 def reciprocal(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """The derivative is ``-y * y``."""
+    """Return the gradient of the reciprocal, with derivative ``-y * y``."""
     del x
     return g.op("Neg", g.op("Mul", dy, g.op("Mul", y, y)))
 
 
 def erf(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """The derivative is ``2 / sqrt(pi) * exp(-x * x)``."""
+    """Return the gradient of erf, with derivative ``2 / sqrt(pi) * exp(-x * x)``."""
     del y
     bell = g.op("Exp", g.op("Neg", g.op("Mul", x, x)))
     return g.op("Mul", dy, g.op("Mul", bell, g.scalar(2 / math.sqrt(math.pi), x)))
 
 
 def negate(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """The derivative is -1."""
+    """Return the gradient of negation, with derivative -1."""
     del x, y
     return g.op("Neg", dy)
 
 
 def identity(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """The derivative is 1."""
+    """Return the gradient of the identity, with derivative 1."""
     del g, x, y
     return dy

@@ -41,25 +41,25 @@ class Node:
         return value
 
     def integer(self, name: str, default: int) -> int:
-        """Return an integer attribute."""
+        """Return an attribute as an integer, or its default if the node omits it."""
         value = self.attributes.get(name, default)
         assert isinstance(value, int)
         return value
 
     def number(self, name: str, default: float) -> float:
-        """Return a float attribute."""
+        """Return an attribute as a float, or its default if the node omits it."""
         value = self.attributes.get(name, default)
         assert isinstance(value, int | float)
         return float(value)
 
     def integers(self, name: str, default: Sequence[int]) -> list[int]:
-        """Return an attribute that is a list of integers."""
+        """Return an attribute as a list of integers, or its default if the node omits it."""
         value = self.attributes.get(name, default)
         assert isinstance(value, Sequence)
         return [int(each) for each in value]
 
     def text(self, name: str, default: str) -> str:
-        """Return a text attribute."""
+        """Return an attribute as text, or its default if the node omits it."""
         value = self.attributes.get(name, default)
         return value.decode() if isinstance(value, bytes) else str(value)
 
@@ -155,7 +155,7 @@ class ExtendedGraph(GraphBuilder):
         return found
 
     def scalar(self, value: float, like: Value) -> Value:
-        """Add a constant without dimensions, of the same element type."""
+        """Add and return a constant of rank 0, with the element type of ``like``."""
         return self.constant(np.array(value, self.dtype(like)), "scalar")
 
     def dtype(self, value: Value) -> np.dtype[np.generic]:
@@ -163,7 +163,10 @@ class ExtendedGraph(GraphBuilder):
         return helper.tensor_dtype_to_np_dtype(value.elem_type)
 
     def zeros(self, shape: Sequence[int], like: Value) -> Value:
-        """Add a tensor of zeros by ConstantOfShape, which stores no elements."""
+        """Add and return a tensor of zeros, with the element type of ``like``.
+
+        ConstantOfShape makes it, so that no elements are stored.
+        """
         value = numpy_helper.from_array(np.zeros(1, self.dtype(like)))
         return self.op("ConstantOfShape", self.integers(*shape), value=value)
 

@@ -13,7 +13,10 @@ Gradients = Sequence[Value | None]
 
 
 def matmul(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Differentiate ``a @ b``: ``dy @ b^T`` and ``a^T @ dy``, summed over broadcast batches."""
+    """Return the gradients of ``a @ b``: ``dy @ b^T`` and ``a^T @ dy``.
+
+    They are summed over broadcast batches.
+    """
     (dy,) = dys
     a, b = node.operand(0), node.operand(1)
     if min(len(a.shape), len(b.shape)) < 2:
@@ -31,7 +34,7 @@ def matmul(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def gemm(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Differentiate ``alpha * A @ B + beta * C`` with either operand transposed."""
+    """Return the gradients of ``alpha * A @ B + beta * C``, with either operand transposed."""
     (dy,) = dys
     assert dy is not None
     a, b = node.operand(0), node.operand(1)

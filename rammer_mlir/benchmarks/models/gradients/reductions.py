@@ -25,7 +25,7 @@ def _axes(g: ExtendedGraph, node: Node) -> list[int]:
 
 
 def _kept(g: ExtendedGraph, node: Node, value: Value) -> Value:
-    """Reshape a reduction's result, or its gradient, as if the axes were kept with size 1."""
+    """Return a reduction's result, or its gradient, with reduced axes kept as size 1."""
     shape = node.operand(0).shape
     axes = set(_axes(g, node))
     kept = [1 if axis in axes else size for axis, size in enumerate(shape)]
@@ -33,7 +33,7 @@ def _kept(g: ExtendedGraph, node: Node, value: Value) -> Value:
 
 
 def _broadcastable(g: ExtendedGraph, node: Node, dys: Gradients) -> Value:
-    """Insert the reduced dimensions into the gradient, so that it broadcasts with the input."""
+    """Return the gradient with reduced dimensions of size 1, so that it broadcasts."""
     (dy,) = dys
     assert dy is not None
     return _kept(g, node, dy)
@@ -45,19 +45,22 @@ def _expanded(g: ExtendedGraph, node: Node, value: Value) -> Value:
 
 
 def reduce_sum(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Broadcast the gradient to the shape of the input."""
+    """Return the gradient broadcast to the shape of the input."""
     return [_expanded(g, node, _broadcastable(g, node, dys))]
 
 
 def reduce_mean(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Broadcast the gradient to the input's shape, divided by the number of reduced elements."""
+    """Return the gradient broadcast to the input's shape, divided by the reduced elements."""
     count = math.prod(node.operand(0).shape[axis] for axis in _axes(g, node))
     dy = _broadcastable(g, node, dys)
     return [_expanded(g, node, g.op("Mul", dy, g.scalar(1 / count, dy)))]
 
 
 def reduce_extremum(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Split the gradient of ReduceMax or ReduceMin equally among all elements at the extremum."""
+    """Return the gradient of ReduceMax or ReduceMin.
+
+    It is split equally among all elements at the extremum.
+    """
     x, dy = node.operand(0), _broadcastable(g, node, dys)
     is_it = g.op("Equal", x, _kept(g, node, node.outputs[0]))
     mask = g.op("Cast", is_it, to=x.elem_type)
@@ -66,26 +69,26 @@ def reduce_extremum(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def reduce_sum_square(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """The derivative is ``2 * x``."""
+    """Return the gradient of ReduceSumSquare, with derivative ``2 * x``."""
     x, dy = node.operand(0), _broadcastable(g, node, dys)
     return [g.op("Mul", x, g.op("Mul", dy, g.scalar(2, dy)))]
 
 
 def reduce_l2(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """The derivative is ``x / y``."""
+    """Return the gradient of ReduceL2, with derivative ``x / y``."""
     x, dy = node.operand(0), _broadcastable(g, node, dys)
     return [g.op("Mul", x, g.op("Div", dy, _kept(g, node, node.outputs[0])))]
 
 
 def reduce_log_sum_exp(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """The derivative is ``exp(x - y)``."""
+    """Return the gradient of ReduceLogSumExp, with derivative ``exp(x - y)``."""
     x, dy = node.operand(0), _broadcastable(g, node, dys)
     share = g.op("Exp", g.op("Sub", x, _kept(g, node, node.outputs[0])))
     return [g.op("Mul", dy, share)]
 
 
 def softmax(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Differentiate by ``y * (dy - sum(y * dy))``."""
+    """Return the gradient of softmax, ``y * (dy - sum(y * dy))``."""
     (dy,) = dys
     y = node.outputs[0]
     axes = [node.integer("axis", -1) % len(y.shape)]
@@ -94,7 +97,7 @@ def softmax(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def log_softmax(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Differentiate by ``dy - exp(y) * sum(dy)``."""
+    """Return the gradient of log-softmax, ``dy - exp(y) * sum(dy)``."""
     (dy,) = dys
     assert dy is not None
     y = node.outputs[0]
@@ -103,10 +106,10 @@ def log_softmax(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def layer_norm(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Differentiate by input, scale and bias (Ba, Kiros and Hinton, 2016).
+    """Return the gradients of a layer normalization by input, scale and bias.
 
-    With ``n = (x - mean) / deviation`` and ``d = dy * scale``, the input's gradient is
-    ``(d - mean(d) - n * mean(d * n)) / deviation``.
+    With ``n = (x - mean) / deviation`` and ``d = dy * scale``, the input's gradient is ``(d -
+    mean(d) - n * mean(d * n)) / deviation`` (Ba, Kiros and Hinton, 2016).
     """
     dy = dys[0]
     assert dy is not None

@@ -13,7 +13,9 @@ from rammer_mlir.errors import ModelError
 
 
 def add_gradients(g: ExtendedGraph, loss: str, by: Sequence[str]) -> dict[str, Value]:
-    """Add nodes that compute the derivatives of the scalar ``loss`` by the values in ``by``.
+    """Add nodes for the derivatives of ``loss``, and return them by the names in ``by``.
+
+    ``loss`` names a scalar, and ``by`` the values by which it is differentiated.
 
     Raises:
         ModelError: if the loss has more than one element or does not depend on one of the values,

@@ -16,7 +16,7 @@ from rammer_mlir.benchmarks.models.gradients.elementwise import unary
 from rammer_mlir.benchmarks.models.gradients.graph import ExtendedGraph, Node
 
 Rule = Callable[[ExtendedGraph, Node, Sequence[Value | None]], Sequence[Value | None]]
-"""Maps the gradients of a node's outputs to those of its inputs.
+"""A function that maps the gradients of a node's outputs to those of its inputs.
 
 None stands for no gradient: of an output that the loss does not depend on, or of an input that is
 an integer, a boolean, or treated as a constant. Trailing gradients may be omitted.

@@ -14,21 +14,24 @@ Gradients = Sequence[Value | None]
 
 
 def reshape(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Reshape the gradient to the input's shape: Reshape, Flatten, Squeeze and Unsqueeze."""
+    """Return the gradient in the input's shape.
+
+    The rule is that of Reshape, Flatten, Squeeze and Unsqueeze.
+    """
     (dy,) = dys
     assert dy is not None
     return [g.reshape(dy, *node.operand(0).shape)]
 
 
 def expand(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Sum the gradient over the broadcast dimensions."""
+    """Return the gradient summed over the broadcast dimensions."""
     (dy,) = dys
     assert dy is not None
     return [sum_to(g, dy, node.operand(0).shape)]
 
 
 def transpose(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Apply the inverse permutation to the gradient."""
+    """Return the gradient with the inverse permutation applied."""
     (dy,) = dys
     rank = len(node.operand(0).shape)
     order = node.integers("perm", range(rank)[::-1])
@@ -36,7 +39,7 @@ def transpose(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def concat(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Split the gradient into those of the concatenated inputs."""
+    """Return the parts of the gradient that belong to the concatenated inputs."""
     (dy,) = dys
     axis = node.integer("axis", 0)
     sizes = [value.shape[axis] for value in node.inputs if value is not None]
@@ -46,7 +49,7 @@ def concat(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def split(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Concatenate the gradients of all parts, with zeros for unused parts."""
+    """Return the concatenated gradients of all parts, with zeros for unused parts."""
     like = next(dy for dy in dys if dy is not None)
     parts = [
         g.zeros(part.shape, like) if dy is None else dy
@@ -56,7 +59,7 @@ def split(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def slice_(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Pad the gradient with zeros; for steps other than 1, scatter it."""
+    """Return the gradient padded with zeros; for steps other than 1, it is scattered."""
     (dy,) = dys
     assert dy is not None
     x = node.operand(0)
@@ -92,7 +95,7 @@ def _ranges(g: ExtendedGraph, node: Node) -> list[tuple[int, range]]:
 
 
 def gather(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Scatter-add each row of the gradient to the row that it was gathered from."""
+    """Return the scatter-add of each row of the gradient to the row from which it was gathered."""
     (dy,) = dys
     assert dy is not None
     data, indices = node.operand(0), node.operand(1)
@@ -101,7 +104,7 @@ def gather(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def add_rows(g: ExtendedGraph, dy: Value, indices: Value, axis: int, size: int) -> Value:
-    """Add the slices of a gradient at ``indices`` into zeros, as the adjoint of Gather.
+    """Return the sum of a gradient's slices at ``indices`` into zeros, the adjoint of Gather.
 
     The indices have the axes of ``dy`` from ``axis`` on; the result has an axis of ``size`` there.
     """
@@ -117,7 +120,7 @@ def add_rows(g: ExtendedGraph, dy: Value, indices: Value, axis: int, size: int) 
 
 
 def gather_elements(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Add each element of the gradient to the element that it was read from.
+    """Return the scatter-add of each element of the gradient to the element it was read from.
 
     If a single element of each row was read, as in a loss, a comparison with all positions gives
     the dense result without a scatter.

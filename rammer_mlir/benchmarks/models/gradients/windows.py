@@ -58,7 +58,10 @@ def _window(node: Node, kernel: Sequence[int]) -> _Window:
 
 
 def conv(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Differentiate a convolution: two convolutions of the gradient, one of them transposed."""
+    """Return the gradients of a convolution by its input, its filters and its bias.
+
+    The first two are convolutions of the gradient, one of them transposed.
+    """
     (dy,) = dys
     assert dy is not None
     x, weight = node.operand(0), node.operand(1)
@@ -75,7 +78,7 @@ def conv(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def _spread(
     g: ExtendedGraph, dy: Value, weight: Value, window: _Window, shape: Sequence[int], group: int
 ) -> Value:
-    """Convolve the gradient with transposed filters, to the shape of the input.
+    """Return the transposed convolution of the gradient with the filters, in the input's shape.
 
     Uncovered trailing elements get zeros: the padding that is cut off shrinks by their number.
     (``output_padding`` could not express this: it must be less than a stride.)
@@ -98,7 +101,7 @@ def _spread(
 
 
 def _filters(g: ExtendedGraph, x: Value, dy: Value, weight: Value, window: _Window) -> Value:
-    """Convolve the input with the gradient, channels in the place of the batch.
+    """Return the convolution of the input with the gradient, with channels in place of the batch.
 
     Strides and dilations swap roles. Uncovered trailing elements give more taps than the filters
     have; the extra taps are cut off.
@@ -118,7 +121,7 @@ def _filters(g: ExtendedGraph, x: Value, dy: Value, weight: Value, window: _Wind
 
 
 def max_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Scatter-add each gradient to the largest element of its window."""
+    """Return the scatter-add of each gradient to the largest element of its window."""
     dy, x = dys[0], node.operand(0)
     assert dy is not None
     if node.integer("storage_order", 0):
@@ -131,7 +134,7 @@ def max_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def average_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Split each gradient equally among the elements of its window."""
+    """Return the gradient, split equally among the elements of each window."""
     (dy,) = dys
     assert dy is not None
     x = node.operand(0)
@@ -162,7 +165,7 @@ def _counts(
 
 
 def global_average_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Split the gradient equally among all elements of a channel's image."""
+    """Return the gradient, split equally among all elements of a channel's image."""
     (dy,) = dys
     assert dy is not None
     x = node.operand(0)

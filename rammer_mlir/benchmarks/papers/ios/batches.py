@@ -63,7 +63,7 @@ class Devices:
 
 
 def setting(name: str, device: str, batch: int, scale: Scale = "full") -> Setting:
-    """Compile a benchmark model for a GPU and batch size."""
+    """Return a benchmark model compiled for a GPU and batch size, and the device."""
     return model_graph(name, device, batch, scale), find_device(device).device()
 
 
@@ -80,12 +80,18 @@ def made_for(settings: Sequence[Setting]) -> list[Stages]:
 
 
 def cross(settings: Sequence[Setting], made: Sequence[Stages]) -> list[list[float]]:
-    """Return seconds: a row for the executing setting, a column for the stages' own setting."""
+    """Return predicted seconds of the stages found for each setting, on each setting.
+
+    A row belongs to the executing setting, a column to the setting for which the stages were found.
+    """
     return [[seconds(graph, device, stages) for stages in made] for graph, device in settings]
 
 
 def seconds(graph: TaskGraph, device: Device, stages: Stages) -> float:
-    """Return the predicted time of stages with the paper's barrier between them; verified."""
+    """Return the predicted seconds of stages, with the paper's barrier between them.
+
+    The plan is verified.
+    """
     plan = place_stages(graph, device, stages, "stage")
     verify(graph, plan)
     return plan.predicted_seconds

@@ -17,7 +17,7 @@ from rammer_mlir.scheduling.simulator import simulate
 from rammer_mlir.scheduling.verifier import verify
 
 FEWEST = 4
-"""Least number of operators of a block; shorter blocks are the chains between modules."""
+"""Smallest number of operators of a block; shorter chains between modules are no blocks."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,11 @@ def milliseconds(
     blocks: Sequence[Sequence[int]],
     stages: Sequence[Sequence[int]],
 ) -> list[float]:
-    """Return each block's time: from the end of the block before to its own end.
+    """Return each block's time in milliseconds.
 
-    No stage may have operators of two blocks, and stages must be in the order of the blocks. The
-    first block's time includes the launch.
+    It is the time from the end of the previous block to the block's own end. No stage may have
+    operators of two blocks, and stages must be in the order of the blocks. The first block's time
+    includes the launch.
     """
     plan = place_stages(graph, device, stages, "stage")
     verify(graph, plan)

@@ -25,7 +25,7 @@ class Block:
 
     @property
     def key(self) -> str:
-        """The network's name."""
+        """The network's name, which identifies the case."""
         return self.network
 
     @property

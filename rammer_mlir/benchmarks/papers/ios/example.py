@@ -27,7 +27,7 @@ from rammer_mlir.scheduling.verifier import verify
 
 @dataclass(frozen=True)
 class Example:
-    """The graph, for a device."""
+    """The graph of the figure, to be scheduled for a device."""
 
     device: str = "v100"
     channels: int = 384

@@ -149,9 +149,10 @@ def _figure_9(records: Records) -> str:
 
 
 def _crossed(names: Sequence[str], seconds: Sequence[Sequence[float]]) -> str:
-    """Return a table of milliseconds with the slowdown against the own schedule in brackets.
+    """Return a table of milliseconds, with the slowdown against the own schedule in brackets.
 
-    ``seconds`` has a row for the executing setting and a column for the schedule's, by ``names``.
+    ``seconds`` has a row for the executing setting and a column for the schedule's setting;
+    ``names`` are the names of both.
     """
     rows = [["executed on", *(f"made for {name}" for name in names)]]
     for number, (name, row) in enumerate(zip(names, seconds, strict=True)):

@@ -14,7 +14,7 @@ from rammer_mlir.scheduling.policies.ios import Ios, place_stages
 from rammer_mlir.scheduling.verifier import verify
 
 BOUNDS = tuple(product((1, 2, 3), (3, 8)))
-"""Maximum operators of a group (r), and maximum groups of a stage (s)."""
+"""Pairs of bounds: most operators of a group (r), and most groups of a stage (s)."""
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ class Network:
 def measure(network: Network) -> Record:
     """Return the predicted milliseconds of each schedule, and the size of the search.
 
-    Of a schedule's ``growths``, the fastest counts. Plans are verified.
+    A schedule's time is that of the fastest of its ``growths``. Plans are verified.
     """
     model = build(network.model, 1, network.scale)
     device = find_device(network.device).device()
@@ -114,7 +114,10 @@ def measure(network: Network) -> Record:
 
 
 def merged_graph(model: onnx.ModelProto, device: str, policy: str, growth: float) -> TaskGraph:
-    """Compile a model up to its rOperators, after merging operators for a policy."""
+    """Return the rOperators of a model, after merging operators for a policy.
+
+    ``growth`` bounds the growth of arithmetic by merging.
+    """
     target = find_device(device).targets[0]
     options = check_options(target, policy=policy, num_veus=None, merge=growth, costs=device)
     return Compilation.of_model(model, options).task_graph()

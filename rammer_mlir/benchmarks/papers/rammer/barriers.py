@@ -24,11 +24,11 @@ from rammer_mlir.scheduling.policies.wavefront import Wavefront, waves
 from rammer_mlir.scheduling.verifier import verify
 
 MODULES, CHUNK = 5000, 500
-"""Modules in the paper, and in a case."""
+"""Numbers of modules in the paper, and in a case."""
 
 RATIOS = ("base_to_rtask", "launch_free", "wave_to_tile", "operator_to_tile")
 DIGITS = 4
-"""Decimal places of ratios in records."""
+"""Number of decimal places of ratios in records."""
 
 MODES: tuple[BarrierMode, ...] = ("wave", "operator", "tile")
 
@@ -38,12 +38,12 @@ class Found:
     """Ratios and counts, an entry for each module.
 
     Attributes:
-        base_to_rtask: time of the base over that with barriers between tiles.
-        launch_free: time of the sequential order in one launch over that with barriers between
-            tiles.
-        irregular: whether a wave has operators whose rTasks differ.
-        wave_to_tile, operator_to_tile: time with barriers between waves, or between operators, over
-            that with barriers between tiles.
+        base_to_rtask: time of the base divided by the time with barriers between tiles.
+        launch_free: time of the sequential order in one launch divided by the time with barriers
+            between tiles.
+        irregular: whether a wave has operators with different rTasks.
+        wave_to_tile, operator_to_tile: time with barriers between waves, or between operators,
+            divided by the time with barriers between tiles.
         requested, waits: ``requested_waits`` and ``num_waits`` of the plan, by kind of barriers.
     """
 
@@ -57,7 +57,7 @@ class Found:
 
 
 def is_irregular(graph: TaskGraph, device: Device) -> bool:
-    """Whether a wave has operators whose rTasks differ."""
+    """Return whether a wave has operators with different rTasks."""
     for wave in waves(Context(graph, device)):
         kernels = [graph.operators[number].kernels[0] for number in wave]
         if len({(k.num_rtasks, k.flops_per_rtask, k.bytes_per_rtask) for k in kernels}) > 1:
@@ -75,14 +75,14 @@ class Modules:
 
     @property
     def key(self) -> str:
-        """The range and the device."""
+        """The range of modules and the device, which identify the case."""
         return f"{self.first} to {self.end - 1}, {self.device}"
 
 
 def compare(seeds: Iterable[int], device: Device) -> Found:
-    """Schedule the module of each seed as base, sequentially, and with each kind of barriers.
+    """Schedule the module of each seed in all ways, and return ratios and counts.
 
-    Every plan is verified.
+    The ways are the base, the sequential order, and each kind of barriers. Every plan is verified.
     """
     found = Found()
     for seed in seeds:

@@ -43,16 +43,25 @@ place of barriers.
 """
 
 ROUNDS = 2
-"""Number of rounds; each makes plans for its initial figures and keeps them while fitting."""
+"""Number of rounds of the fit.
+
+Each round makes plans for its initial figures, and keeps these plans while it fits the figures.
+"""
 FIRST_STEP, LAST_STEP = 0.3, 0.04
-"""Step sizes of the search in a figure's logarithm, halved when no figure improves."""
+"""Largest and smallest step of the search, in a figure's logarithm.
+
+The step is halved when no figure improves.
+"""
 MOST_ALIKE = {"arithmetic_efficiency": 1.0, "bandwidth_efficiency": 1.0}
 """The largest meaningful values of figures, by name."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A model with a plan, which depends less on the figures than its time does."""
+    """A model with a plan that is kept while figures are fitted.
+
+    The plan depends less on the figures than the model's time does.
+    """
 
     name: str
     graph: TaskGraph
@@ -92,7 +101,10 @@ def distance(predicted: Sequence[float], expected: Sequence[float]) -> float:
 def descend(
     cost: Callable[[Mapping[str, float]], float], start: Mapping[str, float]
 ) -> dict[str, float]:
-    """Minimize the cost by coordinate descent: steps along single figures, from ``start``."""
+    """Return figures that minimize ``cost``, by coordinate descent from ``start``.
+
+    A step changes a single figure.
+    """
     best, least, step = dict(start), cost(start), FIRST_STEP
     while step >= LAST_STEP:
         improved = False
@@ -118,7 +130,7 @@ def _graph(name: str) -> TaskGraph:
 
 
 def planned(name: str, graph: TaskGraph, description: DeviceDescription) -> Planned:
-    """Plan a model for a description as ``gpu_runs`` does."""
+    """Return a model with a plan for a description; ``gpu_runs`` makes the same plan."""
     device = description.device()
     kernels = [fastest(operator, device) for operator in graph.operators]
     offered = with_kernels(graph, kernels)

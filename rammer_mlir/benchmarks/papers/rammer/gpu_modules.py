@@ -27,10 +27,13 @@ STACKS = ((32, 128), (16, 256), (8, 512))
 """(rows and columns, channels) of each stack."""
 
 CHUNK = 32
-"""Channels of a tile; an element of a buffer is a row of so many channels."""
+"""Number of channels of a tile; an element of a buffer is a row of a tile's channels."""
 
 TILE_ELEMENTS = (2048, 8192)
-"""Results of an rTask: for the fastest rKernel, and for one with fewer and longer rTasks."""
+"""Numbers of results of an rTask, one for each candidate rKernel.
+
+The first is that of the fastest rKernel, the second gives fewer and longer rTasks.
+"""
 
 
 @dataclass(frozen=True)

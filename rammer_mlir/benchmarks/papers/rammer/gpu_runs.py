@@ -36,7 +36,10 @@ TABLE_1 = (
     "resnext29_16x64d", "nasnet_a_6_768", "alexnet",
     "deepspeech2_unrolled", "lstm_tc_unrolled", "seq2seq_unrolled",
 )  # fmt: skip
-"""RAMMER's benchmark models; recurrent models are unrolled to a graph of all cells, as there."""
+"""Names of RAMMER's benchmark models.
+
+Recurrent models are unrolled to a graph of all cells, as in the paper.
+"""
 
 BATCHED = ("resnext29_16x64d", "lstm_tc_unrolled")
 """The models that the paper also runs with batches of 4 and 16."""
@@ -56,7 +59,7 @@ class GpuRun:
 
     @property
     def key(self) -> str:
-        """The model, the batch size, the device, and scale and form unless default."""
+        """The case's name: the model, batch size and device, and scale and form unless default."""
         small = "" if self.scale == "full" else f", {self.scale}"
         own = "" if self.form == "paper" else ", own form"
         return f"{self.model}, batch {self.batch}, {self.device}{small}{own}"
@@ -69,9 +72,9 @@ class Run:
     Attributes:
         launches: number of rPrograms.
         ms: milliseconds of the whole plan.
-        overhead_ms: before kernels begin, for all launches together; the rest is time in kernels.
-            As in the paper, barriers inside a program belong to its kernel.
-        barriers_ms: in barriers inside kernels, on average over the vEUs.
+        overhead_ms: milliseconds before kernels begin, for all launches together; the rest is time
+            in kernels. As in the paper, barriers inside a program belong to its kernel.
+        barriers_ms: milliseconds in barriers inside kernels, on average over the vEUs.
         utilization: fraction of the vEUs' time in kernels that is spent in rTasks.
     """
 
@@ -83,7 +86,7 @@ class Run:
 
 
 def run_of(graph: TaskGraph, plan: Plan, device: Device) -> Run:
-    """Simulate a plan after verifying it.
+    """Verify and simulate a plan; return the predicted times.
 
     Raises:
         ScheduleError: if the plan is invalid.

@@ -55,7 +55,7 @@ def _rows(
 
 
 def table_1(records: Records) -> str:
-    """Return the models' sizes."""
+    """Return a table of the models' sizes."""
 
     def cells(run: Record) -> list[str]:
         return [str(run["operators"]), str(run["rtasks"]), f"{run['gflops']:.2f}"]
@@ -66,7 +66,7 @@ def table_1(records: Records) -> str:
 
 
 def figure_1(records: Records) -> str:
-    """Return the fraction of the time in kernels in which vEUs execute rTasks."""
+    """Return a table of the fraction of the time in kernels in which vEUs execute rTasks."""
     rows = [["model", "batch 1", "batch 16"]]
     for model in TABLE_1:
         found = [_run(records, model, batch=n)["base"]["utilization"] for n in (1, 16)]
@@ -205,7 +205,7 @@ def figure_13(records: Records) -> str:
 
 
 def figure_14(records: Records) -> str:
-    """Return the fraction of all time in which vEUs execute rTasks."""
+    """Return a table of the fraction of all time in which vEUs execute rTasks."""
     rows = [["model", "base", "Rammer", "ratio", "paper: base", "Rammer", "ratio"]]
     ratios: list[float] = []
     for model in TABLE_1:
@@ -228,7 +228,7 @@ def _of_all(run: Record) -> float:
 
 
 def figure_16(records: Records) -> str:
-    """Return the time outside of kernels, and in barriers inside them."""
+    """Return a table of the time outside of kernels, and in barriers inside them."""
     rows = [["model", "base: launches", "overhead ms", "share", "paper: ms", "Rammer: launches",
              "overhead ms", "share", "in barriers ms", "paper: ms"]]  # fmt: skip
     for model in TABLE_1:
@@ -251,7 +251,7 @@ def _overhead(run: Record) -> list[str]:
 
 
 def figure_17(records: Records) -> str:
-    """Return times with the fastest rKernels and with those that Algorithm 1 selects."""
+    """Return a table of times with the fastest rKernels and with Algorithm 1's selection."""
     head = ["model", "base, fast ms", "base, select ms", "Rammer, fast ms", "Rammer, select ms",
             "other rKernel"]  # fmt: skip
 

@@ -49,7 +49,7 @@ class IpuRun:
 
     @property
     def key(self) -> str:
-        """The model, and the scale unless it is full."""
+        """The case's name in its study: the model, and the scale unless it is full."""
         return self.model if self.scale == "full" else f"{self.model}, {self.scale}"
 
 

@@ -25,7 +25,7 @@ class KernelTimes:
 
     @property
     def key(self) -> str:
-        """The model, and the scale unless it is full."""
+        """The case's name in its study: the model, and the scale unless it is full."""
         return self.model if self.scale == "full" else f"{self.model}, {self.scale}"
 
 

@@ -45,7 +45,7 @@ class GateLayer:
         self._bias = [g.constant(weights.bias(g.rng, hidden), "bias") for _ in range(4)]
 
     def step(self, x: Value, state: State) -> State:
-        """Add a cell."""
+        """Add a cell on ``x`` and ``state``, and return the next state."""
         g = self._g
         gates = [
             g.op("Add", g.op("Add", g.op("MatMul", x, w), g.op("MatMul", state.hidden, u)), bias)
@@ -64,7 +64,7 @@ class FusedLayer:
         self._bias = g.constant(weights.bias(g.rng, 4 * hidden), "bias")
 
     def step(self, x: Value, state: State) -> State:
-        """Add a cell."""
+        """Add a cell on ``x`` and ``state``, and return the next state."""
         g = self._g
         both = g.op("Concat", x, state.hidden, axis=-1)
         gates = g.op("Add", g.op("MatMul", both, self._weight), self._bias)
@@ -185,7 +185,7 @@ def resnext29(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def _pooled(g: GraphBuilder, x: Value) -> Value:
-    """Halve height and width, and double the channels by zero padding on both sides."""
+    """Return x with half the height and width, and twice the channels by zero padding."""
     x = g.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
     border = x.shape[1] // 2
     return g.op("Pad", x, g.integers(0, border, 0, 0, 0, border, 0, 0))
@@ -213,7 +213,7 @@ def resnext101(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def _branches(g: GraphBuilder, x: Value, groups: int, width: int, stride: int) -> Value:
-    """Add a bottleneck's 1x1 and 3x3 convolutions for each group, and a concatenation."""
+    """Add a bottleneck's 1x1 and 3x3 convolutions for each group; return their concatenation."""
     found: list[Value] = []
     for _ in range(groups):
         reduced = _conv_norm(g, x, width, 1, stride=stride, relu=True)

@@ -18,7 +18,7 @@ class Step:
 
     @property
     def key(self) -> str:
-        """The size's name."""
+        """The name of the size, which identifies the case."""
         return self.size
 
 

@@ -80,7 +80,8 @@ ACTIVATIONS: dict[str, tuple[Callable[..., Scalar], dict[str, float | str]]] = {
     "Swish": (_swish, {"alpha": 1.0}),
     "ThresholdedRelu": (_thresholded, {"alpha": 1.0}),
 }
-"""By operator: the function, and its parameters with their defaults (ONNX operator schemas).
+"""The function of each activation operator, with the defaults of its parameters.
 
-Schemas store defaults as float32; defaults that float32 rounds are written in rounded form.
+ONNX's operator schemas store defaults as float32; defaults that float32 rounds are written in
+rounded form.
 """

@@ -24,7 +24,7 @@ from rammer_mlir.passes.ir.scalar import DType, Scalar
 
 
 def conv(node: Node) -> Tensor:
-    """Build Conv."""
+    """Build Conv, and return its result."""
     x, w = node.tensor(0), node.tensor(1)
     window = window_of(node, x.shape[2:], w.shape[2:])
     kind = accumulator(x.dtype)
@@ -37,7 +37,7 @@ def conv(node: Node) -> Tensor:
 
 
 def finish(node: Node, result: Tensor, dtype: DType) -> Tensor:
-    """Add the bias to the result of ``convolve`` and convert the result to ``dtype``."""
+    """Return a result of ``convolve``, plus the node's bias, converted to ``dtype``."""
     if not node.has(2):
         return converted(result, dtype)
     dims = range(1, result.rank - (node.fact(0).rank - 2))
@@ -64,8 +64,8 @@ def convolve(
         x: data.
         w: filters.
         groups: number G of groups of channels.
-        strides: for each spatial dimension.
-        dilations: for each spatial dimension.
+        strides: stride of the windows along each spatial dimension.
+        dilations: distance of the taps along each spatial dimension.
         space: spatial extents of the result.
         dtype: element type of the result and of the arithmetic.
 

@@ -27,10 +27,11 @@ def _product(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _cumulative(node: Node, combine: Body, neutral: float) -> Tensor:
-    """Compute a parallel prefix of ``combine``, of given neutral element, by doubling distances.
+    """Return the prefix combinations of a node's input by ``combine``, along its axis.
 
-    It takes a logarithmic number of elementwise steps instead of a sequential loop (Hillis and
-    Steele, "Data parallel algorithms", 1986).
+    ``neutral`` is the neutral element. The parallel prefix takes a logarithmic number of
+    elementwise steps instead of a sequential loop (Hillis and Steele, "Data parallel algorithms",
+    1986).
     """
     x = node.tensor(0)
     axes = node.integers(1)
@@ -48,7 +49,7 @@ def _cumulative(node: Node, combine: Body, neutral: float) -> Tensor:
 
 
 def shifted(x: Tensor, axis: int, distance: int, backward: bool, value: float) -> Tensor:
-    """Shift elements by ``distance`` positions along an axis, and fill the gap with ``value``.
+    """Return ``x`` shifted by ``distance`` positions along an axis; ``value`` fills the gap.
 
     Elements move to higher positions, or to lower positions if ``backward``.
     """

@@ -13,7 +13,10 @@ Facts = dict[str, TensorFact]
 
 
 def graph_facts(graph: onnx.GraphProto) -> Facts:
-    """Return shapes, element types and constant values of tensors; skip other kinds of values."""
+    """Return shape, element type and any constant value of each tensor, by name.
+
+    Tensors of strings or without a static shape are left out.
+    """
     facts: Facts = {}
     for value in (*graph.value_info, *graph.output, *graph.input):
         shape = static_shape(value)

@@ -10,11 +10,14 @@ from rammer_mlir.frontends.onnx.builders.values import Tensor, empty
 from rammer_mlir.passes.ir.scalar import INT64, Scalar, literal
 
 _LARGEST = 8
-"""Most rows of an unrolled elimination, whose steps are about a third of the rows' cube."""
+"""Largest number of rows of a matrix for unrolled elimination.
+
+The number of elimination steps is about a third of the cube of the number of rows.
+"""
 
 
 def determinant(node: Node) -> Tensor:
-    """Build Det.
+    """Build Det, and return the determinants of the input's matrices.
 
     Raises:
         UnsupportedError: if the matrices are large.
@@ -59,9 +62,10 @@ def _eliminate(rows: list[list[Scalar]]) -> Scalar:
 
 
 def _swap_larger(rows: list[list[Scalar]], upper: int, lower: int) -> None:
-    """Emit a swap of two rows, executed if the pivot of row ``lower`` is the larger of both.
+    """Emit a conditional swap of two rows, so that row ``upper`` has the larger pivot.
 
-    The pivot column is ``upper``. A swap negates a row, which keeps the determinant's sign.
+    The pivots are the elements in column ``upper``. A swap negates a row, which keeps the
+    determinant's sign.
     """
     first, second = rows[upper], rows[lower]
     left, right = first[upper], second[upper]

@@ -61,7 +61,10 @@ def einsum(node: Node) -> Tensor:
 
 
 def _labels(text: str, rank: int) -> tuple[str, ...]:
-    """Split a term into labels; dimensions of the ellipsis get digits, counted from the last."""
+    """Return the labels of a term of an equation, one for each of ``rank`` dimensions.
+
+    Dimensions of the ellipsis get digits, counted from the last dimension.
+    """
     if "..." not in text:
         return tuple(text)
     before, _, after = text.partition("...")

@@ -32,7 +32,10 @@ Pair = Callable[[Scalar, Scalar], Scalar]
 
 
 def elementwise(node: Node, function: Body) -> Tensor:
-    """Apply a function to all inputs, broadcast; single-element constants become literals."""
+    """Return the elementwise result of ``function`` on a node's inputs, which are broadcast.
+
+    Constants with a single element become literals in the function's body.
+    """
     result = node.out()
     literals = {
         number: fact.value.reshape(-1)[0].item()
@@ -208,7 +211,10 @@ def _power_of_scalars(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _integer_power(x: Scalar, y: Scalar) -> Scalar:
-    """Return the power by repeated squaring; exponents of more than six bits would overflow."""
+    """Return ``x ** y`` by repeated squaring over the six low bits of the exponent.
+
+    Powers with larger exponents would overflow.
+    """
     result, zero = literal(1, x.dtype), literal(0, y.dtype)
     for bit in range(6):
         is_set = (y & (1 << bit)).compare("ne", zero)

@@ -36,13 +36,13 @@ def here(number: int) -> Scalar:
 
 
 def from_front(index: Scalar, size: int) -> Scalar:
-    """Normalize a negative index, as int64."""
+    """Return the index as int64, counted from the front: ``size`` is added to a negative index."""
     wide = index.cast(INT64)
     return wide.compare("lt", 0).select(wide + size, wide)
 
 
 def in_range(index: Scalar, size: int) -> Scalar:
-    """Normalize a negative index, and clamp it to the valid range."""
+    """Return the index as int64, counted from the front and clamped to 0 ... ``size - 1``."""
     return from_front(index, size).clamp(0, size - 1)
 
 

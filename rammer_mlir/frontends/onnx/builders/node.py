@@ -53,24 +53,24 @@ class Node:
     operands: dict[int, ir.Value] = field(default_factory=dict[int, ir.Value])
 
     def has(self, number: int) -> bool:
-        """Whether an input is given."""
+        """Return whether input ``number`` is given."""
         return number < len(self.inputs) and self.inputs[number] is not None
 
     def fact(self, number: int) -> TensorFact:
-        """Return an input's facts."""
+        """Return the facts of input ``number``, which must be given."""
         fact = self.inputs[number] if number < len(self.inputs) else None
         if fact is None:
             raise self.unsupported(f"input {number} is missing")
         return fact
 
     def out(self, number: int = 0) -> TensorFact:
-        """Return a used result's facts."""
+        """Return the facts of result ``number``, which must be used."""
         fact = self.outputs[number]
         assert fact is not None
         return fact
 
     def uses(self, number: int) -> bool:
-        """Whether a result is used."""
+        """Return whether result ``number`` is used."""
         return number < len(self.outputs) and self.outputs[number] is not None
 
     def attribute(self, name: str, default: object = None) -> Any:
@@ -109,7 +109,7 @@ class Node:
         return Tensor(self.operands[number], fact.dtype)
 
     def tensors(self) -> Sequence[Tensor]:
-        """Return all inputs."""
+        """Return all inputs as tensors; constant inputs are emitted."""
         return [self.tensor(number) for number in range(len(self.inputs))]
 
     def unsupported(self, reason: str) -> UnsupportedError:
@@ -118,4 +118,4 @@ class Node:
 
 
 Builder = Callable[[Node], Tensor | Sequence[Tensor | None]]
-"""Returns the results in the node's order; None for unused results."""
+"""A builder emits a node, and returns its results in order; None for unused results."""

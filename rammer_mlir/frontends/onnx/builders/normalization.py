@@ -27,13 +27,13 @@ def computing_type(dtype: DType) -> DType:
 
 
 def sum_along(source: Tensor, axes: Sequence[int], dtype: DType | None = None) -> Reduced:
-    """Sum along axes, in another dtype if given."""
+    """Return the sum along ``axes``, computed in ``dtype`` if given, else in the source's dtype."""
     kind = source.dtype if dtype is None else dtype
     return reduce(lambda x, total: total + x.cast(kind), source, axes, 0, kind)
 
 
 def max_along(source: Tensor, axes: Sequence[int]) -> Reduced:
-    """Return the maximum along axes."""
+    """Return the maximum of a tensor along ``axes``."""
     return reduce(lambda x, top: top.maximum(x), source, axes, lowest(source.dtype))
 
 
@@ -67,7 +67,7 @@ def _softmax(x: Tensor, axes: Sequence[int], logarithm: bool) -> Tensor:
 
 
 def reduce_shifted(x: Tensor, top: Reduced, axes: Sequence[int], kind: DType) -> Reduced:
-    """Sum ``exp(x - top)`` along axes, computed in dtype ``kind``."""
+    """Return the sum of ``exp(x - top)`` along ``axes``, computed in dtype ``kind``."""
     shifted = pointwise(
         lambda x, m: (x.cast(kind) - m.cast(kind)).apply(math.ExpOp), x, top, dtype=kind
     )
@@ -77,7 +77,10 @@ def reduce_shifted(x: Tensor, top: Reduced, axes: Sequence[int], kind: DType) ->
 def mean_and_inverse_deviation(
     x: Tensor, axes: Sequence[int], epsilon: float, kind: DType
 ) -> tuple[Reduced, Reduced]:
-    """Return mean and ``1 / sqrt(variance + epsilon)`` along axes, in dtype ``kind``, two-pass."""
+    """Return mean and ``1 / sqrt(variance + epsilon)`` along axes, computed in dtype ``kind``.
+
+    The variance is computed in a second pass, from differences to the mean.
+    """
     count = prod(x.shape[axis] for axis in axes)
     mean = sum_along(x, axes, kind).map(lambda s: s / count)
 
@@ -167,12 +170,12 @@ def _grouped(node: Node, groups: int) -> Tensor:
 
 
 def _per_channel(parameter: Tensor, each: tuple[int, int], space: int) -> Tensor:
-    """Reshape a parameter with a value per channel, or per group, to broadcast to the data.
+    """Return a parameter reshaped to broadcast to the data.
 
     Args:
-        parameter: a vector.
+        parameter: a vector with an element per channel, or per group.
         each: number of groups, and of channels per group: dimensions 1 and 2 of the data.
-        space: number of spatial dimensions, which follow.
+        space: number of spatial dimensions, which follow the channels.
     """
     groups, size = each
     inner = size if parameter.size == groups * size else 1

@@ -45,7 +45,7 @@ from rammer_mlir.passes.ir.scalar import (
 
 @dataclass(frozen=True)
 class _Pool:
-    """Data and window of a pooling node, and the spatial extents of its result."""
+    """Data ``x`` and window of a pooling node, and the spatial extents ``space`` of its result."""
 
     x: Tensor
     window: Window
@@ -114,11 +114,11 @@ def _max_pool(node: Node) -> list[Tensor | None]:
 
 
 def _positions(pool: _Pool, padded: Tensor, largest: Tensor, by_column: bool) -> Tensor:
-    """Return the flattened position of each window's maximum, the first position in case of ties.
+    """Return the flattened position of each window's maximum; of several, the first position.
 
-    ``largest`` has the maxima. The first spatial dimension is contiguous if ``by_column``, else the
-    last one.
-    The padding may contain the maximum too, if the data has its type's smallest number.
+    ``padded`` is the padded data, and ``largest`` has the maxima. The first spatial dimension is
+    contiguous in positions if ``by_column``, else the last one. The padding may contain the maximum
+    too, if the data has its type's smallest number.
     """
     space = pool.x.shape[2:]
     order = list(reversed(range(pool.rank))) if by_column else list(range(pool.rank))
@@ -147,7 +147,7 @@ def _positions(pool: _Pool, padded: Tensor, largest: Tensor, by_column: bool) ->
 
 
 _FAR = int(np.iinfo(np.int64).max)
-"""A position after all others."""
+"""A number that is greater than any position."""
 
 
 def _average_pool(node: Node) -> Tensor:

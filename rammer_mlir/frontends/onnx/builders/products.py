@@ -71,7 +71,10 @@ def multiply(a: Tensor, b: Tensor, dtype: DType) -> Tensor:
 
 
 def _product_shape(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape of NumPy's ``a @ b``, without the dimension added to vectors."""
+    """Return the shape of NumPy's ``a @ b`` for operands of shapes ``a`` and ``b``.
+
+    A vector contributes no dimension to the result.
+    """
     batch = np.broadcast_shapes(tuple(a[:-2]), tuple(b[:-2]))
     return (*batch, *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
 
@@ -138,7 +141,10 @@ def matmul_integer(node: Node) -> Tensor:
 
 
 def shifted(x: Tensor, zero: Tensor, axis: int) -> Tensor:
-    """Subtract a zero point, of the tensor or per index along an axis, in 32 bits."""
+    """Return ``x`` minus its zero point, in 32 bits.
+
+    ``zero`` is a scalar, or has a zero point per index of ``axis``.
+    """
     if zero.rank == 1 and zero.size == 1:
         zero = reshape(zero, ())
     operand = (zero, [axis]) if zero.rank == 1 else zero

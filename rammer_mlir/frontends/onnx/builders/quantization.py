@@ -33,7 +33,7 @@ UINT8 = np.dtype(np.uint8)
 
 
 def round_into(x: Scalar, zero: Scalar | None, dtype: DType) -> Scalar:
-    """Round to nearest even, add a zero point, and saturate to an integer type."""
+    """Return ``x`` rounded to nearest even, plus the zero point, saturated to an integer type."""
     x = x.apply(math.RoundEvenOp)
     if zero is not None:
         x = x + convert(zero, x.dtype)
@@ -41,7 +41,10 @@ def round_into(x: Scalar, zero: Scalar | None, dtype: DType) -> Scalar:
 
 
 def _along(node: Node, parameter: Tensor, shape: Sequence[int], default_axis: int = 1) -> Operand:
-    """Return a scale or zero point of data of ``shape``: per tensor, axis index or block."""
+    """Return a scale or zero point as an operand that broadcasts to data of ``shape``.
+
+    It has a value for the whole tensor, for each index of an axis, or for each block of an axis.
+    """
     if parameter.size == 1:
         return reshape(parameter, ())
     axis = node.axis("axis", default_axis, len(shape))
@@ -105,7 +108,11 @@ def _dynamic_quantize(node: Node) -> list[Tensor | None]:
 
 
 def _requantize(total: Tensor, scales: Sequence[Operand], zero: Tensor, dtype: DType) -> Tensor:
-    """Requantize 32-bit sums: multiply by two scales and divide by a third."""
+    """Return 32-bit sums ``total`` requantized to ``dtype``.
+
+    The sums are multiplied by the first two of ``scales`` and divided by the third; then ``zero``
+    is added.
+    """
 
     def body(total: Scalar, a: Scalar, b: Scalar, y: Scalar, zero: Scalar) -> Scalar:
         factor = a.cast(F32) * b.cast(F32) / y.cast(F32)
@@ -128,7 +135,10 @@ def _quantized_matmul(node: Node) -> Tensor:
 
 
 def _product_scale(scale: Tensor, total: Tensor, axis: int) -> Operand:
-    """Return the scale of a product ``total``: per tensor, per index of ``axis``, or as given."""
+    """Return the scale of a product's operand, in a form that broadcasts to the product ``total``.
+
+    A vector with a scale per index of ``axis`` lies along that axis.
+    """
     if scale.size == 1:
         return reshape(scale, ())
     return (scale, [axis]) if scale.rank == 1 and total.shape[axis] == scale.size else scale
@@ -138,8 +148,8 @@ def _integer_convolution(node: Node, data: int, zeros: tuple[int, int]) -> Tenso
     """Return the 32-bit sums of a convolution of integers minus their zero points.
 
     Args:
-        node: its inputs are tensors, possibly each with a scale and a zero point.
-        data: number of the filters' input; the first input is the data.
+        node: the node; its inputs are tensors, possibly each with a scale and a zero point.
+        data: number of the input with the filters; input 0 is the image.
         zeros: numbers of the zero points' inputs, which may be omitted.
     """
     x, w = node.tensor(0), node.tensor(data)

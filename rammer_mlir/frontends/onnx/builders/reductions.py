@@ -35,7 +35,12 @@ Function = Callable[[Scalar], Scalar]
 
 @dataclass(frozen=True)
 class Reduction:
-    """A reduction: elementwise prologue, combining function with initial value, and epilogue."""
+    """A reduction along axes.
+
+    ``contribution`` maps an element before it is combined, ``combine`` adds it to the accumulator,
+    ``initial`` returns the accumulator's initial value, and ``finish`` maps the final accumulator
+    and the number of elements to the result.
+    """
 
     combine: Callable[[Scalar, Scalar], Scalar]
     initial: Callable[[DType], float]
@@ -105,7 +110,7 @@ def apply_reduction(kind: Reduction, x: Tensor, axes: list[int]) -> Reduced:
 
 
 def axes_of(node: Node, rank: int) -> list[int] | None:
-    """Return the normalized axes to reduce; None if there is nothing to reduce."""
+    """Return the normalized axes to reduce; None if no axis is reduced."""
     given = node.integers(1, "axes")
     if given:
         return sorted({axis % rank for axis in given})
@@ -113,7 +118,10 @@ def axes_of(node: Node, rank: int) -> list[int] | None:
 
 
 def finish(node: Node, reduced: Reduced, rank: int) -> Tensor:
-    """Return a reduction of a rank-``rank`` tensor; ``keepdims`` keeps the reduced dimensions."""
+    """Return the result of a reduction; ``keepdims`` keeps reduced dimensions with size 1.
+
+    ``rank`` is the rank of the tensor before the reduction.
+    """
     return reduced.keepdims(rank) if node.attribute("keepdims", 1) else reduced.tensor
 
 
@@ -152,7 +160,7 @@ def _log_sum_exp(node: Node) -> Tensor:
 
 
 def _finite_or_zero(x: Scalar) -> Scalar:
-    """Replace infinities and NaN by zero, so that subtracting the value makes no NaN."""
+    """Return ``x``, or 0 in place of infinities and NaN, so that ``x - result`` is never NaN."""
     finite = x.apply(math.AbsFOp).compare("lt", float("inf"))
     return finite.select(x, literal(0, x.dtype))
 
@@ -166,7 +174,10 @@ def _position_of_extremum(largest: bool, node: Node) -> Tensor:
 
 
 def _position(x: Tensor, axis: int, largest: bool, last: bool) -> Reduced:
-    """Return the first or last position of the extremum along an axis, by two reductions."""
+    """Return the position of the extremum along an axis: the first one, or the last if ``last``.
+
+    It takes two reductions: of the elements, and of the positions with the extremum.
+    """
     extremum = apply_reduction(REDUCTIONS["Max" if largest else "Min"], x, [axis])
     length = x.shape[axis]
 

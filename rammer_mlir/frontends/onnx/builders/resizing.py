@@ -105,7 +105,7 @@ _COORDINATES: dict[str, Callable[[_Axis, Floats], Floats]] = {
     "pytorch_half_pixel": _pytorch_half_pixel,
     "tf_crop_and_resize": _crop,
 }
-"""Maps from positions in the result to coordinates in the input, by ONNX's names."""
+"""Functions from positions in the result to coordinates in the input, by ONNX's names of modes."""
 
 _NEAREST: dict[str, Callable[[Floats], Floats]] = {
     "ceil": np.ceil,
@@ -120,7 +120,10 @@ def _triangle(distance: Floats) -> Floats:
 
 
 def _keys(a: float) -> Callable[[Floats], Floats]:
-    """Return the kernel of cubic convolution (Keys, 1981)."""
+    """Return the kernel of cubic convolution with parameter ``a`` (Keys, 1981).
+
+    The kernel maps distances to weights.
+    """
 
     def kernel(t: Floats) -> Floats:
         near = ((a + 2) * t - (a + 3)) * t * t + 1
@@ -132,14 +135,17 @@ def _keys(a: float) -> Callable[[Floats], Floats]:
 
 @dataclass(frozen=True)
 class _Taps:
-    """For each position of the result: input elements and their weights."""
+    """The input elements from which each element of a result is interpolated along an axis.
+
+    ``indices`` and ``weights`` have a row for each position of the result.
+    """
 
     indices: Integers
     weights: Floats
 
 
 def _taps(axis: _Axis, x: Floats, kernel: Callable[[Floats], Floats], radius: int) -> _Taps:
-    """Return the elements within ``radius`` of coordinates, weighted by a kernel."""
+    """Return the elements within ``radius`` of coordinates ``x``, with weights by ``kernel``."""
     first = np.ceil(x).astype(np.int64) - radius
     indices = first[:, None] + np.arange(2 * radius)
     weights = kernel(np.abs(x[:, None] - indices))
@@ -246,7 +252,10 @@ def _weighted(node: Node, mode: str, axis: _Axis, places: Floats) -> _Taps:
 
 
 def _select(x: Tensor, axis: _Axis, indices: Integers) -> Tensor:
-    """Take one element per position, as a repetition or strided slice if possible."""
+    """Return ``x`` with the elements at ``indices`` along an axis.
+
+    It is a repetition or a strided slice if possible, else a gather.
+    """
     repeats = axis.after // max(axis.before, 1)
     if (indices == np.arange(axis.after) // max(repeats, 1)).all() and repeats > 0:
         if axis.after == axis.before * repeats:
@@ -271,7 +280,7 @@ def _repeat(x: Tensor, axis: int, count: int) -> Tensor:
 
 
 def _interpolate(x: Tensor, axis: _Axis, taps: _Taps, kind: DType) -> Tensor:
-    """Sum weighted elements along an axis; arithmetic and result have dtype ``kind``."""
+    """Return the sums of weighted elements ``taps`` of ``x`` along an axis, in dtype ``kind``."""
     shape = [axis.after if i == axis.number else size for i, size in enumerate(x.shape)]
     count = taps.indices.shape[1]
     columns = [constant(np.ascontiguousarray(column)) for column in taps.indices.T]
@@ -291,7 +300,7 @@ def _interpolate(x: Tensor, axis: _Axis, taps: _Taps, kind: DType) -> Tensor:
 
 
 def _rounded(x: Tensor, dtype: DType) -> Tensor:
-    """Convert to the result's dtype; integers are rounded to even and saturated."""
+    """Return ``x`` in ``dtype``; integers are rounded to nearest even and saturated."""
     if x.dtype == dtype:
         return x
     if is_float(dtype):
@@ -304,7 +313,10 @@ def _rounded(x: Tensor, dtype: DType) -> Tensor:
 
 
 def _extrapolate(x: Tensor, outside: Sequence[tuple[int, NDArray[np.bool_]]], node: Node) -> Tensor:
-    """Replace elements by ``extrapolation_value`` where an axis's mask in ``outside`` is true."""
+    """Return ``x`` with ``extrapolation_value`` wherever a mask of ``outside`` is true.
+
+    ``outside`` has pairs of an axis and a mask of its positions.
+    """
     masks = [(number, mask) for number, mask in outside if mask.any()]
     if not masks:
         return x

@@ -23,17 +23,17 @@ from rammer_mlir.frontends.onnx.builders.values import (
 from rammer_mlir.passes.ir.scalar import INT64, DType, Scalar, literal, lowest
 
 _FAR = 2.0**30
-"""Limit of coordinates, so that they fit an integer."""
+"""Largest absolute value of a coordinate that is converted to an integer."""
 
 
 @dataclass(frozen=True)
 class _Tap:
-    """An element along an axis.
+    """An element along an axis, to be interpolated.
 
     Attributes:
         index: a valid index.
         weight: factor of the element; None for 1.
-        exists: whether the element is in the image, else it counts as 0; None if it always exists.
+        exists: whether the element is in the image, else it counts as 0; None if always.
     """
 
     index: Scalar
@@ -61,7 +61,7 @@ class _Axis:
 
     @property
     def border(self) -> tuple[float, float]:
-        """Coordinates of the image's edges."""
+        """Coordinates of the image's two edges."""
         return (0.0, self.size - 1.0) if self.corners else (-0.5, self.size - 0.5)
 
     def place(self, normalized: Scalar) -> Scalar:
@@ -72,13 +72,16 @@ class _Axis:
         return (shifted * float(self.size) - 1.0) * 0.5
 
     def limit(self, x: Scalar) -> Scalar:
-        """Apply the padding mode to a coordinate."""
+        """Return a coordinate moved into the image by the padding mode.
+
+        Mode ``zeros`` leaves it unchanged.
+        """
         if self.padding == "border":
             return x.clamp(0.0, self.size - 1.0)
         return self.reflect(x) if self.padding == "reflection" else x
 
     def reflect(self, x: Scalar) -> Scalar:
-        """Reflect a coordinate at the edges repeatedly, until it is inside of the image."""
+        """Return a coordinate reflected at the edges until it is inside of the image."""
         low, high = self.border
         if low == high:
             return literal(low, x.dtype)
@@ -90,7 +93,7 @@ class _Axis:
         return inside.select(x, folded)
 
     def tap(self, x: Scalar, weight: Scalar | None) -> _Tap:
-        """Return the element at an integral coordinate, with a given weight."""
+        """Return the tap at an integral coordinate; a coordinate outside gets a valid index."""
         if self.padding == "reflection":
             x = self.reflect(x)
         # These comparisons are false for NaN, which thereby gets a valid index.
@@ -181,7 +184,9 @@ def grid_sample(node: Node) -> Tensor:
 def _weighted_sum(
     x: Tensor, first: Sequence[Scalar], taps: Sequence[Sequence[_Tap]], kind: DType
 ) -> Scalar:
-    """Sum elements over all combinations of taps, weighted by the products of their weights.
+    """Return the sum of elements over all combinations of taps, one for each spatial axis.
+
+    Each element is weighted by the product of its taps' weights.
 
     Args:
         x: the image.

@@ -33,7 +33,7 @@ from rammer_mlir.passes.ir.scalar import (
 )
 
 _LARGEST_SEARCH = 1 << 22
-"""Most index comparisons for which elements search for their updates."""
+"""Largest number of index comparisons with which elements search for their updates."""
 
 Combine = Callable[[Scalar, Scalar], Scalar]
 
@@ -60,7 +60,7 @@ _REDUCTIONS: dict[str, tuple[Combine, Callable[[DType], float]]] = {
     "max": (Scalar.maximum, lowest),
     "min": (Scalar.minimum, highest),
 }
-"""By reduction: the combining function, and its neutral element."""
+"""The combining function and its neutral element, by the attribute ``reduction``."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,10 @@ class _Scatter:
 
 
 def _scatter(scatter: _Scatter, reduction: str, found: Array | None) -> Tensor:
-    """Emit a scattering; ``found`` has the number of each element's update if known."""
+    """Return the scattered tensor.
+
+    ``found`` has the number of each element's last update, -1 for none, if indices are constant.
+    """
     if not scatter.updates.size:
         return scatter.x
     # Without a reduction only an element's last update counts; constant indices determine it.
@@ -104,7 +107,7 @@ def _scatter(scatter: _Scatter, reduction: str, found: Array | None) -> Tensor:
 
 
 def _last_hits(scatter: _Scatter) -> Tensor:
-    """Return the number of the last update of each searched element, or -1."""
+    """Return the number of the last update of each searched element, or -1, found by a search."""
     rank = len(scatter.searched)
     start = full(scatter.searched, -1, INT64)
 
@@ -160,7 +163,10 @@ def _combined(scatter: _Scatter, reduction: str) -> Tensor:
 
 
 def _one_by_one(scatter: _Scatter, combine: Combine | None) -> Tensor:
-    """Write the updates sequentially, in loops."""
+    """Return the data after writing the updates sequentially, in loops.
+
+    An update replaces the element if ``combine`` is None.
+    """
 
     def nest(value: ir.Value, outer: list[Scalar]) -> ir.Value:
         if len(outer) == scatter.updates.rank:
@@ -222,7 +228,10 @@ def _scatter_elements(node: Node) -> Tensor:
 
 
 def _known_elements(indices: Array, searched: Sequence[int], axis: int) -> Array | None:
-    """Return the number of each element's update; None if an index is out of range."""
+    """Return the number of each element's last update, -1 for none, for ScatterElements.
+
+    ``indices`` are along ``axis`` of the dimensions ``searched``. None if an index is out of range.
+    """
     size = searched[axis]
     places = indices.astype(np.int64)
     if ((places < -size) | (places >= size)).any():
@@ -264,7 +273,10 @@ def _scatter_nd(node: Node) -> Tensor:
 
 
 def _known_places(places: Array, searched: Sequence[int]) -> Array | None:
-    """Return the number of each element's update; None if an index is out of range."""
+    """Return the number of each element's last update, -1 for none, for ScatterND.
+
+    ``places`` has an index tuple per update. None if an index is out of range.
+    """
     sizes = np.array(searched, np.int64)
     wide = places.astype(np.int64)
     if ((wide < -sizes) | (wide >= sizes)).any():
@@ -276,7 +288,7 @@ def _known_places(places: Array, searched: Sequence[int]) -> Array | None:
 
 
 def _tensor_scatter(node: Node) -> Tensor:
-    """Build TensorScatter: write the sequence dimension of a cache from an index on."""
+    """Build TensorScatter: write updates to a cache from an index of its sequence axis on."""
     x, update = node.tensor(0), node.tensor(1)
     axis = node.axis("axis", -2, x.rank)
     starts = node.tensor(2) if node.has(2) else None

@@ -105,7 +105,10 @@ def _step(number: int, places: range) -> Expr:
 
 
 def _end(end: int, step: int, size: int) -> int | None:
-    """Return a Slice's end as that of a Python slice; None if it is before the first element."""
+    """Return the end of a Python slice that equals ONNX's Slice with end ``end``.
+
+    None if the slice includes element 0 in descending order.
+    """
     return None if step < 0 and end < -size else end
 
 
@@ -155,7 +158,11 @@ def _widths(node: Node, rank: int) -> tuple[list[int], list[int]]:
 
 
 def _crop(x: Tensor, low: Sequence[int], high: Sequence[int]) -> Tensor:
-    """Remove elements at the ends of each dimension where Pad's width is negative."""
+    """Return ``x`` without the elements that negative widths of Pad remove.
+
+    ``low`` and ``high`` are the widths before and after each dimension; positive widths have no
+    effect.
+    """
     starts = [max(-n, 0) for n in low]
     sizes = [
         size - start - max(-n, 0) for size, start, n in zip(x.shape, starts, high, strict=True)

@@ -23,7 +23,7 @@ _RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 
 @dataclass(frozen=True)
 class Sunk:
-    """Operands and shape of an elementwise operation before a reshape."""
+    """The operands and the result's shape of an elementwise operation that precedes a reshape."""
 
     operands: list[Access]
     shape: tuple[int, ...]
@@ -47,7 +47,7 @@ def sink(operands: Sequence[Access], shape: Sequence[int]) -> Sunk | None:
 
 @dataclass(frozen=True)
 class SunkReduction:
-    """Operand of a reduction before a reshape, and the axes to reduce there."""
+    """A reduction that precedes a reshape: its operand, and the operand's axes to reduce."""
 
     source: Tensor
     axes: list[int]
@@ -73,7 +73,10 @@ def sink_reduction(tensor: Tensor, axes: Sequence[int]) -> SunkReduction | None:
 
 
 def _source(tensor: Tensor) -> Tensor | None:
-    """Return the source of a reshape if a structured operation computed it, else None."""
+    """Return the source of the reshape that produces ``tensor``, if a linalg op computed it.
+
+    None for other sources, and if ``tensor`` is not produced by a reshape.
+    """
     value = _reshaped(tensor.value)
     if value is None:
         return None
@@ -100,7 +103,8 @@ def _before(
 ) -> Access | None:
     """Return an operand addressed before the reshape from shape ``old`` to ``new``, or None.
 
-    In each group of reshaped dimensions, the operand must have all of them or broadcast along all.
+    ``groups`` has the corresponding dimensions of both shapes. In each group, the operand must have
+    all dimensions or be broadcast along all.
     """
     tensor, exprs = operand
     sizes = {expr: size for expr, size in zip(exprs, tensor.shape, strict=True) if expr != ZERO}

@@ -54,7 +54,7 @@ def _window_of_element(window: Window, axis: int, count: int, rank: int) -> tupl
     Args:
         window: the sliding window.
         axis: number of the spatial dimension.
-        count: number of windows along the dimension; a result is clamped to these.
+        count: number of windows along the dimension; the returned window is always below it.
         rank: number of spatial dimensions.
     """
     tap = here(2 + rank + axis) * window.dilations[axis]
@@ -91,7 +91,10 @@ def deform_conv(node: Node) -> Tensor:
 
 
 def _shifted_taps(node: Node, x: Tensor, kernel: tuple[int, ...]) -> Tensor:
-    """Return ``x`` at every tap of every window: [N, C, *kernel, *space]."""
+    """Return the elements of ``x`` at every tap of every window, moved by the node's offsets.
+
+    The result is [N, C, *kernel, *space].
+    """
     window = window_of(node, x.shape[2:], kernel)
     offsets = node.tensor(2)
     groups = node.attribute("offset_group", 1)
@@ -121,13 +124,16 @@ def _floor_div(number: int, divisor: int) -> ir.AffineExpr:
 
 
 def _start(window: Window, axis: int) -> Scalar:
-    """Return the image position of the current tap of the current window, without its offset."""
+    """Return the image position of the current tap of the current window, as given by the loops.
+
+    The offset of DeformConv is not included.
+    """
     tap = here(2 + axis) * window.dilations[axis]
     return here(4 + axis) * window.strides[axis] + tap - window.low[axis]
 
 
 def _bilinear(x: Tensor, places: list[Scalar]) -> Scalar:
-    """Interpolate bilinearly at coordinates ``places``; elements outside of the image are zero."""
+    """Return the bilinear interpolation at coordinates ``places``; outside elements are zero."""
     first = [here(0), here(1)]
     corners: list[list[tuple[Scalar, Scalar, Scalar]]] = []
     for axis, place in enumerate(places):

@@ -59,7 +59,7 @@ def _indices(node: Node, rows: Tensor, count: int, largest: bool) -> Tensor:
 
 
 def _before(a: Scalar, b: Scalar, largest: bool) -> Scalar:
-    """Whether ``a`` comes strictly before ``b``; NaN counts as larger than any number."""
+    """Emit whether ``a`` comes strictly before ``b``; NaN counts as larger than any number."""
     if not largest:
         a, b = b, a
     above = a.compare("gt", b)
@@ -73,13 +73,16 @@ def _is_nan(x: Scalar) -> Scalar:
 
 
 def _precedes(a: Scalar, i: Scalar, b: Scalar, j: Scalar, largest: bool) -> Scalar:
-    """Whether element ``a`` at index ``i`` comes before ``b`` at ``j``; ties go by index."""
+    """Emit whether element ``a`` at index ``i`` comes before ``b`` at ``j``; ties go by index."""
     tie = ~_before(b, a, largest) & i.compare("lt", j)
     return _before(a, b, largest) | tie
 
 
 def _by_counting(rows: Tensor, count: int, largest: bool) -> Tensor:
-    """Rank each element by counting the elements before it."""
+    """Return the positions of the first ``count`` elements of each row in sorted order.
+
+    The rank of an element is the number of elements that come before it.
+    """
     *lead, length = rows.shape
     last = len(lead)
     batch = list(range(last))
@@ -100,7 +103,10 @@ def _by_counting(rows: Tensor, count: int, largest: bool) -> Tensor:
 
 
 def _one_by_one(rows: Tensor, count: int, largest: bool) -> Tensor:
-    """Search ``count`` times for the first element after the previously found one."""
+    """Return the positions of the first ``count`` elements of each row in sorted order.
+
+    Each step searches for the first element after the previously found one.
+    """
     *lead, _ = rows.shape
     last = len(lead)
     batch = list(range(last))

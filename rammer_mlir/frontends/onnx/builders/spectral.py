@@ -25,7 +25,7 @@ from rammer_mlir.frontends.onnx.builders.views import (
 from rammer_mlir.passes.ir.scalar import DType
 
 _LONGEST = 2048
-"""Longest transform as a matrix, which has four times the square of this many elements."""
+"""Largest length of a transform as a matrix, which has four times the square of that elements."""
 
 Transform = Callable[[NDArray[np.complex128]], NDArray[np.generic]]
 """A linear transform of the rows of a matrix."""

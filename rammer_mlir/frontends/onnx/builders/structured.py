@@ -29,7 +29,10 @@ Body = (
     | Callable[[_S, _S, _S, _S, _S], _S]
     | Callable[[_S, _S, _S, _S, _S, _S], _S]
 )
-"""Functions from scalars to a scalar, enumerated so that parameters of lambdas have types."""
+"""A function from scalars to a scalar, by number of parameters.
+
+The variants are enumerated so that the parameters of lambdas have types.
+"""
 
 
 Operand = Tensor | tuple[Tensor, Sequence[Expr]]
@@ -87,7 +90,10 @@ def structured(
 def _extents(
     domain: Sequence[int], operands: Sequence[tuple[Tensor, Sequence[Expr]]]
 ) -> list[tuple[Tensor, Sequence[Expr]]]:
-    """Return an extra operand for loops whose extents no operand determines, if needed."""
+    """Return an additional operand with the extents of loops that no operand determines.
+
+    The list is empty if the operands determine all extents of ``domain``.
+    """
     plain: set[int] = set()
     for _, exprs in operands:
         for expr in exprs:
@@ -172,13 +178,18 @@ def fetch(source: Tensor, indices: Sequence[Scalar]) -> Scalar:
 
 
 class Reduced(NamedTuple):
-    """A tensor reduced along some dimensions of another tensor; an operand of ``pointwise``."""
+    """A tensor reduced along some dimensions of a source, usable as an operand of ``pointwise``.
+
+    Attributes:
+        tensor: the result, without the reduced dimensions.
+        dims: for each dimension of ``tensor``, the number of its dimension in the source.
+    """
 
     tensor: Tensor
     dims: list[int]
 
     def map(self, body: Body, dtype: DType | None = None) -> Reduced:
-        """Apply a function to each element."""
+        """Return the tensor with ``body`` applied to each element, in ``dtype`` if given."""
         return Reduced(pointwise(body, self.tensor, dtype=dtype), self.dims)
 
     def keepdims(self, rank: int) -> Tensor:
@@ -194,17 +205,18 @@ def reduce(
     initial: float,
     dtype: DType | None = None,
 ) -> Reduced:
-    """Reduce along axes.
+    """Reduce a tensor along some axes, and drop these axes.
 
     Args:
         body: maps an element and the accumulator to the new accumulator.
-        source: a tensor.
-        axes: numbers of dimensions, from 0.
-        initial: initial accumulator, which is also the result without elements.
+        source: the tensor to reduce.
+        axes: the numbers of the dimensions to reduce, from 0; if empty, ``body`` is applied once
+            to each element and ``initial``.
+        initial: the initial accumulator; also the result of a reduction without elements.
         dtype: the result's dtype, by default the source's.
 
     Returns:
-        The result without the axes, and the source's dimension of each of its dimensions.
+        The reduced tensor, with the numbers of the source's dimensions that it keeps.
     """
     kept = [axis for axis in range(source.rank) if axis not in axes]
     if not axes:  # no reduction loop

@@ -51,12 +51,12 @@ class Tensor:
 
 
 def tensor_type(shape: Sequence[int], dtype: DType) -> ir.RankedTensorType:
-    """Return the builtin tensor type."""
+    """Return the builtin tensor type of a shape and dtype."""
     return ir.RankedTensorType.get(list(shape), element_type(dtype))
 
 
 def constant(array: Array) -> Tensor:
-    """Return a constant tensor."""
+    """Return an array as a constant tensor."""
     kind = element_type(array.dtype)
     data = np.ascontiguousarray(array)
     if array.dtype == BF16:
@@ -82,7 +82,7 @@ def splat(shape: Sequence[int], value: float, dtype: DType) -> Tensor:
 
 
 def empty(shape: Sequence[int], dtype: DType) -> Tensor:
-    """Return an uninitialized tensor."""
+    """Return an uninitialized tensor of a shape and dtype."""
     return Tensor(tensor.EmptyOp(list(shape), element_type(dtype)).result, dtype)
 
 

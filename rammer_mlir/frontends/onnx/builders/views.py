@@ -26,7 +26,7 @@ def reshape(source: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def _fill_value(source: Tensor) -> ir.Value | None:
-    """Return the value that a tensor was filled with, or None."""
+    """Return the scalar with which ``linalg.fill`` made a tensor; None for other tensors."""
     owner = source.value.owner
     if isinstance(owner, ir.Block) or owner.operation.name != "linalg.fill":
         return None
@@ -52,7 +52,7 @@ def _reshape_through(source: Tensor, shape: tuple[int, ...]) -> Tensor:
 def reassociation(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:
     """Return the smallest groups of neighbouring dimensions with equal numbers of elements.
 
-    Each group has the dimensions of shape ``old``, and those of ``new``.
+    Each group is a pair: its dimensions in shape ``old``, and its dimensions in shape ``new``.
     """
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0

@@ -11,7 +11,7 @@ from rammer_mlir.frontends.onnx.contrib.rule import Rule
 
 
 def _gelu_of(call: Call, x: str) -> str:
-    """0.5 x (1 + erf(x / sqrt(2)))."""
+    """Write 0.5 x (1 + erf(x / sqrt(2))), the exact Gelu of value ``x``; return its name."""
     erf = call.op("Erf", call.op("Mul", x, call.scalar(sqrt(0.5))))
     factor = call.op("Add", erf, call.scalar(1))
     return call.op("Mul", call.op("Mul", x, call.scalar(0.5)), factor)
@@ -26,7 +26,7 @@ def _bias_gelu(call: Call) -> None:
 
 
 def _fast_gelu(call: Call) -> None:
-    """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+    """Write 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) as the node's result."""
     x = call.sum(call.find(0), call.find(1))
     cube = call.op("Mul", call.op("Mul", x, x), x)
     inner = call.op("Add", x, call.op("Mul", cube, call.scalar(0.044715)))
@@ -36,7 +36,7 @@ def _fast_gelu(call: Call) -> None:
 
 
 def _quick_gelu(call: Call) -> None:
-    """X times the sigmoid of alpha x."""
+    """Write x times the sigmoid of alpha x as the node's result."""
     x = call.find(0)
     scaled = call.op("Mul", x, call.scalar(call.attribute("alpha", 1.702)))
     call.finish(call.op("Mul", x, call.op("Sigmoid", scaled)))
@@ -59,12 +59,12 @@ _PARAMETERS: dict[str, tuple[tuple[str, float], ...]] = {
 
 
 def activated(call: Call, x: str, given: list[float]) -> str:
-    """Write the activation named by a fused operator's attribute.
+    """Write the activation named by a fused operator's attribute; return the result's name.
 
     Args:
         call: the operator.
         x: name of the activation's input.
-        given: its parameters; missing ones have their defaults.
+        given: its parameters; missing parameters have their defaults.
 
     Raises:
         UnsupportedError: if the activation is unknown.

@@ -25,7 +25,7 @@ _T = TypeVar("_T", int, float, str, list[int], list[float])
 
 
 class TypedWriter(NodeWriter):
-    """Infers the type of each value that it writes, and records it with those of the graph."""
+    """A writer of nodes that also infers and records the type of each value that it writes."""
 
     def __init__(
         self, model: Model, prefix: str, kinds: dict[str, TensorKind], values: dict[str, Array]
@@ -43,7 +43,7 @@ class TypedWriter(NodeWriter):
         return name
 
     def named(self, operator: str, inputs: object, results: object, **attributes: object) -> None:
-        """Add a node with the given result names."""
+        """Add a node with the given result names, and record the types of its results."""
         super().named(operator, inputs, results, **attributes)  # pyright: ignore[reportArgumentType]
         self._kinds.update(infer_node(self.nodes[-1], self.opset, self._kinds, self._values))
 
@@ -71,11 +71,11 @@ class Call:
     write: TypedWriter
 
     def find(self, number: int) -> str:
-        """Return the name of an input; empty if omitted."""
+        """Return the name of input ``number``; empty if omitted."""
         return self.node.input[number] if number < len(self.node.input) else ""
 
     def shape_of(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a value."""
+        """Return the static shape of the value ``name``."""
         shape = self.kinds[name].shape if name in self.kinds else None
         if shape is None:
             raise ModelError(
@@ -85,15 +85,15 @@ class Call:
         return shape
 
     def shape(self, number: int) -> tuple[int, ...]:
-        """Return the shape of an input."""
+        """Return the static shape of input ``number``."""
         return self.shape_of(self.find(number))
 
     def dtype(self, number: int = 0) -> np.dtype[np.generic]:
-        """Return the element type of an input."""
+        """Return the element type of input ``number``."""
         return dtype_of(self.kinds[self.find(number)].elem_type)
 
     def is_string(self, number: int) -> bool:
-        """Whether an input is known to be a string tensor."""
+        """Return whether an input is known to be a string tensor."""
         kind = self.kinds.get(self.find(number))
         return kind is not None and kind.elem_type == TensorProto.STRING
 
@@ -135,14 +135,14 @@ class Call:
         return value
 
     def refusal(self, reason: str) -> UnsupportedError:
-        """Return the error that refuses the node for a reason."""
+        """Return the error that refuses the node for ``reason``."""
         return UnsupportedError(f"not supported: {contrib_label(self.node)}: {reason}")
 
     def expect(self, condition: bool, expected: str, found: object) -> None:
-        """Refuse contradictory operands.
+        """Raise an error unless a condition on the operands holds.
 
         Raises:
-            ModelError: unless the condition holds.
+            ModelError: with the texts of the expected and the found operands.
         """
         if not condition:
             raise ModelError(
@@ -154,40 +154,43 @@ class Call:
         return self.write.node(operator, inputs, **attributes)
 
     def uses(self, number: int) -> bool:
-        """Whether a result is used."""
+        """Return whether result ``number`` is used."""
         return number < len(self.node.output) and bool(self.node.output[number])
 
     def finish(self, value: str, number: int = 0) -> None:
-        """Bind a result of the node to a value, if the result is used."""
+        """Give result ``number`` of the node the value named ``value``, if the result is used."""
         if self.uses(number):
             self.write.named("Identity", [value], [self.node.output[number]])
 
     def scalar(self, value: float, like: str = "") -> str:
-        """Write a scalar of the dtype of value ``like``, by default of the first input."""
+        """Write a scalar of the dtype of value ``like``, by default of input 0; return its name."""
         kind = self.kinds[like or self.find(0)].elem_type
         return self.write.constant(np.array(value, dtype_of(kind)))
 
     def cast(self, value: str, kind: int) -> str:
-        """Write a conversion, unless the value already has the dtype."""
+        """Return the name of a value converted to ONNX element type ``kind``, if need be."""
         return value if self.kinds[value].elem_type == kind else self.op("Cast", value, to=kind)
 
     def sum(self, *names: str) -> str:
-        """Write the sum of the given values; empty names are skipped."""
+        """Write the sum of the values, skipping empty names; return its name."""
         first, *rest = filter(None, names)
         for name in rest:
             first = self.op("Add", first, name)
         return first
 
     def reshape(self, value: str, *shape: int) -> str:
-        """Write a Reshape; 0 copies a dimension, and -1 is computed from the others."""
+        """Write a Reshape to ``shape``; return its name.
+
+        Size 0 copies a dimension, and -1 is computed from the other sizes.
+        """
         return self.op("Reshape", value, self.write.integers(*shape))
 
     def transpose(self, value: str, *order: int) -> str:
-        """Write a Transpose."""
+        """Write a Transpose to dimensions ``order``; return its name."""
         return self.op("Transpose", value, perm=list(order))
 
     def mean(self, value: str, axis: int) -> str:
-        """Write the mean over the dimensions from an axis on."""
+        """Write the mean over the dimensions from ``axis`` on; return its name."""
         rank = len(self.shape_of(value))
         self.expect(-rank <= axis < rank, f"an axis from {-rank} to {rank - 1}", axis)
         axes = list(range(axis % rank, rank))

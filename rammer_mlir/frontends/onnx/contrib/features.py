@@ -91,7 +91,7 @@ def _list(call: Call, name: str) -> list[float]:
 
 
 def _label_encoder(call: Call) -> None:
-    """Compare with every key; the first equal key selects the value."""
+    """Write LabelEncoder: compare with every key; the first equal key selects the value."""
     x = call.find(0)
     keys, values, default = (_table(call, what) for what in ("keys", "values", "default"))
     if default is None:
@@ -115,7 +115,8 @@ def _label_encoder(call: Call) -> None:
 def _table(call: Call, what: str) -> Array | None:
     """Return the attribute ``keys``, ``values`` or ``default``, in the element type of its suffix.
 
-    None if the node has no such attribute; a default of strings is ignored.
+    ``what`` is the attribute's name without suffix. None if the node has no such attribute; a
+    default of strings is ignored.
     """
     forms = {"_tensor": None, "_int64": np.int64, "_float": np.float32, "_string": None}
     for attribute in call.node.attribute:

@@ -19,7 +19,7 @@ Integers = NDArray[np.int64]
 
 LEAF, MEMBER = -1, 6
 COMPARISONS = ("LessOrEqual", "Less", "GreaterOrEqual", "Greater", "Equal", "NotEqual")
-"""Comparison operators, by the number of a node's mode."""
+"""Comparison operators; the index is the number of a node's mode."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,10 @@ class Forest:
         return call.op("Where", holds, look_up(self.yes), look_up(self.no))
 
     def _holds(self, call: Call, value: str, split: str, node: str) -> str:
-        """Write every comparison that occurs, and select by the nodes' modes."""
+        """Write whether the comparison of each current node holds; return the name.
+
+        Every comparison that occurs is written, and a node's mode selects among them.
+        """
         modes = [int(mode) for mode in np.unique(self.modes) if mode != LEAF]
         found = ""
         for mode in modes:
@@ -112,7 +115,9 @@ class Forest:
         return call.op("Greater", count, call.write.constant(np.array(0, np.int32)))
 
     def evaluate(self, call: Call, x: str, aggregate: str) -> str:
-        """Write the ``aggregate`` (SUM, AVERAGE, MIN, MAX) over the trees: [rows, targets].
+        """Write ``aggregate`` (SUM, AVERAGE, MIN, MAX) over the trees; return its name.
+
+        The value is [rows, targets].
 
         Raises:
             UnsupportedError: for the minimum or maximum of several targets.

@@ -37,7 +37,7 @@ class _Past:
 
     @staticmethod
     def of(call: Call, new: int) -> _Past | None:
-        """Return the past of a call; None if it has none."""
+        """Return the cache of a call with ``new`` positions; None if the call has no cache."""
         slots = [call.shape(number)[2] if call.find(number) else 0 for number in (3, 4)]
         call.expect(slots[0] == slots[1], "as many past values as keys", slots)
         if not slots[0]:
@@ -73,9 +73,10 @@ class _Past:
         return call.op("Unsqueeze", found, call.write.integers(1, 2))
 
     def present(self, call: Call, joint: str) -> str:
-        """Move the new keys or values directly after the used slots, as the next run expects.
+        """Write ``joint`` with the new keys or values moved directly after the used slots.
 
-        ``joint`` has all slots of the cache, followed by the new keys or values.
+        ``joint`` has all slots of the cache, followed by the new keys or values. The next run
+        expects the returned value as its cache.
         """
         places = np.arange(self.slots + self.new)
         behind = call.op("Sub", call.write.constant(places + self.slots), self.valid)
@@ -88,7 +89,10 @@ class _Past:
 
 
 def _grouped(call: Call) -> None:
-    """Attend causally; padding rows of shorter sequences are computed like all other rows."""
+    """Write GroupQueryAttention, which attends causally.
+
+    Padding rows of shorter sequences are computed like all other rows.
+    """
     query, key, value = _grouped_heads(call)
     past = _Past.of(call, call.shape_of(query)[2])
     if call.attribute("do_rotary", 0):

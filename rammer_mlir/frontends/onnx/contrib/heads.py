@@ -12,7 +12,10 @@ from rammer_mlir.frontends.onnx.limits import MOST_ELEMENTS
 
 
 def split_heads(call: Call, value: str, heads: int) -> str:
-    """Reshape [batch, sequence, heads * size] to [batch, heads, sequence, size] unless 4-D."""
+    """Return [batch, heads, sequence, size] for a value [batch, sequence, heads * size].
+
+    A value of four dimensions is returned unchanged.
+    """
     shape = call.shape_of(value)
     if len(shape) == 4:
         return value
@@ -26,7 +29,7 @@ def split_heads(call: Call, value: str, heads: int) -> str:
 
 
 def parts(call: Call, value: str, sizes: Sequence[int]) -> list[str]:
-    """Split a vector, or the last dimension of a tensor, into parts of given sizes."""
+    """Return the parts of given sizes of a value's last dimension."""
     ends = np.cumsum(sizes).tolist()
     axis = len(call.shape_of(value)) - 1
     pairs = zip([0, *ends], ends, strict=False)
@@ -34,7 +37,7 @@ def parts(call: Call, value: str, sizes: Sequence[int]) -> list[str]:
 
 
 def joined(call: Call, value: str) -> str:
-    """Reshape [batch, heads, sequence, size] to [batch, sequence, heads * size]."""
+    """Return [batch, sequence, heads * size] for a value [batch, heads, sequence, size]."""
     batch, heads, length, size = call.shape_of(value)
     return call.reshape(call.transpose(value, 0, 2, 1, 3), batch, length, heads * size)
 
@@ -101,10 +104,10 @@ def key_mask(call: Call, number: int, key: str, filler: float) -> str:
 
 
 def _within(call: Call, bounds: str, batch: int, length: int) -> str:
-    """Write whether each key's position is before its row's end, and not before its start.
+    """Write whether each key's position is before the end of its row, and not before its start.
 
-    ``bounds`` has ``batch`` ends, maybe followed by as many starts; ``length`` is the number of
-    keys. The result is [batch, 1, 1, length].
+    ``bounds`` has ``batch`` ends, optionally followed by ``batch`` starts; ``length`` is the number
+    of keys. The result is [batch, 1, 1, length].
     """
     places = call.write.constant(np.arange(length, dtype=call.dtype(_number_of(call, bounds))))
     ends = call.reshape(call.write.part(bounds, 0, batch), batch, 1, 1, 1)

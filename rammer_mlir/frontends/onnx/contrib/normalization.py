@@ -34,10 +34,10 @@ def _root_mean_square(call: Call, x: str, scale: str, epsilon: float, axis: int 
 def _scaled(
     call: Call, wide: str, x: str, factors: tuple[str, str], epsilon: float, axis: int
 ) -> str:
-    """Divide by the root mean square over the dimensions from ``axis`` on; scale, and add a bias.
+    """Write ``wide`` divided by its root mean square, times a scale, plus a bias; return its name.
 
-    The division is of ``wide``, computed from x in f32 as ONNX specifies; the result has x's
-    dtype. ``factors`` are scale and bias.
+    The mean is over the dimensions from ``axis`` on. ``wide`` is computed from ``x`` in f32, as
+    ONNX specifies; the result has the dtype of ``x``. ``factors`` are scale and bias.
     """
     squares = call.mean(call.op("Mul", wide, wide), axis)
     root = call.op("Sqrt", call.op("Add", squares, call.scalar(epsilon, wide)))
@@ -75,7 +75,7 @@ def _operands(call: Call) -> tuple[str, str, str]:
 
 
 def _embed(call: Call) -> None:
-    """Sum the embeddings of words, positions and segments, and normalize."""
+    """Write the sum of embeddings of words, positions and segments, normalized."""
     ids, segments, words, positions, kinds, gamma, beta, mask, places = map(call.find, range(9))
     length = call.shape(0)[1]
     total = call.op("Gather", words, ids)
@@ -93,7 +93,7 @@ def _embed(call: Call) -> None:
 
 
 def _lengths(call: Call, mask: str) -> str:
-    """Count the ones in each row; without a mask, return 0."""
+    """Write the number of ones in each row of ``mask``, 0 without a mask; return its name."""
     rows = mask or call.op("Mul", call.find(0), call.scalar(0))
     wide = call.cast(rows, onnx.TensorProto.INT32)
     return call.op("ReduceSum", wide, call.write.integers(1), keepdims=0)

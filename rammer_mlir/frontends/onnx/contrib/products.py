@@ -14,10 +14,10 @@ _GEMM = "alpha beta transA transB"
 
 
 def _turned(call: Call, number: int, side: str) -> str:
-    """Return the name of operand ``number``, transposed as the node's attributes say.
+    """Return operand ``number``, transposed according to the node's attributes.
 
-    ``transBatchA`` or ``transBatchB`` moves the first dimension after the other batch dimensions,
-    then ``transA`` or ``transB`` swaps the last two; ``side`` is A or B.
+    ``side`` is A or B. Attribute ``transBatchA`` or ``transBatchB`` moves the first dimension after
+    the other batch dimensions, then ``transA`` or ``transB`` swaps the last two.
     """
     name, rank = call.find(number), len(call.shape(number))
     order = list(range(rank))
@@ -55,7 +55,7 @@ def _fused_conv(call: Call) -> None:
 
 
 def _nhwc_conv(call: Call) -> None:
-    """Convolve with filters in ONNX's layout; the other operands have channels last."""
+    """Write a convolution of an operator with channels last; filters are in ONNX's layout."""
     bias = [call.find(2)] if call.find(2) else []
     operands = [_channels_first(call, call.find(0)), call.find(1), *bias]
     found = _channels_last(call, call.op("Conv", *operands, **kept_attributes(call, _CONV)))
@@ -79,7 +79,7 @@ def _channels_last(call: Call, value: str) -> str:
 
 
 def _matmul_nbits(call: Call) -> None:
-    """Multiply by weights of 4 or 8 bits, which are dequantized at compile time."""
+    """Write a product with weights of 4 or 8 bits, which are dequantized at compile time."""
     weights = _from_blocks(call).astype(call.dtype(0))
     found = call.op("MatMul", call.find(0), call.write.constant(weights.T))
     call.finish(call.sum(found, call.find(5)))
@@ -120,7 +120,7 @@ def _zero_points(
 def _unpacked(
     packed: np.ndarray[tuple[int, ...], np.dtype[np.generic]], bits: int
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    """Unpack the elements of each row; the first is in a byte's low bits."""
+    """Return the unpacked elements of each row; the first element is in a byte's low bits."""
     found = packed.astype(np.uint8)
     if bits == 4:
         found = np.stack([found & 15, found >> 4], axis=-1).reshape(len(found), -1)

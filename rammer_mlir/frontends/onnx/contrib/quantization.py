@@ -29,7 +29,10 @@ def _without_last(names: list[str]) -> list[str]:
 
 
 def _quantized(call: Call, value: str, number: int, result: int = 0) -> None:
-    """Quantize a value as result ``result``; its scale is input ``number``, then its zero point."""
+    """Write the quantization of ``value`` as result ``result`` of the node.
+
+    Its scale is input ``number``, and its zero point the next input.
+    """
     names = [value, call.find(number), call.find(number + 1)]
     call.finish(call.op("QuantizeLinear", *_without_last(names)), result)
 
@@ -73,7 +76,10 @@ def _concat(call: Call) -> None:
 
 
 def _softmax(call: Call) -> None:
-    """Before opset 13, flatten the dimensions from the axis on."""
+    """Write QLinearSoftmax.
+
+    Before opset 13, the dimensions from the axis on are flattened.
+    """
     value, shape, axis = _real(call, 0), call.shape(0), call.attribute("axis", -1)
     if call.attribute("opset", call.write.opset) >= 13 or axis in (-1, len(shape) - 1):
         _quantized(call, call.op("Softmax", value, axis=axis), 3)
@@ -83,7 +89,7 @@ def _softmax(call: Call) -> None:
 
 
 def _dequantize(call: Call) -> None:
-    """Subtract the zero point and scale, for any integer type."""
+    """Write a dequantization, for any integer type: subtract the zero point, then scale."""
     scale, zero, axis = call.find(1), call.find(2), call.attribute("axis", 1)
     value = call.cast(call.find(0), _FLOAT)
     if zero:
@@ -92,7 +98,7 @@ def _dequantize(call: Call) -> None:
 
 
 def _along(call: Call, value: str, axis: int) -> str:
-    """Reshape a vector to lie along an axis of the first input."""
+    """Return a vector reshaped to lie along an axis of input 0; other values are unchanged."""
     size, rank = call.shape_of(value), len(call.shape(0))
     if len(size) != 1:
         return value
@@ -114,14 +120,14 @@ def _quantize(call: Call) -> None:
 
 
 def _dynamic_matmul(call: Call) -> None:
-    """Quantize the first operand dynamically, and multiply integers."""
+    """Write DynamicQuantizeMatMul: quantize the left operand dynamically, multiply integers."""
     value, scale, zero = call.write.node_with_results("DynamicQuantizeLinear", [call.find(0)], 3)
     product = call.op("MatMulInteger", *_without_last([value, call.find(1), zero, call.find(3)]))
     _scaled(call, product, (scale, call.find(2)), call.find(4))
 
 
 def _integer_matmul(call: Call) -> None:
-    """Multiply integers minus their zero points, and scale."""
+    """Write MatMulIntegerToFloat: multiply integers minus their zero points, then scale."""
     product = call.op("MatMulInteger", *[call.find(number) for number in (0, 1, 4, 5)])
     _scaled(call, product, (call.find(2), call.find(3)), call.find(6))
 
@@ -132,7 +138,10 @@ def _scaled(call: Call, product: str, scales: tuple[str, str], bias: str) -> Non
 
 
 def _gemm(call: Call) -> None:
-    """Multiply integers minus zero points, add an integer bias, scale, optionally quantize."""
+    """Write QGemm: multiply integers minus zero points, add an integer bias, and scale.
+
+    The result is quantized if its scale is given.
+    """
     a, b = (_turned(call, number, name) for number, name in ((0, "transA"), (3, "transB")))
     product = call.op("MatMulInteger", *_without_last([a, b, call.find(2), call.find(5)]))
     total = call.cast(call.sum(product, call.find(6)), _FLOAT)

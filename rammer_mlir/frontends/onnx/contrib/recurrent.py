@@ -30,7 +30,10 @@ class _Weight:
     zero: str
 
     def product(self, write: NodeWriter, rows: str) -> str:
-        """Write the f32 product of float rows, quantized by their range, and the matrix."""
+        """Write the f32 product of float rows and the matrix; return its name.
+
+        The rows are quantized by their range.
+        """
         quantized, scale, zero = write.node_with_results("DynamicQuantizeLinear", [rows], 3)
         product = write.node("MatMulInteger", [quantized, self.values, zero, self.zero])
         factor = write.node("Mul", [scale, self.scale])
@@ -104,7 +107,10 @@ def _initial(call: Call, position: int, number: int, shape: tuple[int, int]) -> 
 
 
 def _body(call: Call, weight: _Weight, shape: tuple[int, int]) -> onnx.GraphProto:
-    """Return the graph of a step: from states and projected input to states and output."""
+    """Return the Scan body of a step, with states h and c of shape ``shape``.
+
+    Its inputs are the states and the projected input, its results the new states and the output.
+    """
     prefix = call.write.fresh()
     write = NodeWriter(call.write.model, prefix)
     h, c, projected, new_h, new_c, output = (

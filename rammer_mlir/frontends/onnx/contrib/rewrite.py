@@ -28,7 +28,7 @@ _REWRITE_FAULTS = (
 
 
 def claim_contrib(proto: onnx.ModelProto) -> None:
-    """Correct the domain of nodes that ONNX Runtime's optimizer puts in ONNX's by mistake."""
+    """Move ONNX Runtime's operators that its optimizer puts in ONNX's domain to their domain."""
     names = {"SimplifiedLayerNormalization"}
     if opset(proto) < _LAYER_NORMALIZATION:
         names.add("LayerNormalization")
@@ -41,7 +41,9 @@ def claim_contrib(proto: onnx.ModelProto) -> None:
 
 
 def rewrite_contrib(model: Model) -> bool:
-    """Replace contrib nodes whose inputs have static shapes, in place; return whether any is.
+    """Replace contrib nodes whose inputs have static shapes, in place.
+
+    Returns whether a node was replaced.
 
     Raises:
         ModelError: if a node's inputs and attributes contradict each other.
@@ -91,10 +93,10 @@ def _written_out(
 
 
 def require_rewritten(graph: onnx.GraphProto) -> None:
-    """Refuse remaining contrib nodes.
+    """Raise an error if a graph still has a contrib node.
 
     Raises:
-        ShapeError: for the first such node, with an input of unknown shape.
+        ShapeError: for the first of these nodes, with an input of unknown shape.
     """
     left = [node for node in graph.node if has_rule(node)]
     kinds = graph_types(graph) if left else {}

@@ -17,7 +17,7 @@ def positions_from(call: Call, first: int, batch: int, length: int) -> str:
 
 
 def rotated(call: Call, value: str, angles: tuple[str, str, str], is_interleaved: bool) -> str:
-    """Rotate pairs of elements of [batch, heads, sequence, size].
+    """Write rotated pairs of elements of [batch, heads, sequence, size]; return the name.
 
     Args:
         call: the operator.
@@ -56,7 +56,11 @@ def _turned(call: Call, value: str, cosines: str, sines: str, is_interleaved: bo
 
 
 def _rotary_embedding(call: Call) -> None:
-    """Rotate by positions of each token, or of the first token, from which others count up."""
+    """Write RotaryEmbedding.
+
+    The positions are given for each token, or for the first token of a sequence, from which they
+    count up.
+    """
     value, cosines, sines = call.find(0), call.find(2), call.find(3)
     is_flat = len(call.shape(0)) == 3
     if is_flat:

@@ -22,7 +22,7 @@ class Rule:
         rewrite: writes the replacement.
         inputs: names in order; a suffix ``?`` marks an optional input, ``!`` an input that must be
             omitted, ``*`` stands for any number of more inputs.
-        results: likewise, where an unused result counts as omitted.
+        results: names in order, with the suffixes of inputs; an unused result counts as omitted.
         attributes: names of supported attributes.
         defaults: attributes that must have these values.
     """

@@ -37,7 +37,7 @@ def _number(call: Call, value: float) -> str:
 
 
 def _sides(call: Call, distances: str) -> str:
-    """Write 1 for rows with a positive distance, which are inside of the class; else -1."""
+    """Write 1 for rows with a positive distance, which are inside of the class, else -1."""
     is_inside = call.op("Greater", distances, _number(call, 0.0))
     return call.op("Where", is_inside, _number(call, 1.0), _number(call, -1.0))
 
@@ -62,7 +62,10 @@ def _kernel(call: Call, rows: str, vectors: np.ndarray[tuple[int, int], np.dtype
 
 
 def _distances(call: Call, rows: str, vectors: np.ndarray[tuple[int, int], np.dtype[_F32]]) -> str:
-    """Write squared distances, by differences: expanded products would cancel for near vectors."""
+    """Write the squared distances of rows and vectors; return the name.
+
+    They are computed from differences: expanded products would cancel for near vectors.
+    """
     apart = call.op("Unsqueeze", rows, call.write.integers(1))
     difference = call.op("Sub", apart, call.write.constant(vectors))
     squares = call.op("Mul", difference, difference)

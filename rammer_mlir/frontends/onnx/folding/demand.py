@@ -57,11 +57,11 @@ _DECISIONS: Mapping[str, tuple[int, ...]] = {
     "SplitToSequence": (1,),
     "Unique": (0,),
 }
-"""Inputs by operator that determine whether, or how well, the node can be compiled."""
+"""Inputs by operator whose values determine whether and how well the node can be compiled."""
 
 
 def demanded_names(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of the values, constant or not, that shapes are computed from."""
+    """Return the names of all values from which shapes are computed, constant or not."""
     names: set[str] = set()
     _visit(graph, names)
     return names

@@ -59,7 +59,7 @@ _MOVING = _QUANTIZATION | {
     "Transpose",
     "Unsqueeze",
 }
-"""Operators that accept elements of any type."""
+"""Operators that move elements without computing, and so accept elements of any type."""
 
 _Store = Callable[[str, Array], None]
 
@@ -68,7 +68,10 @@ _Rewrite = Callable[
     [onnx.NodeProto, Mapping[str, Array], Types],
     tuple[Sequence[onnx.NodeProto], Types] | None,
 ]
-"""Returns the replacement of a node, and the types of its results; None to keep the node."""
+"""A function that returns a node's replacement and the types of its results.
+
+It returns None to keep the node.
+"""
 
 
 def evaluate_constants(model: Model, rewrite: _Rewrite | None = None) -> bool:
@@ -205,7 +208,8 @@ def _initializer_store(graph: onnx.GraphProto) -> _Store:
 def _stored_elements(value: Array) -> int:
     """Return an array's number of elements in memory, where broadcast elements count once.
 
-    Masks count as zero elements: the selected values take several times their bytes.
+    Boolean masks count as zero elements: the values that they select take several times their
+    bytes.
     """
     if value.dtype == np.bool_:
         return 0
@@ -241,7 +245,10 @@ def _compute(
 
 
 def _fits(name: str, value: Numbers, types: ChainMap[str, TensorKind]) -> bool:
-    """Whether a result has its inferred dtype and shape, as far as these are known."""
+    """Return whether a result has the inferred dtype and shape of value ``name``.
+
+    Unknown dtypes and shapes fit any result.
+    """
     kind = types.get(name)
     if kind is None:
         return True

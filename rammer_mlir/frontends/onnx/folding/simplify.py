@@ -59,7 +59,7 @@ def _read(model: Model) -> ir.Model:
 
 
 def _insert_weights(graph: ir.Graph, model: Model) -> None:
-    """Convert the inputs that stand for weights to initializers."""
+    """Convert the graph's inputs that stand for the model's large weights to initializers."""
     import onnx_ir as ir
 
     values = {value.name: value for value in graph.inputs}
@@ -74,7 +74,7 @@ def _insert_weights(graph: ir.Graph, model: Model) -> None:
 
 
 def _take_weights(graph: ir.Graph) -> dict[str, Array]:
-    """Convert large initializers to inputs and return their values."""
+    """Convert large initializers to inputs of the graph; return their values by name."""
     import onnx_ir as ir
 
     weights: dict[str, Array] = {}

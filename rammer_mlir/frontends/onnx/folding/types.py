@@ -29,12 +29,12 @@ class TensorKind:
 
     @staticmethod
     def of(value: Array) -> TensorKind:
-        """Return the kind of a constant."""
+        """Return the element type and shape of a constant."""
         return TensorKind(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
 
     @staticmethod
     def of_type(kind: onnx.TypeProto) -> TensorKind:
-        """Return the kind of an ONNX type."""
+        """Return the element type and shape of an ONNX type."""
         shape = static_dims(kind.tensor_type)
         return TensorKind(kind.tensor_type.elem_type, None if shape is None else tuple(shape))
 
@@ -50,12 +50,12 @@ class TensorKind:
 
     @property
     def itemsize(self) -> int:
-        """Bytes per element; 8 if unknown."""
+        """The number of bytes per element; 8 if unknown."""
         # Assume the widest type, so that size limits are not exceeded.
         return dtype_of(self.elem_type).itemsize if self.elem_type else 8
 
     def to_type(self) -> onnx.TypeProto:
-        """Return the ONNX type."""
+        """Return the ONNX type with this element type and shape."""
         return helper.make_tensor_type_proto(self.elem_type, self.shape)
 
 

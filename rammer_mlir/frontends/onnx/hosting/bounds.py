@@ -103,7 +103,7 @@ _Rule = Callable[[list[Bounds], _Constants, _Attributes], Bounds | None]
 
 
 def _integers(constants: _Constants, number: int) -> list[int]:
-    """Return the elements of a constant operand; raise a TypeError if it is not constant."""
+    """Return the elements of constant operand ``number``; raise TypeError if it is not constant."""
     value = constants[number]
     if value is None:
         raise TypeError

@@ -90,7 +90,10 @@ def _inputs(
 
 
 def _declare(graph: onnx.GraphProto, found: Sequence[onnx.ValueInfoProto]) -> bool:
-    """Set the types of values of unknown shape; return whether any now has a static shape."""
+    """Record the types ``found`` for values of unknown shape in the graph.
+
+    Returns whether a value now has a static shape that it lacked.
+    """
     known = value_infos(graph)
     is_new = False
     for value in found:

@@ -29,11 +29,11 @@ _FIXED_INPUTS: Mapping[str, tuple[int, ...]] = {
 _DECISIONS: Mapping[str, tuple[int, ...]] = {"If": (0,), "Loop": (0, 1)}
 
 _HEAVY = ("Gemm", "MatMul", "DequantizeLinear", "QuantizeLinear")
-"""Operators with an evaluator that parts compute anyway, because there is work to schedule."""
+"""Operators with an evaluator that are still compiled in parts, because their work is large."""
 
 
 def is_control_flow(node: onnx.NodeProto) -> bool:
-    """Whether a node executes subgraphs conditionally or repeatedly."""
+    """Return whether a node is an If, Loop or Scan, which executes subgraphs."""
     return node.domain in ONNX_DOMAINS and node.op_type in CONTROL_FLOW
 
 
@@ -60,7 +60,7 @@ def is_long_sort(node: onnx.NodeProto, types: Mapping[str, onnx.ValueInfoProto])
 
 
 def _extent(value: onnx.ValueInfoProto | None, axis: int) -> int:
-    """Return the size of a dimension; 0 if unknown."""
+    """Return the size of a value's dimension ``axis``; 0 if unknown."""
     shape = None if value is None else static_shape(value)
     return shape[axis] if shape and -len(shape) <= axis < len(shape) else 0
 
@@ -71,13 +71,13 @@ def is_light(node: onnx.NodeProto) -> bool:
 
 
 def fixed_operands(node: onnx.NodeProto) -> Iterator[str]:
-    """Yield the operands whose values must be known before a node is compiled."""
+    """Yield the names of operands with values that must be known before a node is compiled."""
     if node.domain in ONNX_DOMAINS:
         yield from _inputs(node, _FIXED_INPUTS.get(node.op_type, ()))
 
 
 def decisions(node: onnx.NodeProto) -> Iterator[str]:
-    """Yield the operands that control conditionals and loops."""
+    """Yield the names of operands that control conditionals and loops."""
     if node.domain in ONNX_DOMAINS:
         yield from _inputs(node, _DECISIONS.get(node.op_type, ()))
 

@@ -83,7 +83,14 @@ def _quotient(one: Dim, other: Dim) -> Dim:
 
 
 def _equal(one: Dim, other: Dim) -> Dim:
-    """Return 1 or 0; an open size differs from negative numbers, and is equal to itself."""
+    """Return 1 if two sizes are equal, else 0.
+
+    An open size differs from negative numbers and equals itself; other comparisons with an open
+    size depend on data.
+
+    Raises:
+        DependentRowsError: if the result depends on data.
+    """
     for dim, number in ((one, other), (other, one)):
         if isinstance(dim, Padded) and isinstance(number, int) and number >= 0:
             # The open size may or may not equal this number, so the result would depend on data.

@@ -22,7 +22,7 @@ from rammer_mlir.frontends.onnx.hosting.padded_values import (
 Rule = Callable[[PaddedNode], Sequence[Dims]]
 
 _FAR = 1 << 31
-"""A bound beyond any axis, as slices use it for the end."""
+"""A number greater than any extent, which slices use as the end of an axis."""
 
 
 def _broadcast(node: PaddedNode) -> Sequence[Dims]:
@@ -30,7 +30,11 @@ def _broadcast(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _divided(node: PaddedNode) -> Sequence[Dims]:
-    """Return the shape of a quotient; refuse padded integer divisors, whose padding may be zero."""
+    """Return the shape of a quotient, for divisors that cannot be zero padding.
+
+    Raises:
+        DependentRowsError: if a divisor is a padded integer tensor.
+    """
     divisor = node.operand(1)
     kind = onnx.helper.tensor_dtype_to_np_dtype(divisor.elem_type)
     if divisor.is_padded and kind.kind in "iu":
@@ -63,7 +67,7 @@ def _along(default: int, only_last: bool = False) -> Rule:
 
 
 def _with_sizes(shape: Dims, sizes: Sequence[int]) -> Dims:
-    """Return open dimensions of a shape, and ``sizes`` for the other dimensions."""
+    """Return ``shape`` with ``sizes`` in place of its static dimensions."""
     pairs = zip(shape, sizes, strict=False)
     return tuple(dim if isinstance(dim, Padded) else size for dim, size in pairs)
 
@@ -137,7 +141,10 @@ def _gather_elements(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _beside(node: PaddedNode, data: Dims, indices: Dims, axis: int) -> Dims:
-    """Return the indices' shape; along axes except ``axis``, open sizes must equal the data's."""
+    """Return the shape of ``indices``; its open sizes must equal those of ``data``.
+
+    The requirement does not apply to ``axis``.
+    """
     pairs = list(zip(data, indices, strict=True))
     for place, (one, other) in enumerate(pairs):
         if place != axis and (isinstance(one, Padded) or isinstance(other, Padded)):
@@ -225,7 +232,11 @@ def reshaped(node: PaddedNode, shape: Dims, target: Sequence[Dim]) -> Dims:
 
 
 def _share(total: Dim, known: Dim) -> Dim:
-    """Return the dimension -1 of a reshape, computed from the total and the known dimensions."""
+    """Return the size of dimension -1 of a reshape: the quotient of ``total`` and ``known``.
+
+    Raises:
+        DependentRowsError: if the quotient depends on data or is not an integer.
+    """
     if isinstance(total, Padded) and isinstance(known, int) and known and not total.factor % known:
         return Padded(total.symbol, total.factor // known)
     whole = total.factor if isinstance(total, Padded) else total
@@ -236,7 +247,11 @@ def _share(total: Dim, known: Dim) -> Dim:
 
 
 def _before(shape: Dims) -> int:
-    """Return the product of the sizes before an open dimension."""
+    """Return the product of the sizes before the first open dimension of a shape.
+
+    Raises:
+        DependentRowsError: if no dimension is open.
+    """
     found = 1
     for dim in shape:
         if isinstance(dim, Padded):
@@ -279,7 +294,11 @@ def _slice(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _cut(node: PaddedNode, dim: Dim, bounds: tuple[Dim, Dim, int]) -> Dim:
-    """Return the sliced size of a dimension; an open dimension must be kept whole."""
+    """Return the size of dimension ``dim`` after a slice with bounds (start, end, stride).
+
+    Raises:
+        DependentRowsError: if an open dimension is not kept whole, or a bound depends on data.
+    """
     start, end, stride = bounds
     if isinstance(dim, int):
         if isinstance(start, int) and isinstance(end, int):

@@ -15,7 +15,7 @@ STAND_IN = 13
 """Size of every open axis in ONNX's shape inference."""
 
 _MOST_CONTENT = 64
-"""Most elements of a list of integers whose content is tracked through the nodes."""
+"""Largest length of a list of integers with elements that are tracked through the nodes."""
 
 
 class DependentRowsError(Exception):
@@ -55,7 +55,7 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def standing_in(dims: Iterable[Dim]) -> tuple[int, ...]:
-    """Replace open sizes by static sizes."""
+    """Return sizes in which static placeholders replace open sizes."""
     return tuple(d if isinstance(d, int) else STAND_IN * d.factor for d in dims)
 
 
@@ -92,7 +92,7 @@ class PartValue:
 
     @property
     def is_padded(self) -> bool:
-        """Whether an axis is open."""
+        """Whether an axis of the value has an open size."""
         return any(isinstance(dim, Padded) for dim in self.shape)
 
     @property
@@ -182,10 +182,10 @@ class Demands:
         return tuple(found)
 
     def read(self, data: PartValue, axis: int, indices: PartValue) -> None:
-        """Require indices along an axis to stay in range if data or indices are padded.
+        """Record that indices along an axis must stay in range if data or indices are padded.
 
         Raises:
-            DependentRowsError: if the indices are computed, so that no requirement can be stated.
+            DependentRowsError: if no requirement on inputs ensures this, as for computed indices.
         """
         dim = data.shape[axis]
         if not indices.is_padded and not isinstance(dim, Padded):
@@ -205,7 +205,7 @@ class Demands:
             self.zeros |= names
 
     def write(self, dim: Dim, indices: PartValue) -> None:
-        """Require padded indices along an axis to write only to padding.
+        """Record that padded indices along an axis must write only to padding.
 
         Raises:
             DependentRowsError: if the axis has no padding, or the indices are not an input.
@@ -222,7 +222,7 @@ Values = Mapping[str, PartValue]
 
 
 def stand_in_content(value: PartValue) -> Array | None:
-    """Return a value's elements with static sizes in place of open ones; None if unknown."""
+    """Return a value's elements with static placeholders for open sizes; None if unknown."""
     if value.constant is not None:
         return value.constant
     if value.content is None:

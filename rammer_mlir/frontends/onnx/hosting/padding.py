@@ -45,7 +45,7 @@ _MOVING = (
 """Operators whose results consist of elements of their operands."""
 
 _DIRECT = ("Cast", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-"""Operators whose results are all elements of the first operand, in order, maybe repeated."""
+"""Operators that return all elements of their first operand, in order, possibly repeated."""
 
 _INDICES = ("Gather", "GatherElements")
 _CHOICES = ("Where",)
@@ -149,7 +149,7 @@ class _Analysis:
     def _constants(
         self, node: onnx.NodeProto, operands: Sequence[PartValue | None]
     ) -> list[PartValue]:
-        """Return facts about the results of a node with small constant operands; else no facts."""
+        """Return the constant results of a node with small constant operands, else none."""
         arrays = [None if value is None else value.constant for value in operands]
         if node.op_type not in EVALUATORS or any(
             value is not None and (array is None or array.size > LARGE)
@@ -260,7 +260,7 @@ class _Analysis:
         return [replace(value, sources=sources, direct=direct) for value in results]
 
     def _padding(self) -> Padding:
-        """Return the padding of inputs, and the open axes along which padding is cut off outputs.
+        """Return the padding of inputs, and the open axes of outputs from which padding is cut off.
 
         Raises:
             DependentRowsError: if requirements conflict, or an output is a size.
@@ -289,7 +289,7 @@ class _Analysis:
         return self._values[name].shape
 
     def _cuts(self, shape: Dims) -> list[tuple[int, int, int]]:
-        """Return the number, the group and the factor (``Padded.factor``) of each open axis."""
+        """Return, for each open axis, its number, its group and its factor (``Padded.factor``)."""
         return [
             (axis, self._demands.leader(dim.symbol), dim.factor)
             for axis, dim in enumerate(shape)

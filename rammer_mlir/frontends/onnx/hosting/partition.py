@@ -48,7 +48,7 @@ from rammer_mlir.programs.host_program import (
 Shape = tuple[int, ...]
 
 _MOST_TRIVIAL = 16
-"""Most small nodes that the host evaluates individually instead of making them a part."""
+"""Largest number of small nodes that the host evaluates instead of making them a part."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def partition(model: Model, *, is_repeated: bool = False) -> HostedGraph:
 
 
 def _require_progress(model: Model, hosted: HostedGraph) -> None:
-    """Refuse a partition into the unpadded model itself, whose sizes would stay unknown."""
+    """Raise an error if the only part is the unpadded model itself, with unknown sizes."""
     steps, parts = hosted.program.steps, hosted.parts
     computes = [step for step in steps if isinstance(step, Compute) and step.padding is None]
     is_whole = len(computes) == len(steps) == 1 and not parts[0].shape_values
@@ -287,7 +287,7 @@ class _Partition:
 
 
 def _without_dead(steps: Sequence[Step], used: set[str]) -> Iterator[Step]:
-    """Yield the steps, except evaluations whose results neither a step nor ``used`` contains."""
+    """Yield the steps, except evaluations with results that neither a step nor ``used`` has."""
     kept: list[Step] = []
     for step in reversed(steps):
         if not isinstance(step, Evaluate) or not used.isdisjoint(results_of(step)):
@@ -297,7 +297,7 @@ def _without_dead(steps: Sequence[Step], used: set[str]) -> Iterator[Step]:
 
 
 def _copied(node: onnx.NodeProto) -> onnx.GraphProto:
-    """Return a copy of a loop's body."""
+    """Return a copy of the body of a loop node."""
     (body,) = subgraphs(node)
     return onnx.GraphProto.FromString(body.SerializeToString())
 

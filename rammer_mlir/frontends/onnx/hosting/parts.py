@@ -149,7 +149,10 @@ class PartMaker:
 
 
 def _give_outputs_nodes(graph: onnx.GraphProto) -> None:
-    """Add Identity nodes for outputs that are inputs or repeated, so each has a producer."""
+    """Add Identity nodes so that each of a graph's outputs is computed by a node of its own.
+
+    Outputs that are inputs or are listed repeatedly get such a node.
+    """
     computed = {name for node in graph.node for name in node.output}
     seen: set[str] = set()
     for value in graph.output:

@@ -25,7 +25,7 @@ from rammer_mlir.frontends.onnx.model import Model, names_used_by
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, static_shape, value_infos
 
 _SMALL = 4096
-"""Most elements of operands and results of a node that the host evaluates for shapes."""
+"""Largest number of elements of a node's operands and results for evaluation on the host."""
 
 _INTEGERS = frozenset(
     (onnx.TensorProto.INT32, onnx.TensorProto.INT64, onnx.TensorProto.BOOL, onnx.TensorProto.UINT8)
@@ -52,7 +52,7 @@ class Placement:
     """The places of all nodes of a graph.
 
     Attributes:
-        places: of each node, in order.
+        places: place of each node, in order.
         is_trivial: for each node, whether the host evaluates it faster than it could call a part.
         shape_values: by part, the names of its inputs that must be constants.
     """

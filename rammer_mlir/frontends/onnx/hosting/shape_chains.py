@@ -32,11 +32,11 @@ class ShapeChains:
         self._types = value_infos(model.graph)
 
     def nodes_for(self, names: Iterable[str], given: set[str]) -> list[onnx.NodeProto]:
-        """Return the nodes that compute values from shapes, in order; none for other values.
+        """Return the nodes, in order, that compute values from shapes; none for other values.
 
         Args:
             names: names of the values.
-            given: names of values whose sizes a part depends on anyway.
+            given: names of values on whose sizes a part depends anyway.
         """
         found: set[int] = set()
         for name in names:
@@ -44,7 +44,11 @@ class ShapeChains:
         return [self._nodes[number] for number in sorted(found)]
 
     def _chain(self, name: str, given: set[str]) -> set[int] | None:
-        """Return the numbers of a value's producers; None if it depends on more than shapes."""
+        """Return the numbers of the nodes that compute a value from shapes.
+
+        None if the value also depends on other data. ``given`` has values on whose shapes it may
+        depend.
+        """
         if name in self._constants:
             return set()
         number = self._producers.get(name)
@@ -60,7 +64,7 @@ class ShapeChains:
         return None if len(behind) < len(chains) else {number}.union(*behind)
 
     def _is_shaped(self, name: str, given: set[str]) -> bool:
-        """Whether a tensor is in ``given``, or has at most a single open dimension."""
+        """Return whether a tensor is in ``given`` or has at most one open dimension."""
         if name not in self._types or not self._types[name].type.HasField("tensor_type"):
             return False
         tensor = self._types[name].type.tensor_type

@@ -31,7 +31,7 @@ def identity(part: Part) -> bytes:
 def _of_graph(
     graph: onnx.GraphProto, names: Names, constants: Mapping[str, Array]
 ) -> Iterator[object]:
-    """Yield the computations of a graph; ``names`` is extended by its values."""
+    """Yield a description of each computation of a graph; ``names`` is extended by its values."""
     for node in graph.node:
         yield node.op_type, node.domain
         yield [_name(name, names, constants) for name in node.input]
@@ -58,7 +58,7 @@ def _of_subgraph(
 
 
 def _name(name: str, names: Names, constants: Mapping[str, Array]) -> object:
-    """Return the number of a value, or the content of a constant; None for other names."""
+    """Return the number of a value, or the content of a constant; None for unknown names."""
     if name not in names:
         value = constants.get(name)
         names[name] = None if value is None else _content(value)

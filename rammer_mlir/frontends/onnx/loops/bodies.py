@@ -70,7 +70,7 @@ class Body:
         return self._constants.get(name, self._around.values.get(name))
 
     def captured(self, name: str) -> tuple[int, ...] | None:
-        """Return the static shape of a captured value; None for all other values."""
+        """Return the static shape of a value captured by the body; None for all other values."""
         own = {value.name for value in self.graph.input}
         if name in own or name in self._constants or name in self.producers:
             return None
@@ -78,7 +78,7 @@ class Body:
         return kind.shape if kind is not None and kind.is_static else None
 
     def behind(self, name: str) -> str:
-        """Return the name of the value that Identity nodes copy to ``name``; else ``name``."""
+        """Return the name of the value that ``name`` copies by Identity nodes; else ``name``."""
         while name in self.producers and self.producers[name].op_type == "Identity":
             name = self.producers[name].input[0]
         return name

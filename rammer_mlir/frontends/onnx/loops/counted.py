@@ -18,7 +18,7 @@ from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.programs.host_program import Source
 
 _MOST_NUMBERS = 1 << 20
-"""Most iterations whose numbers are stored in a constant, which then takes 8 MiB."""
+"""Largest number of iterations with numbers stored in a constant, which then takes 8 MiB."""
 
 
 def write_scan(
@@ -95,7 +95,7 @@ def _results(
 
 
 def _kind_of(read: ElementRead, types: Types) -> TensorKind:
-    """Return the type of the element that is read."""
+    """Return the type of the element that ``read`` reads."""
     kind = types[read.value]
     assert kind.shape is not None, "reads of unknown shapes are not found"
     kept = (1,) if read.keeps_axis else ()
@@ -106,9 +106,9 @@ def _kind_of(read: ElementRead, types: Types) -> TensorKind:
 def _take_elements(
     graph: onnx.GraphProto, reads: Iterable[ElementRead], types: Types, prefix: str
 ) -> dict[Source, onnx.ValueInfoProto]:
-    """Replace a body's reads by elements of a Scan's sources, in place.
+    """Replace the reads of a body by elements of a Scan's sources, in place.
 
-    Returns the sources, with the declarations of their elements; names begin with ``prefix``.
+    Returns each source with the declaration of its element; new names begin with ``prefix``.
     """
     sources: dict[Source, onnx.ValueInfoProto] = {}
     replaced: dict[str, onnx.NodeProto] = {}

@@ -56,7 +56,10 @@ def _element_read(body: Body, node: onnx.NodeProto, number: str) -> ElementRead 
 
 
 def _slice_of_one(body: Body, node: onnx.NodeProto, number: str) -> ElementRead | None:
-    """Match a slice from the iteration number to the next number."""
+    """Return a read by a slice from ``number`` to the next number; None for other nodes.
+
+    ``number`` is the name of the iteration number.
+    """
     value = _whole(body, node.input[0])
     shape, axes = body.captured(value), body.constant(node.input[3])
     stride = body.constant(node.input[4]) if len(node.input) > 4 and node.input[4] else None
@@ -87,7 +90,10 @@ def _is_next(body: Body, name: str, number: str) -> bool:
 
 
 def _whole(body: Body, name: str) -> str:
-    """Return the name of a value's source, before slices of a whole axis (PyTorch's ``x[:]``)."""
+    """Return the value of which ``name`` is a copy, by Identity or slices of whole axes.
+
+    PyTorch's ``x[:]`` is a slice of a whole axis.
+    """
     while (node := body.producers.get(name)) is not None and (
         node.op_type == "Identity" or _takes_all(body, node)
     ):

@@ -183,7 +183,10 @@ def _outer_product(node: onnx.NodeProto, axis: int, shapes: Shapes) -> Rule | No
 
 
 def _equation(node: onnx.NodeProto) -> tuple[list[str], str]:
-    """Return the labels of each operand and of the result; no result if they are implicit."""
+    """Return the labels of each operand and of the result of an Einsum.
+
+    The result's labels are empty if the equation omits them; all labels are, if it has an ellipsis.
+    """
     text = next((a.s.decode() for a in node.attribute if a.name == "equation"), "")
     left, _, right = text.replace(" ", "").partition("->")
     return (left.split(","), right) if "." not in text else ([], "")
@@ -194,7 +197,7 @@ Factor = tuple[str, tuple[int, ...]]
 
 
 def _is_factor(term: str, shape: Shape, result: str) -> bool:
-    """Whether no label of an Einsum operand is summed."""
+    """Return whether all labels of an Einsum operand are in the result, so that none is summed."""
     is_known = len(shape) == len(term) == len(set(term))
     return is_known and all(
         label in result or size == 1 for label, size in zip(term, shape, strict=True)
@@ -218,7 +221,7 @@ def _factor(writer: ElementWriter, operand: Operand, sizes: dict[str, int], labe
 
 
 def _product(writer: ElementWriter, factors: Sequence[Factor]) -> str:
-    """Multiply, smallest products first."""
+    """Write the product of factors, the smallest products first; return its name."""
     left = list(factors)
     while len(left) > 1:
         pairs = combinations(left, 2)

@@ -21,7 +21,7 @@ Results = Mapping[str, TensorKind]
 
 
 def rewrite_loops(model: Model) -> bool:
-    """Rewrite the loops that are not unrolled, in place; return whether there were any.
+    """Rewrite the loops that are not unrolled, in place; return whether a node was rewritten.
 
     Requires folded constants and inferred shapes.
     """

@@ -27,11 +27,11 @@ from rammer_mlir.frontends.onnx.well_formed import naming
 from rammer_mlir.programs.host_program import Source
 
 _MOST_DEPTH = 64
-"""Longest chain of producers that is moved, since expressions are written recursively."""
+"""Largest length of a chain of moved producers, because expressions are written recursively."""
 
 
 def sink_into_scans(model: Model) -> bool:
-    """Move producers into the bodies of Scans, in place; return whether there were any.
+    """Move producers of sources into the bodies of Scans, in place; return whether any was moved.
 
     A producer is moved if its result has no other use and each step then reads fewer bytes.
     Requires inferred shapes; dead nodes are left in the graph.
@@ -78,14 +78,14 @@ class _Graph:
         return self._table.elem_type(name)
 
     def normalized(self, source: Source) -> Source | None:
-        """Return a source with a normalized axis; None for strings, unknown types and shapes."""
+        """Return a source with a non-negative axis; None for strings, unknown types and shapes."""
         shape, kind = self.shape(source.value), self.elem_type(source.value)
         if shape is None or kind in (0, onnx.TensorProto.STRING):
             return None
         return replace(source, axis=source.axis % len(shape))
 
     def element_bytes(self, source: Source) -> int:
-        """Return the bytes of an element."""
+        """Return the number of bytes of an element of a source."""
         shape = self._table.shape(source.value)
         element = prod(shape[: source.axis]) * prod(shape[source.axis + 1 :])
         return element * dtype_of(self._table.elem_type(source.value)).itemsize
@@ -125,7 +125,7 @@ def _states(node: onnx.NodeProto) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Computation of a source's element.
+    """The computation of a source's element in a step.
 
     Attributes:
         cost: bytes that a step reads for the element.
@@ -137,7 +137,7 @@ class _Plan:
 
 
 class _Planner:
-    """Decides which elements a step computes from smaller ones."""
+    """Decides which elements a step computes from elements of smaller tensors."""
 
     def __init__(self, graph: _Graph, movable: set[int]) -> None:
         self._graph, self._movable = graph, movable
@@ -213,7 +213,7 @@ class _Sinking:
         return self._elements[source]
 
     def invariant(self, operand: Operand) -> str:
-        """Return the name of an operand whose element is equal for all steps, without the axis."""
+        """Return the name of an operand with equal elements in all steps, without their axis."""
         if operand.axis is None:
             return operand.value
         if operand not in self._invariants:
