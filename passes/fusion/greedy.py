@@ -82,7 +82,7 @@ class _Grouping:
         return sorted(found, key=self._latest_input, reverse=True)
 
     def _latest_input(self, group: Group) -> int:
-        """Return the position of the last definition among a group's inputs.
+        """Return the position of the last definition among a group's inputs, -1 without inputs.
 
         A sum of two products can join only one of them: the product whose inputs are ready last.
         The other product can then run early, beside the producers of those inputs.
@@ -122,7 +122,10 @@ class _Grouping:
         )
 
     def _stays_acyclic(self, producer: Group, consumer: Group) -> bool:
-        """Whether no path leaves ``producer`` and returns through ``consumer``'s operands."""
+        """Whether merging two groups surely makes no cycle.
+
+        A cycle is a path that leaves ``producer`` and returns to an operand of ``consumer``.
+        """
         inside = {op.operation for op in producer.operations + consumer.operations}
         if self._used_only_in(producer, inside):
             return True

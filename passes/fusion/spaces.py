@@ -17,10 +17,13 @@ from rammer_mlir.passes.ir.structured import Structured, body_operations
 from rammer_mlir.passes.tiling.space import TileSpace, analyze
 
 _Indices = tuple[tuple[int | None, ...], ...]
-"""For each gather of a body, the loops that index it."""
+"""For each gather of a body, the loop that indexes each dimension; None without such a loop."""
 _Kind = tuple[ir.Attribute, ir.Attribute, tuple[ir.Type, ...], tuple[str, ...], _Indices]
 _Source = tuple[int, int] | None
-"""The producer of a value in a group: an operation and the number of its result."""
+"""The producer of a value: an operation's number in the group, and the number of its result.
+
+None if no operation of the group produces the value.
+"""
 _Pattern = tuple[tuple[int, tuple[_Source, ...]], ...]
 
 
@@ -69,7 +72,7 @@ class FusedSpaces:
         return self._read(op)[1]
 
     def kind(self, op: ir.OpView) -> int:
-        """Return a number that is equal for two operations if and only if their patterns are."""
+        """Return the number of an operation's pattern; equal patterns have equal numbers."""
         return self._read(op)[0]
 
     def captures(self, op: ir.OpView) -> Sequence[ir.Value]:

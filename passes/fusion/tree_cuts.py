@@ -20,7 +20,7 @@ MOST_STATES = 512
 """Maximum open units per operation that the search keeps: all of them in small trees."""
 
 _Cut = tuple[float, tuple[Unit, ...]]
-"""The price of the closed units, and the units."""
+"""The total price in seconds of some closed units, and these units."""
 
 
 def cheapest_cuts(
@@ -56,7 +56,10 @@ def cheapest_cuts(
 def _grow(
     states: Mapping[Unit, _Cut], above: Mapping[Unit, _Cut], cut: _Cut
 ) -> Iterable[tuple[Unit, _Cut]]:
-    """Yield the open units of an operation, each with and without an open unit of a source.
+    """Yield the open units of an operation after the edge to one more source is decided.
+
+    Each open unit comes with the closed units below it: once with the edge cut, and once for each
+    open unit of the source that it absorbs.
 
     Args:
         states: the open units of the operation, which contain other sources only.

@@ -14,9 +14,12 @@ from rammer_mlir.bindings import ir
 
 @dataclass(frozen=True)
 class Span:
-    """The part of a loop in a tile: offset as an expression of the rTask id, and size.
+    """The part of a loop that a tile covers.
 
-    ``extent`` is the trip count of the whole loop.
+    Attributes:
+        offset: the first iteration as an expression of the rTask id.
+        size: the number of iterations in the tile.
+        extent: the trip count of the whole loop.
     """
 
     offset: ir.AffineExpr
@@ -25,13 +28,17 @@ class Span:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the tile covers the loop's whole extent."""
+        """Whether the tile covers the whole loop."""
         return self.size == self.extent
 
 
 @dataclass(frozen=True)
 class Box:
-    """The part of an operand that an rTask accesses: offsets by its id, sizes of a full tile."""
+    """The part of an operand that an rTask accesses.
+
+    ``offsets`` has an expression of the rTask id for each dimension, ``sizes`` the static size of a
+    full tile, both in elements.
+    """
 
     offsets: tuple[ir.AffineExpr, ...]
     sizes: tuple[int, ...]
@@ -39,13 +46,13 @@ class Box:
 
 @dataclass(frozen=True)
 class Linear:
-    """``constant + sum(coefficients[d] * d)`` over loop dimensions."""
+    """The linear form ``constant + sum(coefficients[d] * d)`` over loop dimensions ``d``."""
 
     coefficients: Mapping[int, int]
     constant: int
 
     def factors(self, dims: int) -> list[int]:
-        """Return the coefficient of each of ``dims`` dimensions."""
+        """Return the coefficients of the first ``dims`` dimensions, 0 for absent ones."""
         return [self.coefficients.get(dim, 0) for dim in range(dims)]
 
 
@@ -79,7 +86,10 @@ PANEL_WIDTH = 32
 
 @dataclass(frozen=True)
 class PanelIndex:
-    """An index into panels of ``PANEL_WIDTH`` points of a loop: a panel, or a point in it."""
+    """An index into panels of ``PANEL_WIDTH`` points of the loop ``loop``.
+
+    It is the panel's number if ``is_number``, else the position of a point in its panel.
+    """
 
     loop: int
     is_number: bool
@@ -95,22 +105,22 @@ def panel_index(expr: ir.AffineExpr) -> PanelIndex | None:
 
 
 def panel_width() -> ir.AffineExpr:
-    """Return the width of panels as an expression."""
+    """Return the width of panels as a constant affine expression."""
     return ir.AffineExpr.get_constant(PANEL_WIDTH)
 
 
 def panel_number(index: ir.AffineExpr) -> ir.AffineExpr:
-    """Return the number of the panel that contains a point."""
+    """Return the expression of the number of the panel that contains the point ``index``."""
     return ir.AffineExpr.get_floor_div(index, panel_width())
 
 
 def point_of_panel(index: ir.AffineExpr) -> ir.AffineExpr:
-    """Return the position of a point in its panel."""
+    """Return the expression of the position of the point ``index`` in its panel."""
     return ir.AffineExpr.get_mod(index, panel_width())
 
 
 def loops_in(expr: ir.AffineExpr) -> set[int]:
-    """Return the loops that an expression depends on."""
+    """Return the loops, by number, that an index expression depends on."""
     if isinstance(expr, ir.AffineDimExpr):
         return {expr.position}
     if isinstance(expr, ir.AffineBinaryExpr):
@@ -119,9 +129,9 @@ def loops_in(expr: ir.AffineExpr) -> set[int]:
 
 
 def can_slice(expr: ir.AffineExpr, tiled: set[int]) -> bool:
-    """Whether an operand dimension indexed by ``expr`` shrinks to a box when loops are tiled.
+    """Whether a dimension indexed by ``expr`` shrinks to a box when the loops ``tiled`` are tiled.
 
-    Panel indices do if tiles consist of whole panels.
+    A panel index shrinks if tiles consist of whole panels.
     """
     if panel_index(expr) is not None:
         return True

@@ -20,13 +20,16 @@ def blocked_type(kind: ir.Type, dim: int) -> ir.Type:
 
 
 def pack(value: ir.Value, dim: int) -> ir.Value:
-    """Emit the blocked form of a plain value."""
+    """Emit a ``linalg.pack`` of ``value`` into blocks along ``dim``, and return its result."""
     kind = blocked_type(value.type, dim)
     return linalg.PackOp(kind, value, _empty(kind), [dim], [], [BLOCK]).result
 
 
 def unpack(value: ir.Value, kind: ir.Type, dim: int) -> ir.Value:
-    """Emit the plain form, of type ``kind``, of a blocked value."""
+    """Emit a ``linalg.unpack`` of a value in blocks along ``dim``.
+
+    Return the value of type ``kind``.
+    """
     return linalg.UnPackOp(kind, value, _empty(kind), [dim], [], [BLOCK]).result
 
 

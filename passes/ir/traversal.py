@@ -8,7 +8,7 @@ from rammer_mlir.bindings import ir
 
 
 def nested_operations(op: ir.Operation) -> list[ir.Operation]:
-    """Return all operations nested in an operation, in pre-order."""
+    """Return all operations nested in ``op``, outer before inner, without ``op`` itself."""
     found: list[ir.Operation] = []
     pending = [op]
     while pending:
@@ -25,7 +25,7 @@ def nested_operations(op: ir.Operation) -> list[ir.Operation]:
 
 
 def operations_named(root: ir.Operation, *names: str) -> Iterator[ir.Operation]:
-    """Yield the nested operations with these names; callers may replace them meanwhile."""
+    """Yield the nested operations with these names, collected first: callers may replace them."""
     yield from [op for op in nested_operations(root) if op.name in names]
 
 
@@ -42,7 +42,7 @@ def replace(op: ir.Operation, values: list[ir.Value]) -> None:
 
 
 Rewrite = Callable[[ir.Operation], bool]
-"""Rewrites an operation if it can; returns whether it did, and so erased the operation."""
+"""A function that rewrites and erases an operation if it can; it returns whether it did."""
 
 
 def constant_integer(value: ir.Value) -> int | None:

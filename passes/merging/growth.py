@@ -13,7 +13,10 @@ Member = Convolution | Product
 
 
 def growth_of(group: Sequence[Member]) -> float:
-    """Return the factor by which a merge increases the arithmetic; 1 without padded windows."""
+    """Return the factor by which merging a group increases the arithmetic.
+
+    It is above 1 only if windows of convolutions are padded to a common window.
+    """
     convolutions = [member for member in group if isinstance(member, Convolution)]
     if not convolutions:
         return 1.0
@@ -22,9 +25,9 @@ def growth_of(group: Sequence[Member]) -> float:
 
 
 def groups_within(members: Sequence[Member], growth: float) -> list[list[Member]]:
-    """Add every operator to the first group whose growth stays within the limit.
+    """Return groups of at least two operators to merge.
 
-    Return the groups of at least two operators.
+    Each operator in order joins the first group that then has at most the growth ``growth``.
     """
     found: list[list[Member]] = []
     for member in members:

@@ -47,7 +47,7 @@ def isolate_candidates(
 
 
 def _erase_unused(block: ir.Block) -> None:
-    """Erase operations without used results; calls of regions have no side effects."""
+    """Erase operations of a block without used results; calls of regions have no side effects."""
     *operations, _ = block.operations
     for op in reversed(operations):
         if not any(True for result in op.operation.results for _ in result.uses):

@@ -20,7 +20,7 @@ Int64Array = NDArray[np.int64]
 class IntervalSizes:
     """The sizes of all intervals with a common end: one number per begin, in ascending order.
 
-    The last interval consists of the unit before the end alone; ``RegionFacts`` defines the sizes.
+    The last interval is a single unit; ``RegionFacts`` defines the sizes.
     """
 
     bytes: Int64Array
@@ -65,7 +65,7 @@ def interval_sizes(
 
 @dataclass
 class _Intervals:
-    """Sizes of the intervals from each begin to a moving end.
+    """The sizes of the intervals from each begin to an end that moves forward.
 
     Attributes:
         count: the number of units.
@@ -104,9 +104,10 @@ class _Intervals:
         self.first = min(self.first, at)
 
     def _read(self, value: ir.Value, size: int) -> None:
-        """Count a reader of a value of ``size`` bytes.
+        """Count a reader of a value of ``size`` bytes in all intervals to the current end.
 
-        Once all readers are counted, intervals with the producer do not return the value.
+        Once all readers are counted, the value is no longer an output of intervals with its
+        producer.
         """
         if value in self._readers:
             self._readers[value] -= 1
@@ -114,9 +115,12 @@ class _Intervals:
                 self._cross(slice(self.first, self._made[value] + 1), -size, -1)
 
     def _cross(self, begins: slice, size: int, values: int) -> None:
-        """Add ``values`` tensors, ``size`` bytes in all, to the boundaries of some intervals.
+        """Add tensors to the values that cross the boundary of some intervals.
 
-        ``begins`` is the range of these intervals' begins.
+        Args:
+            begins: the range of the intervals' begins.
+            size: the bytes of all tensors together.
+            values: the number of tensors.
         """
         self.transfer_bytes[begins] += size
         self.values[begins] += values

@@ -9,12 +9,12 @@ from typing import TypeAlias
 from rammer_mlir.passes.regions.reading import Operand, Reading
 
 Names: TypeAlias = Mapping[str, Operand]
-"""Operands by their names in a pattern."""
+"""The values that a pattern names, by name."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """An accepted match.
+    """An accepted match of a pattern.
 
     Attributes:
         readings: the readings in the graph's order; the last is the root.

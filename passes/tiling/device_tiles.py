@@ -17,7 +17,7 @@ from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
 
 _SLOWEST = 2.0
-"""Maximum ratio of the most efficient rKernel's time to the fastest rKernel's."""
+"""Maximum ratio of the most efficient rKernel's time to that of the fastest rKernel."""
 
 _MOST_TILES = 4
 """Maximum rTasks per vEU; finer tiles only add start-up costs."""

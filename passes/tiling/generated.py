@@ -12,11 +12,14 @@ from rammer_mlir.passes.tiling.kernel import Computation
 from rammer_mlir.passes.tiling.scratch import Scratch
 
 GENERATED, SCRATCH = "rtask.generated", "scratch"
-"""Attribute of a region's function: its generated rKernel; and an entry of this dictionary."""
+"""Attribute of a region's function: a dictionary about its generated rKernel; one of its keys."""
 
 
 def generated_alignment(function: ir.OpView) -> int:
-    """Return the alignment in bytes that a region's external rKernel requires; 1 without one."""
+    """Return the alignment in bytes that a region's generated rKernel requires.
+
+    Return 1 if there is no generated rKernel.
+    """
     found = generated_entries(function)
     if not found:
         return 1
@@ -24,7 +27,7 @@ def generated_alignment(function: ir.OpView) -> int:
 
 
 def generated_entries(function: ir.OpView) -> dict[str, ir.Attribute]:
-    """Return the description of a region's generated rKernel; empty if there is none."""
+    """Return the attribute that describes a region's generated rKernel; empty if there is none."""
     if GENERATED not in function.operation.attributes:
         return {}
     return {e.name: e.attr for e in ir.DictAttr(function.operation.attributes[GENERATED])}
@@ -39,7 +42,7 @@ def generated_module(function: ir.OpView) -> str | None:
 
 
 def generated_operations(function: ir.OpView) -> int:
-    """Return the arithmetic operations of a region's external rKernel, over all rTasks."""
+    """Return the arithmetic operations of a region's generated rKernel, summed over all rTasks."""
     found = generated_entries(function)
     numbers = (ir.IntegerAttr(found[key]).value for key in ("operations", "num_rtasks"))
     return prod(numbers) if found else 0
@@ -73,7 +76,7 @@ def generated_kernel(function: ir.OpView) -> str | None:
 
 
 def scratch_of(function: ir.OpView) -> Scratch | None:
-    """Return the scratch of a region's external rKernel, None if it has none."""
+    """Return the scratch memory of a region's generated rKernel, None if it has none."""
     found = generated_entries(function)
     if SCRATCH not in found:
         return None
