@@ -19,7 +19,10 @@ class BarrierOp(RTask.Operation, name="barrier"):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check the parent operation and that the waits are pairs."""
+        """Check the parent operation, and that each wait is a pair.
+
+        Return False after a diagnostic.
+        """
         return verified(lambda: _check(op.operation))
 
 

@@ -52,7 +52,10 @@ def first_miscovered(
 
 
 def _corners(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
-    """Return the 2**rank corners of every box and the sign of each in the mixed difference."""
+    """Return the 2**rank corners of all boxes, and the sign of each in the mixed difference.
+
+    The shapes are (boxes * 2**rank, rank) and (boxes * 2**rank,).
+    """
     boxes, rank = starts.shape
     choices = (np.arange(2**rank)[:, None] >> np.arange(rank)) & 1
     signs = 1 - 2 * (choices.sum(axis=1) & 1)

@@ -22,7 +22,10 @@ class OperatorOp(MixedTypesOp, name="operator", traits=[BufferEffects]):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check the form, the kernels' existence and their signatures."""
+        """Check the form of the operation, and that its rKernels exist and have its types.
+
+        Return False after a diagnostic.
+        """
         return verified_with_segments(op.operation, _check)
 
 

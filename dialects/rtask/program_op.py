@@ -19,12 +19,15 @@ class ProgramOp(RTask.Operation, name="program", traits=[ir.NoTerminatorTrait]):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check the number of vEUs."""
+        """Check the number of vEUs; return False after a diagnostic."""
         return verified(lambda: _check(op.operation))
 
     @staticmethod
     def verify_region_invariants(op: ir.OpView) -> bool:
-        """Check the vEUs' order, every wait and every run, in linear time."""
+        """Check the order of the vEUs, every wait and every run; return False after a diagnostic.
+
+        The time is linear in the number of records.
+        """
         return verified(lambda: _check_region(op.operation))
 
 

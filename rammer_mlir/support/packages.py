@@ -44,18 +44,18 @@ def told_if_missing() -> Generator[None]:
 
 
 def missing(name: str, wanted: str, advice: str) -> MissingPackageError:
-    """Return the error for a package that is not installed.
+    """Return the error that a package is not installed.
 
     Args:
         name: the package.
-        wanted: clause of the message that names the use and the package.
-        advice: remedy in the message.
+        wanted: the clause of the message that names the use and the package.
+        advice: the remedy in the message.
     """
     return MissingPackageError(f"{wanted}: expected it installed, found none; {advice}", name=name)
 
 
 def optional_package(name: str, purpose: str, advice: str) -> ModuleType:
-    """Import a package, or one of its modules, that few users need.
+    """Import and return a package, or one of its modules, that few users need.
 
     Raises:
         MissingPackageError: if it is not installed; the message has ``purpose`` as the use and
@@ -71,7 +71,7 @@ def optional_package(name: str, purpose: str, advice: str) -> ModuleType:
 
 
 def narrow_floats() -> ModuleType:
-    """Import ``ml_dtypes``, which adds narrow float and integer types to NumPy.
+    """Import and return ``ml_dtypes``, which adds narrow float and integer types to NumPy.
 
     Raises:
         MissingPackageError: if it is not installed.

@@ -7,14 +7,17 @@ import re
 from rammer_mlir.bindings import ir
 
 NAMED = re.compile(r' *(?:%[^=]*= )?"rtask\.(?:operator|run)"\(')
-"""A line with an operation that is printed with the name of its node."""
+"""The begin of a line with an operation that is printed with the name of its node."""
 
 _OPERATIONS = ("rtask.operator", "rtask.run")
 _NAME = re.compile(r'loc\(("(?:[^"\\]|\\.)*")[()]')
 
 
 def names_of(root: ir.Operation) -> list[str]:
-    """Return the name of each rOperator and run, as a string literal, or an empty string."""
+    """Return the node's name of each rOperator and run in pre-order, as string literals.
+
+    A name is empty if the location has none.
+    """
     found: list[str] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
