@@ -11,7 +11,10 @@ from rammer_mlir.scheduling.graph import Int64Array
 
 
 def spread_evenly(num_rtasks: int, num_veus: int) -> Int64Array:
-    """Return each rTask's vEU: consecutive ids per vEU, in numbers that differ by at most one."""
+    """Return the vEU of each rTask: consecutive ids for each vEU, in equal numbers.
+
+    The numbers of two vEUs differ by at most one.
+    """
     return np.arange(num_rtasks, dtype=np.int64) * num_veus // max(num_rtasks, num_veus)
 
 
@@ -23,6 +26,12 @@ def earliest(
     Every vEU gets as many rTasks as it can start before the other vEUs. Within an operator each vEU
     gets a block of consecutive ids, so that readers of neighbouring rTasks in the next operator
     tend to stay on the same vEU and need no barrier.
+
+    Args:
+        needs: the rTasks that each rTask waits for.
+        available: the seconds at which each vEU is free.
+        seconds: the time of an rTask.
+        barrier_seconds: the time of a barrier.
     """
     num_rtasks, num_veus = needs.steps.shape
     if num_rtasks == 0:

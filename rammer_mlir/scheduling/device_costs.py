@@ -50,7 +50,7 @@ class Device:
     queued_launch_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse impossible figures.
+        """Check that all figures are possible.
 
         Raises:
             OptionError: if a rate is not positive and finite, or a cost negative or not finite.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Int64Array = NDArray[np.int64]
 
 BufferKind = Literal["input", "output", "constant", "intermediate", "inout"]
-"""An ``inout`` buffer has values both before and after the run."""
+"""The kinds of buffers; an ``inout`` buffer has values both before and after the run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +31,20 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """An argument of an rKernel (0 is the first buffer), and the boxes that rTasks touch of it."""
+    """An argument of an rKernel, and the boxes of it that rTasks touch.
+
+    ``argument`` is its number; 0 is the first buffer.
+    """
 
     argument: int
     boxes: Boxes
 
 
 COLD_BYTES, FAR_BYTES = 16 << 20, 128 << 20
-"""Bytes of other data read before an rOperator is measured: more than a core's own cache, and more
-than the part of a shared cache that a single program can count on.
+"""Bytes of other data that are read before an rOperator is measured with cold and far memory.
+
+``COLD_BYTES`` exceed a core's own cache, ``FAR_BYTES`` the part of a shared cache that a single
+program can count on.
 """
 
 
@@ -134,7 +139,7 @@ class Buffer:
 
     @property
     def num_bytes(self) -> int:
-        """Size in bytes."""
+        """The size of the buffer in bytes."""
         return self.num_elements * self.element_bytes
 
 
@@ -168,5 +173,5 @@ class TaskGraph:
         return frozenset(n for n, buffer in enumerate(self.buffers) if buffer.kind == "inout")
 
     def task_name(self, operator: int, rtask: int) -> str:
-        """Return the name of an rTask in messages."""
+        """Return the name of rTask ``rtask`` of operator ``operator``, for messages."""
         return f"{self.operators[operator].name}[{rtask}]"

@@ -15,7 +15,10 @@ from operator import itemgetter
 from typing import Protocol
 
 _EQUAL = 1 + 1e-9
-"""Times whose ratio is below this count as equal: sums differ by rounding in different orders."""
+"""Maximum ratio of two times that count as equal.
+
+Sums differ by rounding if their terms are added in another order.
+"""
 
 Mask = int
 Stages = tuple[Mask, ...]
@@ -27,21 +30,24 @@ class SearchLimitError(Exception):
 
 @dataclass(frozen=True)
 class Pruning:
-    """IOS section 4.3: most units of a group (r) and most groups of a stage (s)."""
+    """The limits of IOS section 4.3 on a stage.
+
+    These are the maximum number of units of a group (r) and of groups of a stage (s).
+    """
 
     group_size: int = 3
     num_groups: int = 8
 
 
 class StageTimes(Protocol):
-    """Interface of the times of stages, in seconds, all non-negative."""
+    """The interface of the times of stages, in seconds; all times are non-negative."""
 
     def group(self, units: Mask) -> tuple[float, float]:
         """Return the seconds of a group's critical path, and of its work divided by the vEUs."""
         ...
 
     def bound(self, units: Mask, longest: float, work: float) -> float:
-        """Return a lower bound on a stage's time.
+        """Return a lower bound in seconds on a stage's time.
 
         Args:
             units: the stage.
@@ -51,11 +57,11 @@ class StageTimes(Protocol):
         ...
 
     def stage(self, units: Mask) -> float:
-        """Return a stage's time."""
+        """Return the seconds of a stage."""
         ...
 
     def least(self, unit: int) -> float:
-        """Return a lower bound on the time that a unit adds to the sum over all stages."""
+        """Return a lower bound on the seconds that a unit adds to the sum over all stages."""
         ...
 
 
@@ -82,7 +88,7 @@ class EndingSearch:
     _best: dict[Mask, tuple[float, Mask]] = field(default_factory=dict[Mask, tuple[float, Mask]])
 
     def solve(self) -> tuple[float, Stages]:
-        """Return the time of the best schedule and its stages in the order of execution.
+        """Return the seconds of the best schedule, and its stages in the order of execution.
 
         Raises:
             SearchLimitError: if more transitions are needed than allowed.
@@ -98,7 +104,7 @@ class EndingSearch:
 
     @property
     def states(self) -> int:
-        """Number of sets of units whose best schedule was computed."""
+        """The number of sets of units for which the best schedule was computed."""
         return len(self._best)
 
     def _cost(self, rest: Mask) -> float:
@@ -173,10 +179,10 @@ class EndingSearch:
 
 
 def closed_groups(readers: Sequence[Mask], rest: Mask, most: int) -> list[Mask]:
-    """Return the connected endings of ``rest`` with at most ``most`` units.
+    """Return the connected endings of the set ``rest`` with at most ``most`` units.
 
-    An ending is a subset whose readers within ``rest`` all belong to it (IOS section 4). Bit i of
-    a mask stands for unit i.
+    An ending is a subset whose readers within ``rest`` all belong to it (IOS section 4). Bit i of a
+    mask stands for unit i; ``readers`` has the readers of each unit.
     """
     closed = {0}
     frontier = closed
@@ -195,7 +201,7 @@ def closed_groups(readers: Sequence[Mask], rest: Mask, most: int) -> list[Mask]:
 
 
 def groups(readers: Sequence[Mask], stage: Mask) -> list[Mask]:
-    """Return the connected components of a stage; each runs its operators in order."""
+    """Return the groups of a stage, its connected components, as masks of units."""
     found: list[Mask] = []
     for number in members(stage):
         joined = 1 << number | readers[number] & stage
@@ -208,7 +214,7 @@ def groups(readers: Sequence[Mask], stage: Mask) -> list[Mask]:
 
 
 def members(mask: Mask) -> list[int]:
-    """Return the units of a set in ascending order."""
+    """Return the numbers of the units in a mask, ascending."""
     return list(_members(mask))
 
 

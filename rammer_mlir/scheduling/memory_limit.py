@@ -18,10 +18,10 @@ from rammer_mlir.scheduling.packing import pack
 
 
 class MemoryLimitError(ScheduleError):
-    """Intermediates exceed the memory limit; ``needed`` bytes are enough."""
+    """An error that intermediates exceed the memory limit; ``needed`` bytes are enough."""
 
     def __init__(self, limit: int, needed: int) -> None:
-        """Name the limit and the bytes needed."""
+        """Make the message from the limit and the needed bytes."""
         self.needed = needed
         super().__init__(
             f"memory: expected intermediates that fit into {limit} bytes, found {needed} in the "
@@ -30,12 +30,12 @@ class MemoryLimitError(ScheduleError):
 
 
 Span = tuple[int, int]
-"""First and last operator that touch a buffer."""
+"""The numbers of the first and the last operator that touch a buffer."""
 
 
 @dataclass(frozen=True)
 class _Block:
-    """An interval of memory: its buffer, first byte, and the byte after its last."""
+    """An interval of memory in bytes, ``begin`` to ``end - 1``, and the buffer in it."""
 
     buffer: int
     begin: int
@@ -58,7 +58,7 @@ def limited(graph: TaskGraph, limit: int) -> Limited:
 
     Args:
         graph: the graph.
-        limit: bytes.
+        limit: the maximum size of the intermediates' memory in bytes.
 
     Raises:
         MemoryLimitError: if the intermediates do not fit even in sequential graph order.
@@ -153,7 +153,7 @@ def _predecessors(blocks: list[_Block], spans: Mapping[int, Span]) -> dict[int, 
     """Return, for each buffer, the latest buffers that occupied its memory before.
 
     Args:
-        blocks: in the order of their first use.
+        blocks: the interval of each buffer, in the order of their first use.
         spans: first and last operator of each buffer.
     """
     resting: list[_Block] = []

@@ -64,7 +64,10 @@ def _ready(
 
 
 def _crossings(table: TaskTable, veu_of: Sequence[int]) -> int:
-    """Count the dependencies between rTasks of different vEUs."""
+    """Return the number of dependencies between rTasks of different vEUs.
+
+    ``veu_of`` has the vEU of each rTask.
+    """
     return sum(
         veu_of[source] != veu_of[task]
         for task, sources in enumerate(table.sources)

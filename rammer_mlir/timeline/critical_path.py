@@ -58,7 +58,7 @@ def critical_path(timeline: Timeline) -> tuple[Segment, ...]:
 
 
 class _Lane:
-    """A vEU's spans, and the number of rTasks that the vEU has completed after each span."""
+    """The spans of a vEU, and the number of rTasks that the vEU has completed after each span."""
 
     def __init__(self, spans: tuple[Span, ...]) -> None:
         self.spans = spans

@@ -33,7 +33,7 @@ class Outcome:
 
     @property
     def space(self) -> DesignSpace:
-        """The space of the design that was found."""
+        """The space that contains the design that was found."""
         return self.spaces[self.found.design.space]
 
     @property
@@ -43,7 +43,7 @@ class Outcome:
         return {self.problem.loops[loop].name: choice for loop, choice in chosen.items()}
 
     def summary(self) -> str:
-        """Return a line of counts: loops, designs, variables, and prefixes that were expanded."""
+        """Return a line of counts: loops, designs, variables, and prefixes that the search took."""
         choosing = sum(len(value.decisions) > 1 for value in self.problem.values)
         variables = len(self.spaces[0].classes) + choosing
         found = self.found
