@@ -31,9 +31,9 @@ class SplitLoops:
 
     @staticmethod
     def of(parallel: Sequence[bool], loops: frozenset[int]) -> SplitLoops:
-        """Return the numbers of the loops after a split of ``loops``.
+        """Return the loops after a split of ``loops``.
 
-        ``parallel`` has True for each old loop that is parallel.
+        ``parallel`` has True for old parallel loops.
         """
         last = max((loop for loop, kind in enumerate(parallel) if kind), default=-1)
         order: list[tuple[int, bool]] = []
@@ -49,9 +49,9 @@ class SplitLoops:
         )
 
     def renumber(self, map_: ir.AffineMap) -> list[ir.AffineExpr]:
-        """Return the results of an indexing map in terms of the new loops.
+        """Return an indexing map's results in the new loops.
 
-        A split loop is replaced by its loop over blocks.
+        A split loop becomes that over blocks.
         """
         dims = [ir.AffineExpr.get_dim(self.blocks[loop]) for loop in range(map_.n_dims)]
         renumbered = ir.AffineMap.get(len(self.kinds), 0, dims)
@@ -111,10 +111,9 @@ class ChannelBlocker:
             op.operation.erase()
 
     def _packed(self, op: ir.Operation) -> None:
-        """Eliminate a pack or an unpack of a blocked value.
+        """Replace a pack by the blocked form of its operand.
 
-        Users of the pack read the blocked form of its operand; the operand of the unpack becomes
-        the blocked form of its result.
+        Use the operand of an unpack directly.
         """
         if op.name == PACK:
             op.results[0].replace_all_uses_with(self._blocked_form(op.operands[0]))
@@ -170,11 +169,8 @@ class ChannelBlocker:
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
         """Return the initial tensor of a generic's result, and its index expressions.
 
-        Args:
-            map_: the indexing map of the result in the old loops.
-            value: the old initial tensor: empty or a fill, which the new one repeats.
-            loops: the new loops.
-            result: the blocked layout of the result; None for the plain layout.
+        The old initial tensor ``value`` is empty or a fill, which the new one repeats. ``result``
+        is the blocked layout of the result, None for the plain layout with split dimensions.
         """
         shape, exprs = _expanded(map_, shape_of(value), loops)
         if result is not None:
@@ -248,10 +244,7 @@ class ChannelBlocker:
 
 
 def copy_packed(op: ir.OpView) -> None:
-    """Replace a pack into, or an unpack from, blocks of channels by a copy.
-
-    Any other operation stays unchanged.
-    """
+    """Replace a pack into, or an unpack from, blocks of channels by a copy; else do nothing."""
     dim = packed_dim(op)
     if dim is None:
         return
@@ -264,10 +257,7 @@ def copy_packed(op: ir.OpView) -> None:
 
 
 def unblocked(blocked: ir.Value, old: ir.Value, dim: int) -> ir.Value:
-    """Emit a copy of a value in blocks along ``dim`` with the plain layout, and return it.
-
-    The copy has the type of ``old``.
-    """
+    """Emit and return a plain copy, of the type of ``old``, of a value in blocks along ``dim``."""
     shape = shape_of(old)
     if trailing_elements(old, dim) == 1:
         return _reshaped(blocked, shape)
@@ -279,10 +269,7 @@ def unblocked(blocked: ir.Value, old: ir.Value, dim: int) -> ir.Value:
 
 
 def blocked(plain: ir.Value, dim: int) -> ir.Value:
-    """Emit a copy of a plain value in blocks along ``dim``, and return it.
-
-    The shape ``[.., C, ..]`` becomes ``[.., C/16, .., 16]``.
-    """
+    """Emit and return a blocked copy of a value: ``[.., C, ..]`` becomes ``[.., C/16, .., 16]``."""
     shape = shape_of(plain)
     rank = len(shape)
     split = _reshaped(plain, [*shape[:dim], shape[dim] // BLOCK, BLOCK, *shape[dim + 1 :]])
@@ -362,10 +349,7 @@ def _count(shape: Sequence[int]) -> int:
 
 
 def _reassociated(op: ir.OpView, value: ir.Value, kind: ir.Type) -> ir.Value:
-    """Emit the reshape ``op`` on its operand in blocks, ``value``, with the result type ``kind``.
-
-    The dimension of a block's points stays innermost.
-    """
+    """Emit the reshape ``op`` of a value in blocks to type ``kind``; points stay innermost."""
     groups = reassociation(op)
     groups.append([groups[-1][-1] + 1])
     if op.operation.name == "tensor.collapse_shape":

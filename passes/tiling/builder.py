@@ -19,10 +19,7 @@ Size = int | ir.Value
 
 
 def build_tiled(computation: Computation, domain: TiledDomain, name: str) -> ir.OpView:
-    """Emit the function ``name`` before the computation's function, and return it.
-
-    It computes the tile of the rTask whose id is its first argument.
-    """
+    """Emit and return the rKernel's function ``name`` before the computation's function."""
     return _TileBuilder(computation, domain).build(name)
 
 
@@ -81,10 +78,7 @@ def _arguments(computation: Computation, block: ir.Block) -> tuple[list[ir.Value
 
 
 def _copy(value: ir.Value, out: ir.Value) -> ir.Value:
-    """Emit a copy of a tensor into ``out``, and return the copy.
-
-    Unlike a copying generic, canonicalization preserves it.
-    """
+    """Emit and return a copy of a tensor into ``out``, which canonicalization preserves."""
     return bufferization.MaterializeInDestinationOp(out.type, value, out).result
 
 
@@ -144,14 +138,9 @@ class _TileBuilder:
     def _box(
         self, map_: ir.AffineMap, operation: int, shape: Sequence[int]
     ) -> tuple[list[Size], list[Size]]:
-        """Return the offset and the size of an operand's box in each dimension.
+        """Return the offset and the size, clipped at edges, of an operand's box per dimension.
 
-        Sizes are clipped at the edges of the operand.
-
-        Args:
-            map_: the indexing map of the operand.
-            operation: the number of the operation.
-            shape: the shape of the operand.
+        ``map_`` indexes the operand of ``shape`` in the operation of number ``operation``.
         """
         spans = self._domain.spans(operation)
         sizes = self._loop_sizes(operation)
@@ -209,10 +198,9 @@ class _TileBuilder:
         self._shift_indices(copy, number)
 
     def _initial(self, op: Structured, result: int, reused: dict[int, ir.Value]) -> ir.Value:
-        """Return the tile in which an operation computes a result.
+        """Return the tile in which an operation computes a result, with its initial value if read.
 
-        It has the result's initial value if the body reads it. ``reused`` has the inputs that
-        results may overwrite.
+        ``reused`` has the inputs that results may overwrite.
         """
         value = op.outputs[result]
         if _is_computed(value):
@@ -319,10 +307,7 @@ def _single_use(value: ir.Value) -> ir.OpOperand | None:
 
 
 def _reused_inputs(computation: Computation, op: Structured) -> dict[int, ir.Value]:
-    """Return, for results of an elementwise operation, the input whose tile the result overwrites.
-
-    The input has no later reader, and the same type and indexing map.
-    """
+    """Map results of an elementwise operation to inputs whose tiles they overwrite in place."""
     if not op.is_elementwise:
         return {}
     reused: dict[int, ir.Value] = {}
@@ -363,7 +348,7 @@ def _final_output(computation: Computation, value: ir.Value) -> ir.Value | None:
 
 
 def _split(values: Sequence[Size]) -> tuple[list[ir.Value], list[int]]:
-    """Return the dynamic values, and all values with MLIR's marker in place of dynamic values.
+    """Return the dynamic values, and all values with MLIR's marker for each dynamic one.
 
     Operations on slices take their operands and static attributes in this form.
     """
