@@ -49,7 +49,7 @@ class Pass(ABC):
 
     @abstractmethod
     def run(self, module: ir.Module) -> None:
-        """Change or check the module.
+        """Change the module in place, or check it.
 
         Raises:
             RammerError: if the module does not meet the pass's requirements.

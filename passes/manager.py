@@ -51,10 +51,12 @@ def run_pipeline(
         module: changed in place; after an error its state is not specified.
         text: the pipeline; our passes may only stand directly in ``builtin.module(...)``.
         passes: the passes written in Python that the text may name, besides registered ones.
-        instrumentation: called around every pass; each pass in nested operations then runs alone.
+        instrumentation: hooks that are called before and after every pass; MLIR's passes, even
+            nested ones, then run one by one.
         verify_each: verify after every pass; else before the first, after the last, and after
             registered passes.
-        statistics: ``list`` or ``pipeline`` lets MLIR print the statistics of its passes.
+        statistics: ``list`` or ``pipeline`` lets MLIR print the statistics of its passes in this
+            form.
 
     Raises:
         PassError: if the pipeline is malformed (with the column), a pass or option is unknown, a

@@ -52,7 +52,7 @@ class Step:
 def plan_pipeline(
     text: str, passes: Sequence[type[Pass]] = PASSES, *, leaf_by_leaf: bool = False
 ) -> list[Step]:
-    """Return the steps of a pipeline; a context has to be active.
+    """Return the steps of a pipeline in order; a context of MLIR has to be active.
 
     Args:
         text: the pipeline; our passes may only stand directly in ``builtin.module(...)``.
@@ -60,7 +60,7 @@ def plan_pipeline(
         leaf_by_leaf: make a separate step for each pass of MLIR.
 
     Raises:
-        PassError: with the column, if it is malformed, or a pass or an option is unknown.
+        PassError: if the pipeline is malformed (with the column), or a pass or option is unknown.
     """
     return _Planner(passes).plan(parse_pipeline(text), leaf_by_leaf=leaf_by_leaf)
 
@@ -137,7 +137,7 @@ def _nested(text: str) -> str:
 
 
 class _Planner:
-    """Divides pipelines into our passes and maximal sequences of MLIR's passes between them."""
+    """The division of pipelines into our passes and maximal sequences of MLIR's passes."""
 
     def __init__(self, passes: Sequence[type[Pass]]) -> None:
         self._own = {kind.name: kind for kind in passes}

@@ -137,7 +137,7 @@ def is_unknown_to_mlir(error: ValueError) -> bool:
 
 
 EXTENSION_PASSES: Registry[type[Pass]] = Registry("pass", {}, _check, "passes")
-"""Passes of extensions, by name."""
+"""The registered passes of extensions, by name."""
 
 
 def register_pass(kind: type[Pass]) -> None:

@@ -29,7 +29,7 @@ from rammer_mlir.passes.ir.structured import Structured, captured_values, is_gen
 from rammer_mlir.scheduling.devices.catalog import find_device
 
 BOUNDARIES = ("none", "parallelism", "inputs", "cost")
-"""The rules for the end of an rOperator."""
+"""The values of the option ``boundary``: rules for the end of an rOperator."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,10 @@ def _outside(user: ir.OpView, inside: set[ir.Operation]) -> bool:
 
 
 def _main_operation(group: Group) -> ir.OpView:
-    """Return the operation after which the rOperator is named: a contraction, or else the last."""
+    """Return the operation after which a group's rOperator is named.
+
+    It is the contraction, or the last operation of a group without contractions.
+    """
     for op in group.operations:
         if is_generic(op) and Structured(op).is_contraction:
             return op

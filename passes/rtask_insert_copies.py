@@ -31,7 +31,11 @@ class InsertCopies(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS_ALONE
 
     def run(self, module: ir.Module) -> None:
-        """Insert copying rOperators until no conflict remains."""
+        """Insert rOperators that copy tensors until no conflict of placement remains.
+
+        Raises:
+            OperationError: if a copy does not resolve a conflict, as before `rtask-form-operators`.
+        """
         outliner = Outliner(module)
         copies: dict[tuple[ir.Operation, int], ir.Operation] = {}
         while conflicts := place(entry_block(module)).conflicts:
@@ -107,7 +111,10 @@ def _producer(conflict: Conflict, copies: Sequence[ir.Operation]) -> ir.Operatio
 
 
 def _copy_operand(conflict: Conflict, outliner: Outliner) -> ir.Operation:
-    """Replace a conflict's operand by the result of a copying rOperator; return the rOperator."""
+    """Replace a conflict's operand by the result of a new copying rOperator.
+
+    Return this rOperator.
+    """
     user = conflict.user.operation
     value = user.operands[conflict.index]
     owner = value.owner

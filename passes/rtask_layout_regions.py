@@ -76,7 +76,7 @@ def _exchange(call: ir.Operation, layout: Layouts, function: ir.OpView) -> None:
 
 
 def _store_in_blocks(value: ir.Value, dim: int) -> None:
-    """Change a value's type to blocks along ``dim``; let all its users read an unpack of it."""
+    """Change a value's type to blocks along ``dim``; its users read a new unpack of the value."""
     kind = value.type
     value.set_type(blocked_type(kind, dim))
     plain = unpack(value, kind, dim)

@@ -46,7 +46,7 @@ class MatchComposites(Pass):
             )
 
     def run(self, module: ir.Module) -> None:
-        """Mark matches in the entry function; existing marks stay."""
+        """Mark matches of patterns in the entry function as composites; existing marks stay."""
         patterns = [p for name in self.table for p in patterns_of(CODEGENS.get(name))]
         if self.script:
             apply_script(module, Path(self.script))

@@ -43,7 +43,7 @@ class Winograd(Pass):
             raise OptionError(f"form: expected strips or operators, found '{self.form}'")
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite the rOperators whose function is a convolution in blocks of channels."""
+        """Replace rOperators that convolve blocks of channels by the fastest form of Winograd."""
         weights, outliner = DerivedWeights(module), Outliner(module)
         calls = callers(module)
         for function in list(computations(module)):

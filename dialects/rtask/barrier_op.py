@@ -19,10 +19,7 @@ class BarrierOp(RTask.Operation, name="barrier"):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check the parent operation, and that each wait is a pair.
-
-        Return False after a diagnostic.
-        """
+        """Whether the parent is a vEU and the waits are pairs; emit a diagnostic if not."""
         return verified(lambda: _check(op.operation))
 
 

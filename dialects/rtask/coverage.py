@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 def first_miscovered(
     starts: Ints, ends: Ints, shape: Sequence[int]
 ) -> tuple[tuple[int, ...], int] | None:
-    """Find the first element that is not in exactly one of the boxes.
+    """Return the first element that is not in exactly one of the boxes.
 
     The indicator function of a box has a mixed difference that is +1 or -1 at its corners and 0
     elsewhere. The boxes cover the array exactly once if and only if their differences add up to
@@ -24,8 +24,8 @@ def first_miscovered(
         ends: (boxes, rank) int64, the exclusive end of each box.
         shape: the array's extent in each dimension.
 
-    Returns:
-        The first such element in row-major order and the number of boxes that cover it, or None.
+    Returns: The indices of the first of these elements in row-major order, and the number of boxes
+    that cover it; None if the boxes cover each element once.
     """
     if 0 in shape:
         return None

@@ -45,7 +45,7 @@ class ModuleOp(RTask.Operation, name="module"):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check that there is code in a known form; return False after a diagnostic."""
+        """Whether there is code in a known form; emit a diagnostic if not."""
         return verified(lambda: _check(op.operation))
 
 

@@ -22,9 +22,9 @@ class OperatorOp(MixedTypesOp, name="operator", traits=[BufferEffects]):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check the form of the operation, and that its rKernels exist and have its types.
+        """Whether the form is valid, and the rKernels exist and have the operation's types.
 
-        Return False after a diagnostic.
+        A broken rule becomes a diagnostic.
         """
         return verified_with_segments(op.operation, _check)
 

@@ -19,14 +19,14 @@ class ProgramOp(RTask.Operation, name="program", traits=[ir.NoTerminatorTrait]):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check the number of vEUs; return False after a diagnostic."""
+        """Whether the number of vEUs is valid; emit a diagnostic if not."""
         return verified(lambda: _check(op.operation))
 
     @staticmethod
     def verify_region_invariants(op: ir.OpView) -> bool:
-        """Check the order of the vEUs, every wait and every run; return False after a diagnostic.
+        """Whether the vEUs are in order and every wait and run is valid, in linear time.
 
-        The time is linear in the number of records.
+        A broken rule becomes a diagnostic.
         """
         return verified(lambda: _check_region(op.operation))
 

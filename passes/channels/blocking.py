@@ -159,7 +159,7 @@ class ChannelBlocker:
         return self._blocked_form(value), [*loops.renumber(map_), loops.point(loop)]
 
     def _blocked_form(self, value: ir.Value) -> ir.Value:
-        """Return the blocked form of a value; emit a copy if no operation computes it."""
+        """Return a value in blocks; emit a copy if no operation computes it in blocks."""
         if value not in self._blocked:
             self._blocked[value] = blocked(value, self._layouts.values[value].dim)
         return self._blocked[value]
@@ -309,10 +309,7 @@ def _transposed(
 def _expanded(
     map_: ir.AffineMap, shape: Sequence[int], loops: SplitLoops
 ) -> tuple[list[int], list[ir.AffineExpr]]:
-    """Split each dimension that a split loop indexes into blocks and points.
-
-    Return the new shape and the index expressions in the new loops.
-    """
+    """Split dimensions that split loops index; return the new shape and index expressions."""
     sizes: list[int] = []
     exprs: list[ir.AffineExpr] = []
     for old, new, size in zip(map_.results, loops.renumber(map_), shape, strict=True):

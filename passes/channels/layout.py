@@ -39,9 +39,10 @@ class Blocked:
 def choose_layouts(
     operations: Sequence[ir.OpView], weights: Container[ir.Value]
 ) -> Changes[Blocked]:
-    """Return the layouts of a block's values; ``weights`` are the values known at compile time.
+    """Return the changes of a block's values to blocked layouts, and of its operations.
 
-    A value is blocked only if a contraction or reduction benefits from it.
+    ``weights`` are the values known at compile time. A value is blocked only if a contraction or
+    reduction benefits from it.
     """
     return spread(operations, _Blocking(weights))
 
@@ -116,7 +117,7 @@ class _Blocking:
         return layout if _divides(shape_of(value)[layout.dim]) else None
 
     def is_free(self, value: ir.Value, change: Blocked) -> bool:
-        """Whether the blocked and the plain layout are the same in memory."""
+        """Whether the blocked and the plain layout of a value are the same in memory."""
         return trailing_elements(value, change.dim) == 1
 
 

@@ -63,14 +63,15 @@ class Padded:
 
 
 def rounded(channels: int) -> int:
-    """Round a number of channels up to a multiple of a block."""
+    """Return the least multiple of a block that is at least ``channels``."""
     return -(-channels // BLOCK) * BLOCK
 
 
 def choose_paddings(operations: Sequence[ir.OpView], weights: DerivedWeights) -> Changes[Padded]:
-    """Return the paddings of a block's values; ``weights`` are the values known at compile time.
+    """Return the changes of a block's values by padding channels, and of its operations.
 
-    A value is padded only if a later operation reduces over its padding channels.
+    ``weights`` are the values known at compile time. A value is padded only if a later operation
+    reduces over its padding channels.
     """
     return spread(operations, _Padding(weights))
 
@@ -95,9 +96,10 @@ def runs_along(
 
 @dataclass(frozen=True)
 class _Padding:
-    """The propagation rules of padding.
+    """The propagation rules of padding channels.
 
-    The loops of a generic along padded values are extended, and its results with them.
+    The loops of a generic along padded values run over the padding channels too, and its results
+    are padded.
     """
 
     weights: DerivedWeights

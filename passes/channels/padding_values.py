@@ -19,7 +19,7 @@ from rammer_mlir.passes.ir.fills import filling
 from rammer_mlir.passes.ir.structured import Structured, constant_value
 
 Fills = frozenset[float]
-"""The numbers that padding channels may contain."""
+"""The numbers that padding channels may contain; empty if they are unknown."""
 
 ZEROS: Fills = frozenset((0.0,))
 
@@ -27,7 +27,7 @@ _MOST_FILLS = 4
 """Maximum number of different values in a tensor's padding channels."""
 
 _LARGEST = 1e30
-"""Largest accepted magnitude, far below f32's largest: sums of products stay finite."""
+"""Largest accepted magnitude, far below that of f32, so that sums of products stay finite."""
 
 
 def held_fills(weight: ConstantArgument) -> Fills:

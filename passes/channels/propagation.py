@@ -21,7 +21,7 @@ from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, 
 
 
 class Change(Protocol):
-    """The layout change of a value."""
+    """The layout change of a value: blocking or padding of a dimension."""
 
     @property
     def dim(self) -> int:
@@ -34,7 +34,7 @@ C = TypeVar("C", bound=Change)
 
 @dataclass(frozen=True)
 class Part(Generic[C]):
-    """The adaptation of an operation.
+    """The adaptation of an operation to changed values.
 
     Attributes:
         loops: the changed loops of a generic; empty for other operations.

@@ -25,9 +25,11 @@ class Convolution(Contraction):
 
     Attributes:
         image: the input without padding, [N, C, H, W].
-        weight: the filters, [F, C] and the window if it has more than one element.
-        low: rows and columns of zero padding before the image.
-        window, strides, out: rows and columns of the window, of its strides, and of the result.
+        weight: the filters: [F, C], or [F, C, rows, columns] for a window of several elements.
+        low: the number of rows and of columns of zero padding before the image.
+        window: the number of rows and of columns of the window.
+        strides: the strides of the window along rows and along columns.
+        out: the number of rows and of columns of the result.
     """
 
     image: ir.Value

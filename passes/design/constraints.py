@@ -35,10 +35,10 @@ from rammer_mlir.scheduling.designs.problem import (
 )
 
 _MOST_DECIDED = 6
-"""Maximum number of values with decisions; each triples the number of designs."""
+"""Maximum number of values that the search decides on; each triples the number of designs."""
 
 Dims = tuple[int | None, ...]
-"""The loop that alone indexes each dimension; None if there is no such loop."""
+"""For each dimension of a value, the loop that alone indexes it; None if there is none."""
 
 
 def read_problem(computation: Computation, *, decide_values: bool = False) -> Problem | None:
@@ -46,9 +46,9 @@ def read_problem(computation: Computation, *, decide_values: bool = False) -> Pr
 
     Args:
         computation: a function on whole tensors.
-        decide_values: whether the search decides for values that are broadcast or read more than
+        decide_values: whether the search decides on values that are broadcast or read more than
             once: keep them, recompute them in each reader, or store them in memory and end the
-            fused group there. It decides for the first ``_MOST_DECIDED`` such values.
+            fused group there. It decides on the first ``_MOST_DECIDED`` of these values.
     """
     reader = _Reader(computation)
     extents = [extent for op in reader.operations for extent in op.extents]

@@ -47,7 +47,7 @@ class Boundary(Protocol):
     """A rule for whether an operation joins the group of a producer of its operands."""
 
     gathers: ClassVar[bool]
-    """Whether an operation may gather from values of its own group."""
+    """Whether the rule lets an operation gather from values of its own group."""
 
     def admits(self, joined: Joined) -> bool:
         """Whether the rule merges two groups that may legally be merged."""
@@ -97,5 +97,8 @@ class UniqueInputs:
     gathers: ClassVar[bool] = True
 
     def admits(self, joined: Joined) -> bool:
-        """Whether the merged group reads at most ``most`` different tensors; 0 is no limit."""
+        """Whether the merged group reads at most ``most`` different tensors.
+
+        Any number if it is 0.
+        """
         return not self.most or joined.inputs <= self.most

@@ -26,7 +26,7 @@ RULES: tuple[Boundary, ...] = (Parallelism(), *(UniqueInputs(most) for most in r
 
 
 _MOST_SEARCHED = 2000
-"""Maximum operations of a block for the full search.
+"""Maximum number of operations of a block for the full search.
 
 Each improvement takes time proportional to the block. In larger blocks, the groups of
 ``_FEW_RULES`` are compared without improving them.
@@ -37,7 +37,7 @@ _FEW_RULES: tuple[Boundary, ...] = (Parallelism(), UniqueInputs(3), UniqueInputs
 
 
 def group_by_cost(block: ir.Block, device: Device, *, launches: bool = False) -> list[Group]:
-    """Partition the block's operations into the rOperators with the least predicted time.
+    """Return the block's operations, partitioned into the rOperators with the least predicted time.
 
     Args:
         block: the block of the entry function.
@@ -157,7 +157,10 @@ class CheapestGroups:
                 yield other
 
     def _is_tree(self, component: Sequence[int]) -> bool:
-        """Whether each operation but the last has a single reader, which is in the component."""
+        """Whether each operation of ``component`` but the last has a single reader, also in it.
+
+        ``component`` has the numbers of the operations in order.
+        """
         inside = set(component)
         return all(
             len(self._graph.readers[number]) == 1 and self._graph.readers[number] <= inside

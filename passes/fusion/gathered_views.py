@@ -46,7 +46,11 @@ def _is_foldable(value: ir.Value) -> bool:
 
 
 def _source_indices(view: ir.Operation, indices: Sequence[ir.Value]) -> list[ir.Value]:
-    """Return the indices into a reshape's operand for given indices into its result."""
+    """Return the indices of an element in a reshape's operand.
+
+    ``indices`` are those of the element in the reshape's result. The reshape only adds or drops
+    unit dimensions.
+    """
     source, result = shape_of(view.operands[0]), shape_of(view.results[0])
     zero = arith.constant(ir.IndexType.get(), 0)
     found = [zero] * len(source)

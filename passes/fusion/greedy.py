@@ -26,7 +26,7 @@ _DEFAULT = Parallelism()
 def group_operations(
     block: ir.Block, boundary: Boundary = _DEFAULT, units: Units | None = None
 ) -> list[Group]:
-    """Partition the block's computing operations into rOperators, in a valid order.
+    """Return the block's computed operations, grouped into rOperators, in a topological order.
 
     Args:
         block: the block of the entry function.

@@ -24,10 +24,13 @@ from rammer_mlir.passes.ir.structured import (
 from rammer_mlir.passes.tiling.space import is_free
 
 VIEWS = frozenset({"tensor.collapse_shape", "tensor.expand_shape", "tensor.extract_slice"})
-"""Operations that only re-address a tensor: they stay between rOperators and cost nothing."""
+"""Operations that only address a tensor in another way.
+
+They stay between rOperators and cost nothing.
+"""
 
 CONCAT = "tensor.concat"
-"""Joins tensors; its operands are computed in place in the result's buffer."""
+"""The operation that joins tensors; its operands are computed in the result's buffer."""
 
 OPERATOR = "rtask.operator"
 """An rOperator that exists already, such as a region for a code generator; it is never fused."""
@@ -52,7 +55,7 @@ class Group:
 
     @property
     def is_opaque(self) -> bool:
-        """Whether the group cannot be tiled, so that it becomes a single rTask."""
+        """Whether the group cannot be tiled and becomes a single rTask."""
         return self.space is None
 
 
@@ -94,7 +97,7 @@ def _is_cloned_value(value: ir.Value) -> bool:
 
 
 def is_view(op: ir.OpView) -> bool:
-    """Whether the op is a view, concatenation or padding with static parameters."""
+    """Whether an operation is a view, a concatenation, or a padding with static parameters."""
     name = op.operation.name
     is_static = name in VIEWS and len(op.operation.operands) == 1
     return is_static or name == CONCAT or find_constant_pad(op) is not None

@@ -13,7 +13,7 @@ from math import inf
 from rammer_mlir.passes.fusion.tree_cuts import Seconds, Unit
 
 _LEAST_GAIN = 1e-12
-"""Minimum gain in seconds; less is rounding error."""
+"""Minimum gain of a merge or a move in seconds; a smaller gain is rounding error."""
 
 _FEW_UNITS = 2
 """Maximum number of changed units for which a search for a cycle starts at each.
@@ -68,7 +68,7 @@ class Partition:
         return sum(map(self._seconds, self.units(numbers)))
 
     def is_acyclic(self, units: Iterable[Unit]) -> bool:
-        """Whether none of these units depends on itself, directly or through other units."""
+        """Whether none of ``units`` depends on itself, directly or through other units."""
         # Single operations form an acyclic graph: a cycle passes through a larger unit.
         several = [unit for unit in units if len(unit) > 1]
         if len(several) > _FEW_UNITS:
@@ -76,7 +76,7 @@ class Partition:
         return not any(self._waits_for_itself(unit) for unit in several)
 
     def _are_ordered(self) -> bool:
-        """Whether all units of the graph have a topological order."""
+        """Whether the units of the whole graph have no cycle, by a topological sort."""
         everything = self.units(range(len(self._sources)))
         missing = {
             unit: sum(self.unit_of(s) != unit for n in unit for s in self._sources[n])

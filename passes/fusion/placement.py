@@ -39,7 +39,7 @@ class Conflict:
 
 @dataclass
 class Placement:
-    """Storage of every tensor of a block, and the operands that need a copy."""
+    """The storage of every tensor of a block, and the operands that need a copy."""
 
     storage: dict[ir.Value, Storage] = field(default_factory=dict[ir.Value, Storage])
     conflicts: list[Conflict] = field(default_factory=list[Conflict])

@@ -29,13 +29,13 @@ _Pattern = tuple[tuple[int, tuple[_Source, ...]], ...]
 
 @dataclass(frozen=True)
 class FusedSpace:
-    """Facts about operations whose loops line up.
+    """Facts about a group of operations whose loops line up.
 
     Attributes:
         parallelism: number of independent rTasks of the finest tiling.
         contractions: number of contractions among the operations.
-        temporary_bytes: size of the largest value inside one rTask of the finest tiling.
-        work: scalar operations of all operations.
+        temporary_bytes: bytes of the largest value inside one rTask of the finest tiling.
+        work: number of scalar operations of the whole group.
     """
 
     parallelism: int
@@ -76,7 +76,7 @@ class FusedSpaces:
         return self._read(op)[0]
 
     def captures(self, op: ir.OpView) -> Sequence[ir.Value]:
-        """Return the values from outside that the body of an operation uses."""
+        """Return the values from outside of an operation that its body uses, memoized."""
         return self._read(op)[1].captures
 
     def _pattern(self, operations: Sequence[ir.OpView]) -> _Pattern:
@@ -91,7 +91,7 @@ class FusedSpaces:
         return tuple(found)
 
     def _read(self, op: ir.OpView) -> tuple[int, Structured]:
-        """Return the number of an operation's kind and its ``Structured``, both memoized."""
+        """Return the number of an operation's pattern, and its ``Structured``, both memoized."""
         operation = op.operation
         if operation not in self._structured:
             structured = Structured(op)

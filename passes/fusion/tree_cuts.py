@@ -11,13 +11,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import inf
 
 Unit = frozenset[int]
-"""Numbers of the operations that become an rOperator."""
+"""A unit: the numbers of the operations that become one rOperator."""
 
 Seconds = Callable[[Unit], float]
-"""The price of a unit in seconds. If a unit has an infinite price, so have its supersets."""
+"""A function that returns the price of a unit in seconds.
+
+If a unit has an infinite price, so have its supersets.
+"""
 
 MOST_STATES = 512
-"""Maximum open units per operation that the search keeps: all of them in small trees."""
+"""Maximum number of open units of an operation that the search keeps; small trees have fewer."""
 
 _Cut = tuple[float, tuple[Unit, ...]]
 """The total price in seconds of some closed units, and these units."""

@@ -18,17 +18,17 @@ _NOT_IN_FILE_NAMES = re.compile(r"[^\w.-]")
 
 @dataclass
 class IrPrinting(Instrumentation):
-    """Prints the whole module around passes.
+    """Instrumentation that prints the whole module before and after passes.
 
     Attributes:
         text_of: returns the module as text in the requested form; the module may be invalid.
-        before_all, after_all: print around each pass.
-        before_names, after_names: print around the passes of these names.
+        before_all, after_all: print before, or after, each pass.
+        before_names, after_names: print before, or after, the passes of these names.
         only_changes: print after a pass only if it changed the module; this applies to all passes
             unless ``after_names`` are given.
         after_failure: print the module that a failed pass leaves.
-        folder: write a file per printing there, instead of printing to ``stream``.
-        stream: None for standard error.
+        folder: the folder in which each printing is a file; None to print to ``stream``.
+        stream: the stream to print to; None for standard error.
     """
 
     text_of: Callable[[ir.Module], str]

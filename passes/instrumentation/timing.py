@@ -48,7 +48,7 @@ class Timing(Instrumentation):
         self._start = 0.0
 
     def before(self, step: WatchedPass, module: ir.Module) -> None:
-        """Start the clock of a pass."""
+        """Start the clock of a pass, which is to run."""
         self._start = time.perf_counter()
 
     def after(self, step: WatchedPass, module: ir.Module) -> None:
@@ -73,7 +73,7 @@ class Timing(Instrumentation):
             self._root.inside.append(_Entry(name, time.perf_counter() - start))
 
     def report(self, *, display: str = "tree", form: str = "text") -> str:
-        """Return the times in seconds as text.
+        """Return the seconds of all passes and phases as text.
 
         Args:
             display: ``tree`` in the order of the pipeline, or ``list`` with one line per name, the

@@ -34,7 +34,7 @@ def sort_block(block: ir.Block) -> None:
 
 
 def _used(op: ir.Operation) -> list[ir.Value]:
-    """Return the values that an operation uses, including uses inside its regions."""
+    """Return the values that an operation or an operation in its regions uses."""
     values = list(op.operands)
     for region in op.regions:
         for block in region.blocks:

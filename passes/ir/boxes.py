@@ -57,7 +57,7 @@ class Linear:
 
 
 def linear_form(expr: ir.AffineExpr) -> Linear | None:
-    """Return the expression as a linear form of dimensions; None if it is not linear."""
+    """Return the linear form of an expression in loop dimensions; None if it is not linear."""
     if isinstance(expr, ir.AffineDimExpr):
         return Linear({expr.position: 1}, 0)
     if isinstance(expr, ir.AffineConstantExpr):
@@ -81,7 +81,10 @@ def linear_form(expr: ir.AffineExpr) -> Linear | None:
 
 
 PANEL_WIDTH = 32
-"""Points of a panel: two AVX-512 registers of f32. Tiles of panel loops are whole panels."""
+"""The number of points in a panel: two AVX-512 registers of f32.
+
+Tiles of loops over panels are whole panels.
+"""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,10 @@ class PanelIndex:
 
 
 def panel_index(expr: ir.AffineExpr) -> PanelIndex | None:
-    """Match ``loop floordiv PANEL_WIDTH`` or ``loop mod PANEL_WIDTH``, else return None."""
+    """Return the panel index of ``loop floordiv PANEL_WIDTH`` or ``loop mod PANEL_WIDTH``.
+
+    None for any other expression.
+    """
     if not isinstance(expr, ir.AffineFloorDivExpr | ir.AffineModExpr):
         return None
     if not isinstance(expr.lhs, ir.AffineDimExpr) or expr.rhs != panel_width():
@@ -143,7 +149,13 @@ def can_slice(expr: ir.AffineExpr, tiled: set[int]) -> bool:
 
 
 def operand_box(map_: ir.AffineMap, spans: Sequence[Span], shape: Sequence[int]) -> Box:
-    """Return the box of an operand of ``shape``, indexed by ``map_``, under a tile's ``spans``."""
+    """Return the box of an operand that a tile accesses.
+
+    Args:
+        map_: the indexing map of the operand.
+        spans: the part of each loop that the tile covers.
+        shape: the shape of the operand.
+    """
     offsets: list[ir.AffineExpr] = []
     sizes: list[int] = []
     for expr, extent in zip(map_.results, shape, strict=True):

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from rammer_mlir.bindings import ir
 
 Box = Sequence[tuple[int | str, int]]
-"""For each dimension, the offset of an rTask's box in terms of ``d0``, and its size.
+"""A user-written box: an offset and a size, in elements, for each dimension.
 
-Both are in elements.
+The offset is a number, or an expression of the rTask's id ``d0``.
 """
 
 

@@ -1,4 +1,4 @@
-"""Private functions that rKernels call."""
+"""Inlining and checks of private functions that rKernels call."""
 
 from __future__ import annotations
 

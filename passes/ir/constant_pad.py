@@ -18,8 +18,8 @@ class ConstantPad:
 
     Attributes:
         source: the padded tensor.
-        low, high: the number of elements before and after it in each dimension.
-        border: the scalar value of these elements.
+        low, high: the number of padding elements before and after the tensor in each dimension.
+        border: the scalar value of the padding elements.
     """
 
     source: ir.Value

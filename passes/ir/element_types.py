@@ -43,7 +43,7 @@ def stored_width(width: int) -> int:
 
 
 def dtype_of(kind: ir.Type) -> np.dtype[np.generic] | None:
-    """Return the NumPy type of an element type; None if it is not supported."""
+    """Return the NumPy type of an MLIR element type; None if it is not supported."""
     text = str(kind)
     name = _NAMES.get(text) or NARROW_FLOATS.get(text) or _COMPLEX.get(text) or _integer_name(text)
     return None if name is None else named_dtype(name)

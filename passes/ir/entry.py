@@ -11,9 +11,9 @@ CODEGEN = "rtask.codegen"
 """Attribute of a region's private function: the name of the code generator."""
 
 COMPOSITE = "rtask.composite"
-"""Attribute with the name of a composite.
+"""Attribute of a composite's operations: the name of the composite.
 
-It is on the composite's operations and, once they are outlined, on their private function.
+Once the operations are outlined, it is on their private function.
 """
 
 

@@ -18,7 +18,10 @@ def inline_calls(block: ir.Block, callees: Mapping[str, ir.OpView]) -> None:
 
 
 def inline_call(call: ir.Operation, callee: ir.OpView) -> list[ir.Operation]:
-    """Replace a call by the operations of a function of one block; return the new operations."""
+    """Replace a call by clones of the operations of its callee, which has one block.
+
+    Return the new operations in order.
+    """
     block = callee.operation.regions[0].blocks[0]
     mapping: ValueMap = dict(zip(block.arguments, call.operands, strict=True))
     *operations, terminator = block.operations

@@ -1,4 +1,4 @@
-"""The rKernel descriptions of a module."""
+"""Descriptions of rKernels in a module: lookup, emission and measured seconds."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ Body = Callable[[Sequence[ir.Value]], Sequence[ir.Value]]
 
 
 class Outliner:
-    """Creates private functions before the entry function; equal functions are created once."""
+    """The creator of private functions before the entry function; equal functions are shared."""
 
     def __init__(self, module: ir.Module) -> None:
         self._main = entry_function(module)

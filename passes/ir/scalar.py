@@ -109,7 +109,7 @@ _Conversion = Callable[[ir.Type, ir.Value], ir.OpView]
 
 @dataclass(frozen=True)
 class Scalar:
-    """A value with its NumPy dtype, because MLIR's integers are signless."""
+    """A value of a body with its NumPy dtype, because MLIR's integers are signless."""
 
     value: ir.Value
     dtype: DType
@@ -253,7 +253,7 @@ class Scalar:
         return Scalar(arith.CmpIOp(predicate, self.value, right.value).result, BOOL)
 
     def select(self, yes: Scalar, no: Scalar) -> Scalar:
-        """Emit ``yes`` if this truth value is true, else ``no``."""
+        """Emit a select by this truth value: ``yes`` if it is true, else ``no``."""
         assert yes.dtype == no.dtype, f"{yes.dtype} and {no.dtype}"
         return Scalar(arith.SelectOp(self.value, yes.value, no.value).result, yes.dtype)
 
@@ -286,7 +286,7 @@ class Scalar:
         return Scalar(make(element_type(dtype), self.value).result, dtype)
 
     def index(self) -> ir.Value:
-        """Emit the conversion of the integer to an index."""
+        """Emit the conversion of the integer to an index, and return the index."""
         cast = self._signed_choice(arith.IndexCastOp, arith.IndexCastUIOp)
         return cast(ir.IndexType.get(), self.value).result
 

@@ -32,7 +32,7 @@ def is_generic(op: ir.OpView) -> bool:
 
 
 def plain_dim(expr: ir.AffineExpr) -> int | None:
-    """Return the dimension if the expression is a single dimension, else None."""
+    """Return the loop if an index expression is a single loop, else None."""
     return expr.position if isinstance(expr, ir.AffineDimExpr) else None
 
 
@@ -42,7 +42,7 @@ def is_constant(value: ir.Value) -> bool:
 
 
 def constant_value(value: ir.Value) -> float | None:
-    """Return the float of an ``arith.constant``; None for other values."""
+    """Return the number of an ``arith.constant`` of floats; None for any other value."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "arith.constant":
         return None
@@ -120,7 +120,7 @@ class Structured:
 
     @cached_property
     def parallel(self) -> list[bool]:
-        """For each loop, whether it is parallel (else a reduction)."""
+        """For each loop, whether it is parallel; a loop that is not is a reduction."""
         kinds = str(self.op.operation.attributes["iterator_types"]).split(",")
         return ["parallel" in kind for kind in kinds if "iterator_type" in kind]
 
@@ -166,7 +166,7 @@ class Structured:
 
     @cached_property
     def arguments(self) -> list[ir.BlockArgument]:
-        """The body's arguments, one for each operand."""
+        """The arguments of the body: an element of each operand."""
         return list(self.block.arguments)
 
     @cached_property

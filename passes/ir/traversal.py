@@ -35,7 +35,7 @@ def first_named(root: ir.Operation, prefix: str) -> ir.Operation | None:
 
 
 def replace(op: ir.Operation, values: list[ir.Value]) -> None:
-    """Replace an operation's results by values, and erase the operation."""
+    """Replace an operation's results by ``values``, and erase the operation."""
     for old, new in zip(op.results, values, strict=True):
         old.replace_all_uses_with(new)
     op.erase()
@@ -46,7 +46,7 @@ Rewrite = Callable[[ir.Operation], bool]
 
 
 def constant_integer(value: ir.Value) -> int | None:
-    """Return the integer of an ``arith.constant``; None for other values."""
+    """Return the integer of an ``arith.constant``; None for any other value."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "arith.constant":
         return None

@@ -1,7 +1,8 @@
 """``stablehlo.fft`` as products with matrices of the discrete Fourier transform.
 
 Specification: https://openxla.org/stablehlo/spec#fft. A dimension of n elements costs n
-multiplications for each element; real and imaginary parts are tensors from here on.
+multiplications for each element. The emitted operations compute on tensors of real parts and of
+imaginary parts.
 """
 
 from __future__ import annotations

@@ -70,7 +70,10 @@ def _with_advice(message: str) -> str:
 
 
 def structure_control_flow(module: ir.Module) -> None:
-    """Turn branches between blocks into loops and branches of scf, where that is possible."""
+    """Turn branches between blocks into loops and branches of scf.
+
+    The module is left for a later check if MLIR cannot do so.
+    """
     if uses_dialect(module, "cf"):
         try:
             run(module, "func.func(lift-cf-to-scf,canonicalize)")
@@ -79,7 +82,11 @@ def structure_control_flow(module: ir.Module) -> None:
 
 
 def prepare_stablehlo(module: ir.Module) -> None:
-    """Lower CHLO, replace deprecated StableHLO, inline composites, and make types signless."""
+    """Rewrite StableHLO so that its lowering accepts it.
+
+    CHLO is lowered, deprecated operations are replaced, composites inlined, and types made
+    signless.
+    """
     if stablehlo is None:
         return
     _lower_chlo(module)

@@ -103,7 +103,7 @@ def check_given(module: ir.Module) -> None:
 
 
 def check_before_lifting(module: ir.Module) -> None:
-    """Check that loop states can stay in place and that shapes are static.
+    """Check that loops can keep their states in place, and that shapes are static.
 
     Raises:
         FindingsError: with all loops and shapes that break these rules.

@@ -40,7 +40,7 @@ class _Lifting:
         self._function = function.operation
         self._block = self._function.regions[0].blocks[0]
         self._tensors: dict[ir.Value, ir.Value] = {}
-        """The 0-D tensors that hold computed scalars, by scalar."""
+        """The 0-D tensor that holds each computed scalar, by scalar."""
 
     def run(self) -> None:
         self._lift_arguments()

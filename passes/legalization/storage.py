@@ -244,7 +244,7 @@ class _Storing:
         self._record(op.results, list(new.results))
 
     def _load(self, old: Values, new: Values) -> None:
-        """Map the ``old`` arguments of a body to elements, loaded from the ``new`` arguments."""
+        """Map the arguments ``old`` of a body to the elements that the arguments ``new`` store."""
         rest = list(new)
         for value in old:
             storage = storage_of(value.type)

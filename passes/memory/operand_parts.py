@@ -1,7 +1,8 @@
 """The parts of operands that an operation reads for a part of its result along a dimension.
 
 A part of a result along the dimension of a parallel loop is computed from parts of the operands
-that the loop indexes, and from all of the others. Windows of convolutions make the parts overlap.
+that the loop indexes, and from the whole of all other operands. Windows of convolutions make the
+parts overlap.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def _reads_index(op: ir.OpView, loop: int) -> bool:
 
 
 def groups_of(op: ir.OpView) -> list[list[int]]:
-    """Return the groups of dimensions that a reshape merges or splits."""
+    """Return, for each dimension of a reshape's smaller shape, the dimensions of the larger one."""
     attribute = ir.ArrayAttr(op.operation.attributes["reassociation"])
     return [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in attribute]
 

@@ -45,7 +45,7 @@ class OperatorSteps:
 
 
 def read_steps(block: ir.Block, kernels: Mapping[str, ir.OpView] | None = None) -> OperatorSteps:
-    """Read the rOperators of an entry block on tensors.
+    """Return the rOperators of an entry block on tensors, and the buffers between them.
 
     Args:
         block: an entry block after `rtask-form-operators`.

@@ -30,7 +30,9 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Region:
-    """rOperators and the views between them; only the results of the last are used elsewhere.
+    """A region of rOperators and views between them, with a single last rOperator.
+
+    Only the results of the last rOperator are used outside of the region.
 
     Attributes:
         nodes: the operations in reverse order of the block; the first computes the results.

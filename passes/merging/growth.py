@@ -1,4 +1,4 @@
-"""Growth of arithmetic when operators are merged."""
+"""The factor by which a merge of operators increases the arithmetic, and a limit on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rammer_mlir.passes.contractions.product import Product
 from rammer_mlir.passes.merging.convolutions import Window
 
 Member = Convolution | Product
-"""An operator that may be merged with others of its kind."""
+"""An operator that may be merged with operators of its kind."""
 
 
 def growth_of(group: Sequence[Member]) -> float:

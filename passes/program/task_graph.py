@@ -65,7 +65,7 @@ class GraphBuilder:
         self.operators.append(ROperator(name=name, kernels=candidates, operands=views))
 
     def add_outputs(self) -> None:
-        """Add the buffers of all outputs, including outputs that no operator writes."""
+        """Add the buffers of the program's outputs, also of those that no operator writes."""
         for argument, attributes in zip(self._arguments, self._attributes, strict=True):
             if "rtask.output" in attributes:
                 self.view(argument)
@@ -75,10 +75,10 @@ class GraphBuilder:
         return with_reuse(TaskGraph(tuple(self.buffers), tuple(self.operators)))
 
     def kernel(self, name: str) -> RKernel:
-        """Return the rKernel of a described function, the same object for the same name.
+        """Return the rKernel that the module describes under ``name``, always the same object.
 
         Raises:
-            PassError: if the module does not describe such an rKernel.
+            PassError: if the module does not describe an rKernel of this name.
         """
         if name not in self._kernels:
             if name not in self._descriptions or name not in self._functions:

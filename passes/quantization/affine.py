@@ -59,7 +59,7 @@ class QuantizedWeight:
 
 
 def quantize_weight(weight: NDArray[Any], channels: Sequence[int]) -> QuantizedWeight:
-    """Quantize a weight with a scale for each index of the dimensions ``channels``."""
+    """Return a weight in i8 with a scale for each index of the dimensions ``channels``."""
     others = tuple(dim for dim in range(weight.ndim) if dim not in channels)
     largest = np.abs(weight).max(axis=others, keepdims=True, initial=0.0).astype(np.float64)
     scales = np.maximum(largest / HIGHEST, TINIEST).astype(np.float32)

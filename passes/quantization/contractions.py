@@ -61,7 +61,7 @@ class Contraction:
         return [dim for dim, loop in enumerate(loops) if loop in result]
 
     def channel_map(self, factor: int) -> list[int]:
-        """Return the dimension of the result for each of the factor's channel dimensions."""
+        """Return the result's dimension for each channel dimension of factor ``factor``, 0 or 1."""
         loops = [plain_dim(expr) for expr in self.op.maps[factor].results]
         return [self._result_dims.index(loop) for loop in loops if loop in self._result_dims]
 

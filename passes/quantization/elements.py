@@ -24,9 +24,10 @@ Its arguments are the inputs' elements and, last, the result's old element.
 
 @dataclass(frozen=True)
 class Operand:
-    """An input of an elementwise operation: a tensor, and the result dimension of each dimension.
+    """An input of an elementwise operation.
 
-    ``FIRST`` marks a unit dimension that is broadcast.
+    It has the tensor, and for each dimension of the tensor the dimension of the result that indexes
+    it. ``FIRST`` marks a unit dimension that is broadcast.
     """
 
     value: ir.Value
@@ -149,7 +150,7 @@ def _quantize(low: ir.Value, high: ir.Value, values: Sequence[ir.Value]) -> ir.V
 
 @dataclass(frozen=True)
 class DynamicAffine:
-    """Scale and zero point that are computed from the data, as f32 tensors of shape [1]."""
+    """A scale and a zero point that are computed at run time, as f32 tensors of shape [1]."""
 
     scale: ir.Value
     zero: ir.Value

@@ -15,15 +15,14 @@ from rammer_mlir.passes.quantization.taps import RegionTaps, Tap
 def isolate_candidates(
     module: ir.Module, copy: ir.Module, chosen: Sequence[tuple[Candidate, RegionTaps]]
 ) -> list[Tap]:
-    """Reduce a program to quantized regions, whose results it returns.
+    """Reduce a program to calls of quantized regions, whose results it returns.
 
     Args:
         module: the module with the quantized regions; unchanged.
         copy: a copy of the module, which is reduced.
         chosen: the quantized regions, and the taps of the f32 regions' operands.
 
-    Returns:
-        The taps of the additional inputs of the entry function, in order.
+    Returns: The taps of the additional inputs of the entry function, in order.
     """
     places = {op.operation: place for place, op in enumerate(entry_block(module).operations)}
     copied = [op.operation for op in entry_block(copy).operations]

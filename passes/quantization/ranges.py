@@ -41,7 +41,10 @@ _SMALLEST = 1e-12
 
 
 class Range(NamedTuple):
-    """The representable values, ``low`` to ``high``; other values are clipped."""
+    """A range of values, ``low`` to ``high``, that is mapped to integers.
+
+    Other values are clipped.
+    """
 
     low: float
     high: float

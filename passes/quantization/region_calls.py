@@ -45,7 +45,7 @@ class RegionCall:
 
 
 def region_calls(module: ir.Module, codegens: Collection[str]) -> list[RegionCall]:
-    """Return the calls of regions for these code generators, in order."""
+    """Return the calls of regions whose code generator is in ``codegens``, in order."""
     regions = {
         symbol_name(each): each
         for each in functions(module)
@@ -80,7 +80,7 @@ def inline_composites(module: ir.Module, function: ir.OpView) -> None:
 
 
 UNNAMED = "quantized"
-"""Temporary name of a new function."""
+"""The temporary name of a new function, until it is given a unique name."""
 
 
 def cloned_function(function: ir.OpView) -> ir.OpView:

@@ -229,7 +229,7 @@ def _half(ranges: FactorRanges, weight: Array | None) -> ir.Type:
 
 @dataclass(frozen=True)
 class _Activation:
-    """A factor in 8 bits, with its scale and zero point."""
+    """The i8 tensor of a factor, with its scale and zero point."""
 
     value: ir.Value
     affine: Affine | DynamicAffine

@@ -56,7 +56,9 @@ class RegionTaps:
 
 
 def weights_of_call(call: ir.Operation, arrays: Mapping[int, Array]) -> ReadWeight:
-    """Return a function that reads the weights among a call's operands.
+    """Return a function that returns the value of a call's operand by its number.
+
+    It returns None for an operand that is no weight.
 
     Args:
         call: a call of a region, in the entry function.

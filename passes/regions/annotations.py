@@ -17,7 +17,7 @@ REGION = "rtask.region"
 """Attribute of an operation: the number of its region and the region's code generator."""
 
 READING = "rtask.reading"
-"""Attribute of a composite's function: the kinds of its operations."""
+"""Attribute of a composite's function: the kinds of the readings of its operations."""
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ def register_codegen(codegen: Codegen) -> None:
 
 
 def find_codegen(name: str) -> Codegen:
-    """Return the code generator with a name, whose requirements must be installed.
+    """Return the code generator named ``name``.
 
     Raises:
         OptionError: if there is no code generator with this name.
@@ -198,16 +198,16 @@ def patterns_of(codegen: Codegen) -> Sequence[CompositePattern]:
 
 
 def answer(codegen: Codegen, method: str, call: Callable[[], object], kind: type[T]) -> T:
-    """Return ``call()``, which calls ``method`` of a code generator and has to return a ``kind``.
+    """Return the result of ``call``, which calls a method of a code generator.
 
     Raises:
-        PassError: if the call fails, or the result has another type.
+        PassError: if the call fails, or the result is no ``kind``; it names ``method``.
     """
     return of_type(codegen, f"{method} to return", ask(codegen, method, call), kind)
 
 
 def of_type(codegen: Codegen, what: str, found: object, kind: type[T]) -> T:
-    """Return a value from a code generator after checking its type.
+    """Return ``found``, a value from a code generator, after checking its type.
 
     Args:
         codegen: the code generator, which the error names.
@@ -227,9 +227,9 @@ def of_type(codegen: Codegen, what: str, found: object, kind: type[T]) -> T:
 
 
 def ask(codegen: Codegen, method: str, call: Callable[[], T]) -> T:
-    """Return ``call()``, which calls ``method`` of a code generator.
+    """Return the result of ``call``, which calls a method of a code generator.
 
-    An exception becomes an error of one line, with the names of both.
+    An exception becomes an error of one line that names the code generator and ``method``.
 
     Raises:
         PassError: if the call fails.

@@ -25,7 +25,7 @@ FIRST_ELEMENT = -1
 """Marks, in ``indexing``, a dimension of size 1 that is broadcast."""
 
 Indexing = tuple[tuple[int, ...], ...]
-"""For each input, the dimension of the result that indexes each of its dimensions."""
+"""For each input and each of its dimensions, the dimension of the result that indexes it."""
 
 
 def read_elementwise(op: Structured, weights: Weights) -> Reading | None:

@@ -53,7 +53,7 @@ class Apply:
 Expression: TypeAlias = Input | Constant | Apply
 
 COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "and", "or", "oeq", "one", "eq", "ne"})
-"""Functions whose operands may be exchanged."""
+"""Functions of two operands that may be exchanged."""
 
 _FUNCTIONS: Mapping[str, str] = {
     **{f"arith.{name}f": name for name in ("add", "sub", "mul", "div", "neg")},
@@ -123,7 +123,7 @@ def _operand(value: ir.Value, known: Mapping[ir.Value, Expression]) -> Expressio
 
 
 def scalar_constant(value: ir.Value) -> float | None:
-    """Return the number of an ``arith.constant``; None for other values."""
+    """Return the number of an ``arith.constant``; None for any other value."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "arith.constant":
         return None

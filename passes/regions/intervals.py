@@ -28,7 +28,7 @@ class IntervalSizes:
     values: Int64Array
 
     def within(self, limits: Limits) -> NDArray[np.bool_]:
-        """Return for each interval whether it is within limits."""
+        """Return, for each interval, whether it is within the limits of a region."""
         lengths = np.arange(len(self.bytes), 0, -1)
         found = np.ones(len(lengths), dtype=np.bool_)
         for sizes, limit in (
@@ -44,7 +44,7 @@ class IntervalSizes:
 def interval_sizes(
     graph: RegionGraph, numbers: Sequence[int], limits: Limits
 ) -> Iterator[IntervalSizes]:
-    """Yield the sizes of the intervals that end after each unit, in the order of the units.
+    """Yield, for each unit in order, the sizes of the intervals that end after this unit.
 
     Begins whose intervals exceed the limits are omitted, and so are earlier begins: an interval has
     at least as many operations and bytes as its parts.

@@ -1,4 +1,4 @@
-"""A match of a pattern."""
+"""The readings and operands of an accepted match of a pattern."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Match:
         return self.readings[-1]
 
     def __getitem__(self, name: str) -> Operand:
-        """Return the value with this name in the pattern."""
+        """Return the operand that the pattern names ``name``."""
         return self.operands[name]
 
     def __contains__(self, name: str) -> bool:
-        """Whether the match includes the part of the pattern with this name."""
+        """Whether the match includes the part of the pattern that is named ``name``."""
         return name in self.operands

@@ -186,7 +186,7 @@ def _match_operands(
 
 @dataclass(frozen=True)
 class Composite:
-    """A match that becomes a composite, and the pattern's name."""
+    """A match that becomes a composite, and the name of its pattern."""
 
     name: str
     match: Match
@@ -195,7 +195,7 @@ class Composite:
 def find_composites(
     graph: ReadingGraph, patterns: Sequence[CompositePattern], taken: Collection[int] = ()
 ) -> list[Composite]:
-    """Choose matches that share no operation, in the order of their roots.
+    """Return matches that share no operation, in the order of their roots.
 
     Patterns of higher priority come first; then larger matches, later roots, earlier patterns.
 

@@ -53,7 +53,7 @@ class RegionGraph:
         return [None if unit.region is None else unit.region.name for unit in self.units]
 
     def regions(self) -> dict[Mark, list[int]]:
-        """Return the numbers of each region's units, in their order.
+        """Return the numbers of each region's units in order, by the region's mark.
 
         Raises:
             OperationError: if a region number has several code generators.
@@ -111,7 +111,7 @@ class RegionGraph:
 
     @cached_property
     def num_readers(self) -> Mapping[ir.Value, int]:
-        """The number of units that read each output, plus one if it is used outside of units."""
+        """The number of units that read each value, plus one if it is used outside of units."""
         inside = {op for unit in self.units for op in unit.operations}
         found = Counter(value for unit in self.units for value in unit.inputs)
         found.update(v for unit in self.units for v in unit.outputs if is_used_outside(v, inside))

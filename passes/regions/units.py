@@ -61,7 +61,7 @@ class Unit:
 
     @cached_property
     def num_bytes(self) -> dict[ir.Value, int]:
-        """The bytes of each tensor that the unit reads or computes."""
+        """The bytes of each tensor that the unit reads or computes, by value."""
         results = (value for op in self.operations for value in op.results)
         return {value: value_bytes(value) for value in (*self.inputs, *results)}
 

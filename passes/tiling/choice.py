@@ -35,7 +35,7 @@ class Aim:
         return cost.operations <= self.operations and self.is_light(cost)
 
     def is_light(self, cost: TileCost) -> bool:
-        """Whether an rTask accesses at most the bytes of the target, and at most ``memory``."""
+        """Whether an rTask accesses at most the target's bytes, and at most ``memory`` if not 0."""
         return cost.num_bytes <= self.num_bytes and self.is_held(cost)
 
     def is_held(self, cost: TileCost) -> bool:
@@ -174,10 +174,16 @@ def bytes_moved(
     limits: Sequence[LoopLimit],
     cost: Callable[[Tiling], TileCost],
 ) -> float:
-    """Return the bytes that all rTasks move, with a penalty for tiles of unequal size.
+    """Return the bytes that all rTasks move, with a penalty for loops that tiles do not divide.
 
-    Loops with a dynamic trip count make slower code, in all rTasks; except for vector loops, whose
-    last vector is masked.
+    In these loops, the trip count is dynamic, which makes the code of all rTasks slower. Vector
+    loops have no penalty, because their last vector is masked.
+
+    Args:
+        extents: the trip count of each tileable loop class.
+        tiling: the tile size of each class.
+        limits: the limits on each class's tile sizes.
+        cost: returns the work of an rTask of a tiling.
     """
     ragged = sum(
         not limit.contiguous and tile > 0 and extent % tile > 0
@@ -187,7 +193,7 @@ def bytes_moved(
 
 
 def tile_sizes(extent: int, limit: LoopLimit) -> tuple[int, ...]:
-    """Return all tile sizes that cuts of a loop can produce, largest first."""
+    """Return all tile sizes to which repeated cuts can bring a loop, the largest first."""
     found: dict[int, None] = {}
     pending = [extent]
     while pending:

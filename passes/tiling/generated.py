@@ -34,7 +34,7 @@ def generated_entries(function: ir.OpView) -> dict[str, ir.Attribute]:
 
 
 def generated_module(function: ir.OpView) -> str | None:
-    """Return the name of the ``rtask.module`` with a region's code, None if there is none."""
+    """Return the name of the ``rtask.module`` with the code of a region, None without code."""
     found = generated_entries(function)
     if not found:
         return None
@@ -49,7 +49,7 @@ def generated_operations(function: ir.OpView) -> int:
 
 
 def generated_kernel(function: ir.OpView) -> str | None:
-    """Declare and describe the external rKernel of a region before its function.
+    """Declare the external rKernel of a region before its function, and describe it.
 
     Return its name; None if there is no generated rKernel.
     """

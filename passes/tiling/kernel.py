@@ -84,7 +84,7 @@ class Computation:
 
 @dataclass(frozen=True)
 class TiledDomain:
-    """A tiling of a computation: offset and size of each loop as functions of the rTask id."""
+    """A tiling of a computation: the tile of each loop as a function of the rTask id."""
 
     space: TileSpace
     tiling: Tiling
@@ -164,10 +164,11 @@ class TiledDomain:
 def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimit]:
     """Return the limits on each loop class's tile sizes.
 
-    Loops over contiguous memory of an argument or result keep whole vectors. If these are short, as
-    points of channel blocks, a contraction keeps enough blocks together that as many elements reuse
-    its loads of the other operand. Rows that are transformed for a contraction in the same rTask
-    stay whole, because the other operand is loaded again for each of them.
+    Loops over contiguous memory of an argument or result keep whole vectors. If contiguous loops
+    are short, as points of channel blocks, a contraction keeps several blocks together, so that as
+    many elements as in a vector reuse its loads of the other operand. Rows that are transformed for
+    a contraction in the same rTask stay whole, because the other operand is loaded again for each
+    of them.
 
     Args:
         outside: the arguments and results.
@@ -205,9 +206,10 @@ def _transformed_row(op: Structured, position: int, space: TileSpace, index: int
 
 
 def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict[int, int]:
-    """Map the loop classes that index only input ``position`` to the class of its last dimension.
+    """Return loop classes that index only input ``position``, with the class of its blocks.
 
-    Empty if that class indexes another input. ``index`` is the operation's number in ``space``.
+    The latter indexes the input's last dimension. Empty if it also indexes another input. ``index``
+    is the operation's number in ``space``.
     """
     of_loop = {tile_class.loops.get(index): n for n, tile_class in enumerate(space.classes)}
     dims = [plain_dim(expr) for expr in op.maps[position].results]

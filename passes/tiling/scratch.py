@@ -65,7 +65,7 @@ def add_scratch(
 
 
 def drop_scratch(module: ir.Module, kernels: Iterable[str]) -> set[str]:
-    """Drop the unused scratch operand of rKernels with a body, on buffers.
+    """Drop the last operand of rKernels on buffers with a body, if it is unused scratch memory.
 
     Return the names of the changed rKernels: their calls have to drop the last operand.
     """

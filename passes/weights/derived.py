@@ -36,7 +36,7 @@ class DerivedWeights:
         return value in self._weights
 
     def reshape(self, weight: ir.Value, shape: Sequence[int]) -> ir.Value:
-        """Return the weight in another shape."""
+        """Return the weight, reshaped to ``shape`` at compile time."""
         return self._derive(weight, [list(shape)], shape)
 
     def multiply(self, weight: ir.Value, matrix: Matrix) -> ir.Value:
@@ -54,7 +54,7 @@ class DerivedWeights:
         )
 
     def join(self, parts: Sequence[WeightPart]) -> ir.Value:
-        """Return the concatenation of weights along dimension 0, each padded with zeros."""
+        """Return the concatenation of weights along dimension 0; each part is padded with zeros."""
         attributes = joined_attributes(parts)
         shape = [sum(part.size[0] for part in parts), *parts[0].size[1:]]
         element = ir.RankedTensorType(parts[0].weight.value.type).element_type
@@ -63,7 +63,7 @@ class DerivedWeights:
         return value
 
     def pad(self, weight: ir.Value, size: Sequence[int]) -> ir.Value:
-        """Return the weight padded with zeros to ``size``."""
+        """Return the weight with zeros after its elements, so that it has the shape ``size``."""
         key = (weight, ("padded", *size))
         if key not in self._derived:
             shape = shape_of(weight)

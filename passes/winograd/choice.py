@@ -33,7 +33,7 @@ _TRANSFORM = 4.5
 """Cycles for each register of a transformed tile: load, additions, and store."""
 
 _WEIGHT_BYTES = 5.0
-"""Bytes of weights that a core reads per cycle, mostly from memory, besides the arithmetic."""
+"""Bytes of weights that a core reads per cycle, mostly from memory, while it computes."""
 
 _SHARED_BYTES = 9.0
 """Bytes that a core reads or writes per cycle in the shared cache."""
@@ -81,7 +81,7 @@ class Sizes:
 
     @staticmethod
     def of(convolution: BlockedConvolution) -> Sizes:
-        """Return the sizes of a convolution in blocks of channels."""
+        """Return the sizes that determine the cost of a convolution in blocks of channels."""
         images, *groups, blocks, rows, columns, lanes = convolution.shape
         weight = convolution.computation.block.arguments[convolution.weight]
         channels = shape_of(weight)[-5] * lanes

@@ -30,10 +30,11 @@ class Explanation:
 
     Attributes:
         title: the policy, device and number of vEUs.
-        limits: limits of the run.
-        losses: rOperators, the largest loss first.
+        limits: the bounds and times of the run.
+        losses: the loss of each rOperator, the largest first.
         policy: the run's policy.
-        predicted: seconds by policy, on the device's description, including the run's own policy.
+        predicted: predicted seconds by policy, on the device's description, including the run's own
+            policy.
     """
 
     title: str

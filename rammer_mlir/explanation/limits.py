@@ -28,13 +28,13 @@ class Limits:
 
     Attributes:
         total: duration of the run.
-        num_veus: vEUs of the plan.
-        on_path: rTasks, barriers and launches on the run's critical path.
+        num_veus: number of vEUs of the plan.
+        on_path: seconds of rTasks, barriers and launches on the run's critical path.
         work: time of all rTasks divided by the number of vEUs, a lower bound of any schedule.
         chain: time of the longest chain of dependent rTasks, a bound for any number of vEUs.
         chain_length: number of rTasks in that chain.
         longest: time of the longest rTask.
-        longest_name: its rOperator.
+        longest_name: name of the rOperator of the longest rTask.
         arithmetic: time of all arithmetic at the device's peak.
         memory: time of all bytes that rTasks touch at the device's bandwidth, without caches.
     """

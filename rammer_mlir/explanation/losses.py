@@ -33,7 +33,7 @@ class Loss:
 
     @property
     def lost(self) -> float:
-        """Seconds above the lower bound, summed over vEUs."""
+        """The seconds of the rTasks above their lower bound, summed over vEUs."""
         return max(0.0, self.seconds - self.floor)
 
 

@@ -115,7 +115,7 @@ class _Placing:
         self._ready: dict[TaskCost, list[_Head]] = {}
 
     def placement(self) -> Placement:
-        """Place all rTasks and return the rTasks of each vEU in order."""
+        """Place all rTasks; return the rTasks of each vEU in order."""
         missing = [len(sources) for sources in self._table.sources]
         for task, count in enumerate(missing):
             if not count:
@@ -159,7 +159,7 @@ class _Placing:
         return task
 
     def _start(self, task: int, number: int) -> float:
-        """Return when an rTask can start on vEU ``number``, in seconds.
+        """Return the time in seconds at which an rTask can start on vEU ``number``.
 
         A barrier precedes it if the vEU does not know that a source on another vEU is complete.
         """

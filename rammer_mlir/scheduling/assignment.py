@@ -48,10 +48,10 @@ def earliest(
 
 
 def _ready(latest: FloatArray, barrier_seconds: float) -> FloatArray:
-    """Return for each vEU the seconds at which it may start a reader of the given results.
+    """Return the seconds at which each vEU may start an rTask that reads some results.
 
-    Results of other vEUs cost an additional barrier. ``latest`` is the end of the last needed rTask
-    of each vEU, in seconds; 0 if no rTask of the vEU is needed.
+    Results of other vEUs cost an additional barrier. ``latest`` has for each vEU the end of its
+    last rTask among the producers, in seconds; 0 if it has none.
     """
     owner = int(latest.argmax())
     others = latest.copy()

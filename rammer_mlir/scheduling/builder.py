@@ -38,7 +38,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Needs:
-    """The rTasks that each rTask of an operator waits for, as counts per vEU."""
+    """The rTasks that each rTask of an operator waits for, as numbers of rTasks of each vEU."""
 
     steps: Int64Array
     """[num_rtasks, num_veus]: rTasks of each vEU that must be complete."""
@@ -95,7 +95,10 @@ class _Ends:
         self._table[veu, order:stop] = ends
 
     def after(self, steps: Int64Array) -> FloatArray:
-        """Return when ``steps[t, v]`` rTasks of vEU v are complete, in seconds; 0 for none."""
+        """Return the times in seconds at which ``steps[t, v]`` rTasks of vEU v are complete.
+
+        0 for none.
+        """
         return np.where(steps > 0, self._table[self._veus, steps - 1], 0.0)
 
 
@@ -299,10 +302,10 @@ class ProgramBuilder:
 
 
 def _growing(steps: Int64Array, known: Clock, veu: int) -> list[int]:
-    """Return the rows of ``steps`` that need a barrier on a vEU.
+    """Return the rows of ``steps`` that need a barrier on a vEU, ascending.
 
-    Such a row requires more rTasks of another vEU than the clock ``known`` has complete, and more
-    than earlier rows require.
+    A row needs a barrier if it requires more rTasks of another vEU than the clock ``known`` has
+    complete, and more than earlier rows require.
     """
     asked = np.maximum(np.maximum.accumulate(steps, axis=0), known)
     more = np.empty(asked.shape, dtype=bool)

@@ -167,7 +167,7 @@ class Cache:
         return self.distance(cost) <= _SURE * self._capacity
 
     def use(self, cost: TaskCost) -> None:
-        """Use an rTask's working set, and evict the least recently used working sets.
+        """Record a use of an rTask's working set; evict the least recently used working sets.
 
         A working set larger than the cache evicts everything, itself included.
         """

@@ -24,8 +24,10 @@ class Goal:
 
     Attributes:
         required: [num_veus]: number of rTasks of each vEU that must be complete.
-        direct: [num_veus]: whether the requirement does not follow from that on another vEU.
-        clock: all rTasks that are complete when the requirement is met.
+        direct: [num_veus]: whether the requirement on this vEU needs a wait, because it does not
+            follow from the requirement on another vEU.
+        clock: [num_veus]: number of rTasks of each vEU that are complete when all requirements are
+            met.
     """
 
     required: Int64Array

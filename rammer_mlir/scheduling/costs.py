@@ -31,7 +31,7 @@ class Resources:
 
 
 def rtask_seconds(kernel: RKernel, device: Device) -> float:
-    """Return the seconds of one rTask on a vEU, as measured or else by a model.
+    """Return the seconds of one rTask on a vEU, as measured, or without a measurement by a model.
 
     The model is the larger of arithmetic time and memory traffic time. An operator's rTasks run
     concurrently, so the vEUs that they fill share the memory bandwidth; this also applies to rTasks
@@ -113,7 +113,7 @@ def resources(kernel: RKernel) -> Resources:
 
 
 def fits(kernel: RKernel, device: Device) -> bool:
-    """Return whether an rTask of the rKernel fits on a vEU of the device."""
+    """Whether the threads and the block-local memory of an rTask fit on a vEU of the device."""
     used = resources(kernel)
     return used.threads <= device.max_threads and used.shared_memory <= device.max_shared_memory
 

@@ -24,7 +24,7 @@ Schedule = Callable[[TaskGraph], Plan]
 
 @dataclass(frozen=True)
 class Segment:
-    """Operators that a policy plans together, and the exclusive operators that run after them."""
+    """The operators that a policy plans together, and the exclusive operators after them."""
 
     together: tuple[int, ...]
     exclusive: tuple[int, ...]

@@ -53,9 +53,10 @@ class MeasuredSeconds:
     """Measured seconds of an rTask, averaged over all rTasks of an rOperator.
 
     Attributes:
-        hot: its data is in a core's own second-level cache, though not in the first level.
-        cold: after ``COLD_BYTES`` of other data were touched.
-        far: after ``FAR_BYTES`` of other data were touched.
+        hot: seconds if its data is in a core's own second-level cache, though not in the first
+            level.
+        cold: seconds after ``COLD_BYTES`` of other data were touched.
+        far: seconds after ``FAR_BYTES`` of other data were touched.
     """
 
     hot: float
@@ -162,7 +163,7 @@ class ROperator:
 
 @dataclass(frozen=True)
 class TaskGraph:
-    """rOperators in a topological order, and the buffers between them."""
+    """A graph of rOperators in a topological order, and the buffers between them."""
 
     buffers: tuple[Buffer, ...]
     operators: tuple[ROperator, ...]

@@ -25,7 +25,10 @@ Stages = tuple[Mask, ...]
 
 
 class SearchLimitError(Exception):
-    """The search would exceed the allowed number of transitions; caught within the scheduler."""
+    """An error that a search would exceed the allowed number of transitions.
+
+    It is caught within the scheduler.
+    """
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,11 @@ class StageTimes(Protocol):
     """The interface of the times of stages, in seconds; all times are non-negative."""
 
     def group(self, units: Mask) -> tuple[float, float]:
-        """Return the seconds of a group's critical path, and of its work divided by the vEUs."""
+        """Return the seconds of a group's critical path, and its work divided by the vEUs.
+
+        The work is the sum of the seconds of all rTasks; ``units`` is the mask of the group's
+        units.
+        """
         ...
 
     def bound(self, units: Mask, longest: float, work: float) -> float:
@@ -67,17 +74,17 @@ class StageTimes(Protocol):
 
 @dataclass
 class EndingSearch:
-    """Search for the fastest stages of a graph of units, numbered in a topological order.
+    """The search for the fastest stages of a graph of units, numbered in a topological order.
 
-    Among stages of equal time the one with the fewest units wins: within a stage waits are per
-    tile, and may cost more than the single barrier that was counted.
+    Of stages of equal time, the stage with the fewest units is preferred: within a stage waits are
+    per tile, and may cost more than the single barrier that was counted.
 
     Attributes:
         readers: for each unit, the mask of the units that read its result.
         times: gives the seconds of a stage.
         pruning: limits on endings; ``None`` searches everything.
-        max_transitions: most pairs of a set and an ending of it.
-        transitions: pairs that were examined.
+        max_transitions: maximum number of pairs of a set and an ending of it.
+        transitions: number of pairs that were examined.
     """
 
     readers: Sequence[Mask]
@@ -129,10 +136,10 @@ class EndingSearch:
         return best
 
     def _endings(self, rest: Mask) -> list[tuple[float, float, Mask]]:
-        """Return all endings of a set, ordered by a lower bound on the time of the set's schedule.
+        """Return all endings of the set ``rest`` of units, the most promising first.
 
-        Each entry has this bound, a lower bound on the time of all stages before the ending, and
-        the ending.
+        Each entry has a lower bound in seconds on the set's schedule, by which entries are sorted,
+        a lower bound on the stages before the ending, and the ending.
         """
         size, most = len(self.readers), len(self.readers)
         if self.pruning is not None:

@@ -44,7 +44,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class Limited:
-    """A graph with anti-dependencies, and the byte offsets of buffers that they permit."""
+    """A graph with anti-dependencies, and the byte offsets by buffer that these permit."""
 
     graph: TaskGraph
     offsets: Mapping[int, int]
@@ -85,7 +85,7 @@ def limited(graph: TaskGraph, limit: int) -> Limited:
 
 
 def live_spans(graph: TaskGraph, sizes: Mapping[int, int]) -> dict[int, Span]:
-    """Return by buffer the first and last operator that touch it, for the buffers in ``sizes``."""
+    """Return the first and the last operator that touch each buffer in ``sizes``, by buffer."""
     found: dict[int, Span] = {}
     for number, operator in enumerate(graph.operators):
         for view in operator.operands:
@@ -97,7 +97,10 @@ def live_spans(graph: TaskGraph, sizes: Mapping[int, int]) -> dict[int, Span]:
 def _next_fit(
     sizes: Mapping[int, int], spans: Mapping[int, Span], limit: int
 ) -> dict[int, int] | None:
-    """Return byte offsets by buffer, assigned by next fit; None if they exceed the limit."""
+    """Return byte offsets by buffer, assigned by next fit in graph order.
+
+    None if a buffer does not fit into ``limit`` bytes. ``sizes`` has the bytes of each buffer.
+    """
     offsets: dict[int, int] = {}
     position = 0
     live: list[int] = []

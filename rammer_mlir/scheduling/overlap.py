@@ -48,7 +48,7 @@ class TaskPairs:
         return len(self.indptr) - 1
 
     def of(self, consumer: int) -> Int64Array:
-        """Return the producer rTasks of one consumer rTask, in ascending order."""
+        """Return the rTasks that rTask ``consumer`` reads from, in ascending order."""
         row = self.row[consumer]
         return self.indices[self.indptr[row] : self.indptr[row + 1]]
 
@@ -76,7 +76,7 @@ def overlap(reads: Boxes, writes: Boxes, read_origin: int = 0, write_origin: int
 
 
 def radix_basis(*sides: Boxes) -> tuple[int, ...]:
-    """Return the longest chain of strides, descending, each dividing the previous.
+    """Return the longest chain of strides, descending, in which each is a multiple of the next.
 
     The strides are 1 and those of dimensions along which a box has several elements.
     """

@@ -64,7 +64,7 @@ class _Placement:
             self.top = max(self.top, self.offsets[block] + sizes[block])
 
     def at_the_top(self) -> list[int]:
-        """Return the blocks that end at the top of the memory."""
+        """Return the blocks that end at the last byte of the memory."""
         return [b for b in self.order if self.offsets[b] + self.sizes[b] == self.top]
 
 

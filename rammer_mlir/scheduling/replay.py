@@ -201,9 +201,9 @@ def _ranges(kernel: RKernel, first: int, count: int) -> list[tuple[int, int, int
 
 
 def _extent(access: Access, rtasks: slice) -> tuple[int, int, int] | None:
-    """Return the first element that ``rtasks`` touch, the last plus one, and their number.
+    """Return the first element that some rTasks touch, the last plus one, and a number of elements.
 
-    None if they touch no element.
+    The number is that of all elements touched. None if they touch no element.
     """
     sizes: Int64Array = access.boxes.sizes[rtasks]
     reach = span(access.boxes)[rtasks]

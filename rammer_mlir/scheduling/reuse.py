@@ -119,7 +119,10 @@ def _distances(footprints: Sequence[dict[int, int]]) -> Iterator[tuple[int, dict
 
 @dataclass
 class _Uses:
-    """The last use of each buffer, as a Fenwick tree of bytes over at most ``length`` uses."""
+    """The last use of each buffer in a sequence of at most ``length`` uses.
+
+    The bytes of the last uses are in a Fenwick tree.
+    """
 
     length: int
 

@@ -90,7 +90,7 @@ class _Veu:
 
 @dataclass
 class _Execution:
-    """Event-driven execution of rProgram ``number`` of a plan.
+    """The event-driven execution of rProgram ``number`` of a plan.
 
     Attributes:
         works: the work of an rTask of each operator.
@@ -180,7 +180,7 @@ class _Execution:
             heappush(self.queue, (self.now + self.device.barrier_seconds, veu, "next"))
 
     def _finish_if_complete(self, veu: int) -> None:
-        """End a vEU's rTask if it has loaded and computed."""
+        """End the current rTask of a vEU if it has loaded all its bytes and computed."""
         state = self.veus[veu]
         if state.is_loading or state.computed > self.now:
             return

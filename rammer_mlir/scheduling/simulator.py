@@ -29,7 +29,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Simulation:
-    """A simulated run: events of each vEU in order, and the end of the last event in seconds."""
+    """A simulated run: each vEU's events in order, and the end of the last event in seconds."""
 
     events: tuple[Event, ...]
     seconds: float

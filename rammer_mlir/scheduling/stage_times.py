@@ -42,7 +42,7 @@ class OperatorTimes:
         return max(ends.values())
 
     def work(self, operators: Sequence[int]) -> float:
-        """Return the seconds of all rTasks of operators, divided by the number of vEUs."""
+        """Return the seconds of all rTasks of some operators, divided by the number of vEUs."""
         seconds = sum(work(self.kernels[number], self.device) for number in operators)
         return seconds / self.device.num_veus
 

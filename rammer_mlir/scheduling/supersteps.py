@@ -76,7 +76,7 @@ def _crossings(table: TaskTable, veu_of: Sequence[int]) -> int:
 
 
 def fold(plan: Plan, num_veus: int) -> Plan:
-    """Return the plan on fewer vEUs, each of which executes the items of several vEUs in sequence.
+    """Return the plan on ``num_veus`` vEUs, each of which runs the items of several vEUs in turn.
 
     Raises:
         ScheduleError: if vEUs wait for each other within an rProgram: executed in sequence, they

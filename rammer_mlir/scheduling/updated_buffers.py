@@ -35,7 +35,10 @@ class _Places:
         self._levels: dict[int, dict[int, list[int]]] = {}
 
     def add(self, number: int, hull: Interval) -> None:
-        """Append use ``number`` of the elements of ``hull``; numbers ascend from call to call."""
+        """Append use ``number``, which touches elements of ``hull``.
+
+        Numbers ascend from call to call.
+        """
         low, high = hull
         level = max(self._least, (high - low).bit_length())
         buckets = self._levels.setdefault(level, {})
@@ -99,7 +102,7 @@ class UpdatedBuffer:
         *,
         reads: bool,
     ) -> Iterator[tuple[int, int]]:
-        """Yield operator and argument of earlier uses of a range, the latest first.
+        """Yield the operator and the argument of earlier uses of a range, the latest first.
 
         Args:
             consumer: number of the operator; only uses by operators of smaller number count.
@@ -157,7 +160,7 @@ def filled(boxes: Boxes) -> Interval | None:
 
 
 def _stretches(sizes: Sequence[int], strides: Sequence[int]) -> tuple[Int64Array, int]:
-    """Return the starts of a box's intervals of consecutive elements, and the intervals' length."""
+    """Return the starts of a box's intervals of consecutive elements, and their common length."""
     dense = [dim for dim, stride in enumerate(strides) if stride == 1]
     inner = max(dense, key=lambda dim: sizes[dim], default=-1)
     steps = np.zeros(1, dtype=np.int64)

@@ -46,7 +46,7 @@ def log_cache(message: str) -> None:
 
 
 _IS_PROGRESS, _IS_CACHE = "is_progress", "is_cache"
-"""Attributes that mark log records of progress and of the cache."""
+"""Names of the attributes that mark log records of progress, and records of the cache."""
 
 
 def _tells_of_cache(record: logging.LogRecord) -> bool:
@@ -104,7 +104,7 @@ class ProgressLine(logging.Handler):
 def shown_on_stderr(
     shown: bool = True, *, quiet: bool = False, explain_cache: bool = False
 ) -> Generator[None]:
-    """Write messages to standard error within the block, or else progress to a terminal.
+    """Write messages to standard error within the block, or progress if it is a terminal.
 
     Args:
         shown: write all messages.

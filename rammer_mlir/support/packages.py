@@ -14,7 +14,7 @@ from types import ModuleType
 from rammer_mlir.errors import MissingPackageError
 
 COMPILER = "install what compiling needs with 'pip install rammer-mlir'"
-"""Advice for a missing package of the compiler."""
+"""The advice of the message about a missing package that only the compiler needs."""
 
 _ADVICE = {
     "llvmlite": COMPILER,
@@ -24,12 +24,15 @@ _ADVICE = {
     "onnx_ir": COMPILER,
     "onnxscript": COMPILER,
 }
-"""Advice for each dependency except the MLIR bindings, whose own module reports their absence."""
+"""The advice of the message about each missing dependency.
+
+The MLIR bindings are left out, because their own module reports their absence.
+"""
 
 
 @contextmanager
 def told_if_missing() -> Generator[None]:
-    """Turn the absence of a dependency into a one-line error.
+    """Turn an import error for a dependency, within the block, into an error of one line.
 
     Raises:
         MissingPackageError: for the first package that an import did not find.

@@ -46,7 +46,7 @@ _CLOSE = 0.85
 
 @dataclass(frozen=True)
 class Extension(Generic[T]):
-    """An object from outside of this project.
+    """An object that a package offers or a program has registered.
 
     Attributes:
         name: name by which users select it.

@@ -37,7 +37,7 @@ def cpu_quota(process: Path = _PROCESS) -> float | None:
 
 
 def _groups(process: Path) -> Iterator[Path]:
-    """Yield the folders of the groups that may limit a process's CPU time."""
+    """Yield the folders of the control groups that may limit a process's CPU time."""
     try:
         lines = (process / "cgroup").read_text().splitlines()
         mounts = (process / "mountinfo").read_text().splitlines()

@@ -41,7 +41,7 @@ class Span:
 
     @property
     def seconds(self) -> float:
-        """The duration in seconds."""
+        """The duration of the span in seconds."""
         return self.end - self.start
 
 

@@ -56,7 +56,7 @@ class Cursor:
         return self.position - self.text.rfind("\n", 0, self.position)
 
     def accept(self, literal: str) -> bool:
-        """Take a keyword or punctuation if it comes next; return whether it does."""
+        """Take a keyword or punctuation if it comes next; return whether it was taken."""
         return self.find(_literal(literal)) is not None
 
     def comes(self, literal: str) -> bool:

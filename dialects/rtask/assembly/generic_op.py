@@ -16,7 +16,10 @@ _PLAIN = re.compile(r'[^][(){}<>"]*+\}')
 
 
 class Irregular(Exception):
-    """An operation has no readable form: an attribute is missing or has an unusual type."""
+    """An error that an operation has no readable form.
+
+    An attribute is missing or has an unusual type; the operation is then printed in generic form.
+    """
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,9 @@ def names_of(root: ir.Operation) -> list[str]:
 
 
 def _name(location: ir.Location) -> str:
-    """Return the first name in a location, escaped as MLIR prints it.
+    """Return the first name in a location, escaped as MLIR prints it; empty if there is none.
 
-    Reads the location's text, because the bindings end the process at a name that is not UTF-8.
+    The location's text is read, because the bindings end the process at a name that is not UTF-8.
     """
     if isinstance(location, ir.FusedLoc):
         return next(filter(None, map(_name, location.locations)), "")

@@ -105,15 +105,19 @@ class AssignmentCost:
         return shape.row_steps * -(-lanes // self.machine.lanes) * self.machine.meeting_seconds
 
     def _task_memory_seconds(self, blocks: int, chosen: Mapping[int, Choice]) -> float:
-        """Return the seconds of an rTask's memory traffic if ``blocks`` rTasks run at once."""
+        """Return the seconds of an rTask's memory traffic if ``blocks`` rTasks share the bandwidth.
+
+        ``chosen`` has the choice of each loop by number.
+        """
         each = self.machine.total_bytes_per_second / min(blocks, self.machine.units)
         num_bytes = sum(_box_bytes(traffic, chosen) for traffic in self.assignment.traffic)
         return num_bytes / min(self.machine.bytes_per_second, each)
 
     def _total_bytes(self, chosen: Mapping[int, Choice]) -> float:
-        """Return a lower bound on the bytes that all rTasks move.
+        """Return a lower bound on the bytes that all rTasks together move.
 
-        A tensor that a loop does not index is moved again for each tile of that loop.
+        A tensor that a loop does not index is moved again for each tile of that loop. ``chosen``
+        has the choices of some loops by number.
         """
         total = 0
         for num_bytes, others in self._least_traffic:
@@ -147,7 +151,7 @@ class AssignmentCost:
 
 
 def _box_bytes(traffic: Traffic, chosen: Mapping[int, Choice]) -> int:
-    """Return the bytes of a tensor that one rTask moves."""
+    """Return the bytes of a tensor that one rTask moves, with the choices ``chosen`` of loops."""
     num_bytes = traffic.element_bytes
     for span in traffic.spans:
         num_bytes *= span.constant + sum(f * (chosen[n].tile - 1) for n, f in span.terms)

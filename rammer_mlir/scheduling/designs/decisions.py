@@ -94,7 +94,7 @@ class _Inlined:
         return self.read.dims[dims.index(loop)] if loop is not None and loop in dims else None
 
     def into(self, reader: Assignment) -> Assignment:
-        """Return the reader with the operations and memory reads of the producer added."""
+        """Return the reader with the operations and memory reads of the inlined producer added."""
         producer = self.problem.assignments[self._producer]
         dims = self.problem.values[self.read.value].dims
         inner = [self.problem.loops[loop].extent for loop in producer.loops if loop not in dims]
@@ -131,10 +131,10 @@ class _Inlined:
 
 
 def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
-    """Return the fused unit of each assignment, counted from 0; None if units form a cycle.
+    """Return the number of the fused unit of each assignment; None if the units form a cycle.
 
-    Values that are stored in memory are read in a later unit. Readers of all other values belong
-    to the unit of the value's producer.
+    Values that are stored in memory are read in a later unit. Readers of all other values belong to
+    the unit of the value's producer.
     """
     units = [0] * len(problem.assignments)
     # Without a cycle, the fixpoint is reached after at most one pass per unit.

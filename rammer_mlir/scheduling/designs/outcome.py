@@ -38,7 +38,7 @@ class Outcome:
 
     @property
     def chosen(self) -> dict[str, Choice]:
-        """The choice of each remaining loop, by the loop's name."""
+        """The choice of each loop that no recomputation removed, by the loop's name."""
         chosen = self.space.chosen(self.found.design.choices)
         return {self.problem.loops[loop].name: choice for loop, choice in chosen.items()}
 

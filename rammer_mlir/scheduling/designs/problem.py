@@ -35,7 +35,10 @@ class Decision(Enum):
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of one assignment; ``contiguous`` loops access consecutive elements in memory."""
+    """A loop of an assignment.
+
+    It is ``contiguous`` if it accesses consecutive elements in memory.
+    """
 
     name: str
     extent: int

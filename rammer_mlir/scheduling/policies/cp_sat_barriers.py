@@ -54,10 +54,10 @@ class BarrierModel(PlacementModel):
         return self._durations[task] * here + self._delay * both
 
     def _windows(self) -> list[list[int]]:
-        """Return sets of rTasks whose time on a vEU is bounded (Carlier's heads and tails).
+        """Return the windows: sets of rTasks whose time on a vEU is bounded (Carlier).
 
-        The first set holds all rTasks; each other one holds those whose head (earliest start) and
-        tail (time from their end to the end of the program) are not below two limits.
+        The first set holds all rTasks; each other set holds the rTasks whose head (earliest start)
+        and tail (time from their end to the end of the program) are not below two limits.
         """
         found = {tuple(self._tasks): None}
         if self._counts:

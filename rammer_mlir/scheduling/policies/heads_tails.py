@@ -24,7 +24,7 @@ _Part = tuple[float, float]
 def heads(
     seconds: Sequence[float], sources: Sequence[Sequence[int]], num_veus: int, barrier: float
 ) -> list[float]:
-    """Return for each rTask its head: no schedule begins its work earlier.
+    """Return the head of each rTask: a lower bound on the begin of its work in any schedule.
 
     Args:
         seconds: time of each rTask.

@@ -75,7 +75,7 @@ class Ios:
 
     @property
     def pruning(self) -> Pruning:
-        """The limits that prune the search."""
+        """The limits on groups and stages that prune the search."""
         return Pruning(self.group_size, self.num_groups)
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
@@ -103,7 +103,10 @@ class Ios:
         return search.stages(units), search.counts
 
     def blocks(self, graph: TaskGraph, device: Device) -> list[list[int]]:
-        """Return the operators of each block; blocks are cut where a single value is live."""
+        """Return the operators of each block, by number.
+
+        Blocks are cut where a single value is live.
+        """
         sources, units = self._units(_fastest(graph, device))
         return [
             [n for unit in units[first:end] for n in unit]

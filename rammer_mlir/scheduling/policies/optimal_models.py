@@ -171,7 +171,10 @@ class PlacementModel:
             last[alike] = task
 
     def _rank(self, counts: Sequence[cp.IntVar]) -> cp.LinearExprT:
-        """Return a number that orders vEUs lexicographically by rTask counts per rOperator."""
+        """Return a number by which vEUs are ordered lexicographically by rTasks of each rOperator.
+
+        ``counts`` has the variables for the numbers of a vEU's rTasks.
+        """
         rank: cp.LinearExprT = 0
         for count, tasks in zip(counts, self._groups, strict=True):
             rank = rank * (len(tasks) + 1) + count
@@ -256,7 +259,7 @@ class PlacementModel:
 
 
 def _groups(table: TaskTable) -> list[list[int]]:
-    """Return the rTasks of each rOperator that has at least one."""
+    """Return the rTasks of each rOperator that has any."""
     found: dict[int, list[int]] = {}
     for task, operator in enumerate(table.operators):
         found.setdefault(operator, []).append(task)

@@ -183,7 +183,7 @@ def _excess(trial: _Trial, limit: int) -> int:
 
 
 def _peak_steps(repeated: Repeated) -> list[int]:
-    """Return the original steps at or just before which the most bytes are in use."""
+    """Return the original steps with the most bytes in use at the step or just before it."""
     live, peak = repeated.steps.live_bytes, repeated.steps.peak
     found: list[int] = []
     following = len(live)
@@ -202,7 +202,7 @@ def _price(steps: Steps, gap: Gap) -> float:
 
 
 def _dropped(steps: Steps, trial: _Trial, limit: int) -> _Trial:
-    """Return the trial without the gaps that the limit does not require.
+    """Return the trial without those gaps that are not needed to stay within the limit.
 
     The most expensive gaps are dropped first.
     """

@@ -54,7 +54,10 @@ class _Occupied:
         self._holders: list[int] = [-1]
 
     def replace(self, start: int, end: int, holder: int) -> set[int]:
-        """Assign bytes ``start .. end - 1`` to buffer ``holder``; return their previous buffers."""
+        """Assign bytes ``start .. end - 1`` to buffer ``holder``.
+
+        Return the buffers that held them.
+        """
         if start >= end:
             return set()
         self._cut(start)

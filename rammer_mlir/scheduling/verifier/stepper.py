@@ -24,7 +24,7 @@ class Stepper:
         self._steps = [0] * program.num_veus
 
     def steps(self) -> Iterator[tuple[int, Item]]:
-        """Yield (vEU, item), each barrier after all rTasks that it waits for.
+        """Yield (vEU, item) in a possible order: each barrier after all rTasks that it waits for.
 
         Raises:
             ScheduleError: if waits block each other, naming them.

@@ -50,7 +50,7 @@ class _Touch:
 
 @dataclass(frozen=True)
 class _Group:
-    """All uses of a buffer by an operator, and the disjoint intervals that it writes."""
+    """The uses of a buffer by an operator, and the disjoint intervals that it may write."""
 
     uses: Sequence[_Touch]
     low: int
@@ -66,7 +66,7 @@ class _Group:
         return _Group(uses, low, high, written)
 
     def held(self, use: _Touch) -> NDArray[np.bool_]:
-        """Return for each interval of a use whether the operator writes all of it."""
+        """Return, for each interval of a use, whether the operator writes the whole interval."""
         start, end = self.written
         if not len(start):
             return np.zeros(len(use.start), dtype=bool)
