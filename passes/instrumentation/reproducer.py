@@ -88,7 +88,7 @@ class Reproducer(Instrumentation):
     _is_begun: bool = field(default=False, init=False)
 
     def before(self, step: WatchedPass, module: ir.Module) -> None:
-        """Write the file before the first pass of the reproducer."""
+        """Write the file before the first pass; if ``local``, also before each other pass."""
         if self._is_begun and not self.local:
             return
         self._is_begun = True

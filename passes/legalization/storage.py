@@ -32,10 +32,7 @@ def store_elements(function: ir.OpView) -> None:
 
 
 def _storage(kind: ir.Type) -> Storage | None:
-    """Return how tensors of type ``kind`` are stored.
-
-    None for other types and unchanged storage.
-    """
+    """Return the storage of a tensor or complex type; None if its values stay unchanged."""
     if isinstance(kind, ir.RankedTensorType):
         return storage_of(kind.element_type)
     return storage_of(kind) if isinstance(kind, ir.ComplexType) else None

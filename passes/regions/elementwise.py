@@ -85,7 +85,8 @@ def _moved(
 ) -> Reading | None:
     """Return the reading of a body that returns its input's element: a transpose or a broadcast.
 
-    ``dims`` are the result dimensions that index the input. None for any other movement.
+    ``dims`` are the result dimensions that index the input: if these are all of them, it is a
+    transpose.
     """
     operations = (op.op.operation,)
     if sorted(dims) == list(range(output.rank)):

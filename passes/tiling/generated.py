@@ -42,7 +42,10 @@ def generated_module(function: ir.OpView) -> str | None:
 
 
 def generated_operations(function: ir.OpView) -> int:
-    """Return the arithmetic operations of a region's generated rKernel, summed over all rTasks."""
+    """Return the arithmetic operations of a region's generated rKernel, summed over all rTasks.
+
+    Return 0 if there is no generated rKernel.
+    """
     found = generated_entries(function)
     numbers = (ir.IntegerAttr(found[key]).value for key in ("operations", "num_rtasks"))
     return prod(numbers) if found else 0

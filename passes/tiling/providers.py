@@ -124,7 +124,7 @@ def offered_kernels(
 
 _IN_IR = ["func.func", "rtask.kernel"]
 _EXTERNAL = [*_IN_IR, "rtask.module"]
-"""The names of the operations of an offer in foreign code, in order."""
+"""The sorted names of the operations of an offer in foreign code."""
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,9 @@ def simulate_sharing(graph: TaskGraph, plan: Plan, device: Device) -> Simulation
     """Return the simulation of a plan whose concurrent rTasks share the memory bandwidth.
 
     The vEUs' own caches are not modelled.
+
+    Raises:
+        ScheduleError: if a wait blocks forever.
     """
     works = [
         work_of(operator.kernels[kernel], device)

@@ -33,7 +33,7 @@ class Space(Protocol):
         ...
 
     def bound(self, prefix: Prefix) -> float:
-        """Return a lower bound in seconds on the cost of all designs that begin with a prefix.
+        """Return a lower bound on the cost of all designs that begin with a prefix.
 
         For the prefix of a complete design, it is the design's exact cost.
         """
@@ -56,7 +56,7 @@ class Found:
         design: the cheapest design found.
         taken: number of prefixes taken from the heap or the beam.
         evaluated: number of prefixes whose bound was computed.
-        bound: lower bound in seconds on the cost of every design.
+        bound: lower bound on the cost of every design.
         beam: width of the beam; 0 if the search was exact.
     """
 
@@ -128,7 +128,7 @@ def best_first(spaces: Sequence[Space], incumbent: Design | None = None) -> Foun
 
 
 _Node = tuple[float, int, Prefix]
-"""The bound of a prefix in seconds, the number of its space, and the prefix."""
+"""The bound of a prefix, the number of its space, and the prefix."""
 
 
 class _Beam:

@@ -94,6 +94,8 @@ def cpu_device(num_veus: int) -> Device:
 def device_for(target: str) -> DeviceDescription:
     """Return the default device for which programs of a target are scheduled.
 
+    If no device has the target as a default, return the CPU.
+
     Args:
         target: a target with its chip, such as ``cpu``, ``nvvm:sm_90`` or ``rocdl:gfx90a``.
     """
