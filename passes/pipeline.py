@@ -32,10 +32,7 @@ class PipelineNode:
         return f"{self.name}{{{self.options}}}" if self.options else self.name
 
     def leaves(self) -> tuple[PipelineNode, ...]:
-        """Return the passes inside the node in the order of the text.
-
-        The leaf of a pass is itself.
-        """
+        """Return the passes inside the node in the order of the text; for a pass, only itself."""
         if self.children is None:
             return (self,)
         return tuple(leaf for child in self.children for leaf in child.leaves())

@@ -46,10 +46,7 @@ class BlockWeights(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Store constant weights of contractions in panels.
-
-        Adapt rOperators and their functions.
-        """
+        """Store constant weights of contractions in panels, and adapt rOperators and functions."""
         main = entry_function(module)
         constants = {weight.value for weight in constant_arguments(main)}
         weights = DerivedWeights(module)

@@ -71,10 +71,7 @@ class _Padder:
         self._done.append(op)
 
     def finish(self) -> None:
-        """Slice padded values for readers that take them without padding.
-
-        Erase the old operations.
-        """
+        """Slice padded values for readers of values without padding, and erase old operations."""
         for op in reversed(self._done):
             with ir.InsertionPoint(op), op.operation.location:
                 for value in op.operation.results:

@@ -50,10 +50,7 @@ class Schedule(Pass):
         get_policy(self.policy)
 
     def run(self, module: ir.Module) -> None:
-        """Schedule the rOperators of a module at the `buffers` stage.
-
-        Emit ``rtask.program`` instead.
-        """
+        """Replace the rOperators of a module at the `buffers` stage by scheduled rPrograms."""
         policy = get_policy(self.policy)
         device = find_device(self.device).device(self.num_veus)
         builder = graph_of_operators(module)

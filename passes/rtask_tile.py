@@ -110,10 +110,7 @@ class Tile(Pass):
             )
 
     def run(self, module: ir.Module) -> None:
-        """Replace the functions of rOperators by candidate rKernels.
-
-        Describe each by ``rtask.kernel``.
-        """
+        """Replace the functions of rOperators by candidate rKernels with their descriptions."""
         kernels: dict[str, list[str]] = {}
         device = find_device(self.device).device(self.num_veus) if self.device else None
         goals = aims(self.work, self.enough)

@@ -24,8 +24,9 @@ def first_miscovered(
         ends: (boxes, rank) int64, the exclusive end of each box.
         shape: the array's extent in each dimension.
 
-    Returns: The indices of the first of these elements in row-major order, and the number of boxes
-    that cover it; None if the boxes cover each element once.
+    Returns:
+        The indices of the first of these elements in row-major order, and the number of boxes that
+            cover it; None if the boxes cover each element once.
     """
     if 0 in shape:
         return None

@@ -49,10 +49,7 @@ class SplitLoops:
         )
 
     def renumber(self, map_: ir.AffineMap) -> list[ir.AffineExpr]:
-        """Return an indexing map's results in the new loops.
-
-        A split loop becomes that over blocks.
-        """
+        """Return an indexing map's results in the new loops, with block loops for split loops."""
         dims = [ir.AffineExpr.get_dim(self.blocks[loop]) for loop in range(map_.n_dims)]
         renumbered = ir.AffineMap.get(len(self.kinds), 0, dims)
         exprs = [expr.compose(renumbered) for expr in map_.results]
@@ -92,10 +89,7 @@ class ChannelBlocker:
         self._done.append(op)
 
     def finish(self) -> None:
-        """Emit plain forms of blocked values for readers of plain values.
-
-        Erase the old operations.
-        """
+        """Emit plain forms of blocked values for their plain readers; erase the old operations."""
         for op in reversed(self._done):
             # Readers are visited first, so that an old form without uses left is dead.
             if not any(True for value in op.operation.results for _ in value.uses):

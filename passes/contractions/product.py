@@ -36,7 +36,7 @@ class Product(Contraction):
 
     @property
     def weight(self) -> ir.Value:
-        """The weights, [inner dimension, columns] or transposed."""
+        """The weights, [inner dimension, columns]; [columns, inner dimension] if transposed."""
         return self.op.operation.operands[1]
 
     @property

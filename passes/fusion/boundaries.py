@@ -97,8 +97,5 @@ class UniqueInputs:
     gathers: ClassVar[bool] = True
 
     def admits(self, joined: Joined) -> bool:
-        """Whether the merged group reads at most ``most`` different tensors.
-
-        Any number if it is 0.
-        """
+        """Whether the merged group reads at most ``most`` different tensors, or ``most`` is 0."""
         return not self.most or joined.inputs <= self.most

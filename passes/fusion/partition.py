@@ -107,7 +107,7 @@ class Partition:
     def try_put(self, units: Sequence[Unit]) -> bool:
         """Replace units by ``units`` unless that creates a cycle of units.
 
-        Return whether it did not.
+        Return whether they were replaced.
         """
         before = self.units(number for unit in units for number in unit)
         self.put(units)

@@ -160,10 +160,7 @@ class Scalar:
         return divisor.compare("eq", -1).select(-self, quotient)
 
     def remainder(self, other: Scalar | float) -> Scalar:
-        """Emit the remainder of a division rounded towards zero.
-
-        For integers and divisor 0, it is 0.
-        """
+        """Emit the remainder of a division rounded towards zero; 0 for integers and divisor 0."""
         make = self._signed_choice(arith.RemSIOp, arith.RemUIOp)
         if self._divides_by(other):
             return self._binary(other, arith.RemFOp, make)

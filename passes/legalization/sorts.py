@@ -122,8 +122,8 @@ class _Sort:
     def _places(self, before: ir.Value, after: ir.Value) -> ir.Value:
         """Emit and return each element's position: the number of elements that sort before it.
 
-        For each pair, ``before`` has whether the first element is smaller, ``after`` the other.
-        Equal elements keep their order.
+        ``before`` has for each pair whether its first element sorts before the other, ``after``
+        whether the other sorts before the first. Equal elements keep their order.
         """
         kind = ir.IndexType.get()
         start = tensor.SplatOp(ir.RankedTensorType.get(self._shape, kind), index(0), []).result

@@ -164,10 +164,7 @@ def _check_buffers(main: ir.OpView) -> None:
 
 
 def operator_name(location: ir.Location, kernel: str) -> str:
-    """Return the operator's name in the model from its location.
-
-    Without one, the rKernel's name.
-    """
+    """Return an operator's name in the model from its location; ``kernel`` if it has no name."""
     return location_name(location) or kernel
 
 

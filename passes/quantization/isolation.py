@@ -22,7 +22,8 @@ def isolate_candidates(
         copy: a copy of the module, which is reduced.
         chosen: the quantized regions, and the taps of the f32 regions' operands.
 
-    Returns: The taps of the additional inputs of the entry function, in order.
+    Returns:
+        The taps of the additional inputs of the entry function, in order.
     """
     places = {op.operation: place for place, op in enumerate(entry_block(module).operations)}
     copied = [op.operation for op in entry_block(copy).operations]

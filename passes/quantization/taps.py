@@ -80,7 +80,7 @@ def weights_of_call(call: ir.Operation, arrays: Mapping[int, Array]) -> ReadWeig
 
 @dataclass
 class _Program:
-    """A program whose entry function is given the values of regions as outputs."""
+    """A program whose entry function is changed to return values of its regions."""
 
     module: ir.Module
     arrays: Mapping[int, Array]

@@ -98,9 +98,9 @@ def elements_in_windows(pool: Reading) -> NDArray[np.float64]:
 def _divisor(
     op: Structured, expression: Expression, weights: Weights
 ) -> NDArray[np.float64] | None:
-    """Return the number by which a body divides each element of the first input.
+    """Return the number by which a body divides each element of the first input, if known.
 
-    None if unknown.
+    The number is an array that broadcasts against the result. None if it is unknown.
     """
     if expression == Input(0):
         return np.ones(())

@@ -81,7 +81,7 @@ class _Intervals:
     _readers: dict[ir.Value, int] = field(default_factory=dict[ir.Value, int])
 
     def __post_init__(self) -> None:
-        """Initialize with empty intervals."""
+        """Set the sizes of all intervals to 0."""
         self.bytes, self.transfer_bytes, self.values = np.zeros((3, self.count), dtype=np.int64)
 
     def append(self, at: int, unit: Unit, limits: Limits) -> None:

@@ -22,12 +22,12 @@ from rammer_mlir.passes.regions.weights import Weights
 
 @dataclass(frozen=True)
 class Unit:
-    """Operations that belong to the same region.
+    """Operations that are never separated: a composite, or a reading's operations.
 
     Attributes:
         operations: the operations in the block's order; only results of the last are used
             elsewhere.
-        readings: their meaning; empty if any of them has no reading.
+        readings: the meaning of the operations; empty if any of them has no reading.
         composite: the match that they form, None for a single reading.
         region: the region that contains them, None outside of regions.
     """

@@ -96,7 +96,7 @@ class SpaceCost:
     def _loops(self, number: int) -> list[tuple[int | None, int]]:
         """Return the class and the trip count of each loop of operation ``number``.
 
-        Class None for none.
+        The class of a loop that is not tiled is None.
         """
         of_loop = {
             c.loops[number]: k for k, c in enumerate(self.space.classes) if number in c.loops

@@ -45,9 +45,9 @@ _OPERATOR = 10_000
 """Cycles of an additional rOperator, during which cores wait for each other."""
 
 _GAIN = 0.9
-"""Maximum ratio of Winograd's cycles to direct convolution's for which it is used.
+"""Maximum ratio of Winograd's cycles to those of direct convolution for which it is used.
 
-It makes up for the larger rounding errors.
+It is below 1 because Winograd's rounding errors are larger.
 """
 
 

@@ -106,7 +106,7 @@ class WinogradOperators:
     def _others(self, operands: Sequence[ir.Value]) -> list[ir.Value]:
         """Return a call's operands except image and weight.
 
-        Those with rows and columns in tiles.
+        Operands with rows and columns are returned in tiles.
         """
         return [
             split_tiles(operands[number], self.form.filtering.outputs)

@@ -44,10 +44,7 @@ class Needs:
     """[num_rtasks, num_veus]: rTasks of each vEU that must be complete."""
 
     ready: FloatArray
-    """[num_rtasks, num_veus]: end of the last required rTask of each vEU, in seconds.
-
-    0 for none.
-    """
+    """[num_rtasks, num_veus]: end of each vEU's last required rTask, in seconds; 0 for none."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +92,7 @@ class _Ends:
         self._table[veu, order:stop] = ends
 
     def after(self, steps: Int64Array) -> FloatArray:
-        """Return the times in seconds at which ``steps[t, v]`` rTasks of vEU v are complete.
-
-        0 for none.
-        """
+        """Return when ``steps[t, v]`` rTasks of vEU v are complete, in seconds; 0 for 0 rTasks."""
         return np.where(steps > 0, self._table[self._veus, steps - 1], 0.0)
 
 
@@ -147,10 +141,7 @@ class ProgramBuilder:
         return not self._appended
 
     def seconds(self) -> float:
-        """Return the program's seconds by the cost model, launch included.
-
-        0 for an empty program.
-        """
+        """Return the program's seconds by the cost model, with its launch; 0 if it is empty."""
         if self.is_empty:
             return 0.0
         return float(self._available.max()) + self._context.device.launch_seconds

@@ -74,7 +74,7 @@ class Cursor:
     def find(self, pattern: re.Pattern[str]) -> str | None:
         """Take a token of a pattern and return its text.
 
-        None, without a move, if another comes next.
+        If another token comes next, return None and do not move.
         """
         match = pattern.match(self.text, self.position)
         if match is None:

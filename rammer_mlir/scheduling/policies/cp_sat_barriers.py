@@ -47,7 +47,7 @@ class BarrierModel(PlacementModel):
     def _taken(self, task: int, veu: int) -> cp.LinearExpr:
         """Return the time units that an rTask and its barrier take on a vEU.
 
-        0 if it runs elsewhere.
+        They are 0 if the rTask runs on another vEU.
         """
         here, both = self._on[task][veu], self._model.new_bool_var("")
         self._model.add_bool_or(both, ~here, ~self._barriers[task])

@@ -213,10 +213,7 @@ class PlacementModel:
                 self._model.add_hint(here, veus[number] == veu)
 
     def solve(self, limit_seconds: float, workers: int) -> Solution:
-        """Run the solver for at most ``limit_seconds`` on ``workers`` threads.
-
-        Return its solution.
-        """
+        """Return the solution found in ``limit_seconds`` by ``workers`` threads of the solver."""
         solver = self._cp_model.CpSolver()
         solver.parameters.max_time_in_seconds = limit_seconds
         solver.parameters.num_workers = workers

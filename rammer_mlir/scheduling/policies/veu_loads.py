@@ -31,7 +31,8 @@ def possible_loads(groups: Sequence[Group], limit: int, most: int) -> list[tuple
         limit: time by which all rTasks have to be complete, in the unit of the groups' times.
         most: maximum number of loads to list.
 
-    Returns: The loads, or None if there are more than ``most``.
+    Returns:
+        The loads, or None if there are more than ``most``.
     """
     found: list[tuple[int, ...]] = [()]
     for number, group in enumerate(groups):
