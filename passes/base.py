@@ -13,7 +13,7 @@ from rammer_mlir.errors import PassError
 
 
 class Form(Enum):
-    """The form of the entry function and of its callees that a pass requires."""
+    """The form that a pass requires of the entry function and of the functions that it calls."""
 
     TENSORS = "static tensors, and scalars, in one block"
     TENSORS_ALONE = "static tensors in one block"
@@ -35,21 +35,21 @@ class Pass(ABC):
     """The pass's name in a textual pipeline, equal to its module's name with dashes."""
 
     only_marks: ClassVar[bool] = False
-    """Whether it changes only discardable attributes, so that memoized readings stay valid."""
+    """Whether the pass changes only discardable attributes and memoized readings stay valid."""
 
     takes: ClassVar[Form | None] = None
-    """The form of a module that is checked before the pass runs; None for no such check."""
+    """The form in which the module has to be, checked before the pass runs; None for no check."""
 
     def check_options(self) -> None:  # noqa: B027  most passes take all values of their options
-        """Refuse invalid values of options, before the module is read.
+        """Check the values of the options before the pass reads the module; by default accept all.
 
         Raises:
-            RammerError: naming the option.
+            RammerError: if the value of an option is invalid; the message names the option.
         """
 
     @abstractmethod
     def run(self, module: ir.Module) -> None:
-        """Change or check the module.
+        """Change the module in place, or check it.
 
         Raises:
             RammerError: if the module does not meet the pass's requirements.
@@ -68,7 +68,7 @@ class OperationError(PassError):
 
 
 class DiagnosticError(OperationError):
-    """An error that MLIR has reported at a location."""
+    """An error whose location and message come from a diagnostic of MLIR."""
 
     def __init__(self, location: ir.Location, message: str) -> None:
         self.location = location
@@ -76,9 +76,9 @@ class DiagnosticError(OperationError):
 
 
 class FindingsError(OperationError):
-    """All findings of a check, each at its operation.
+    """One error for all findings of a check, each of which is an error at its own operation.
 
-    Its location is that of the first finding, and its message contains all of them.
+    Its location is that of the first finding, and its message joins the messages of all findings.
     """
 
     def __init__(self, findings: Sequence[OperationError]) -> None:

@@ -51,10 +51,12 @@ def run_pipeline(
         module: changed in place; after an error its state is not specified.
         text: the pipeline; our passes may only stand directly in ``builtin.module(...)``.
         passes: the passes written in Python that the text may name, besides registered ones.
-        instrumentation: called around every pass; each pass in nested operations then runs alone.
+        instrumentation: hooks that are called before and after every pass; MLIR's passes, even
+            nested ones, then run one by one.
         verify_each: verify after every pass; else before the first, after the last, and after
             registered passes.
-        statistics: ``list`` or ``pipeline`` lets MLIR print the statistics of its passes.
+        statistics: ``list`` or ``pipeline`` lets MLIR print the statistics of its passes in this
+            form.
 
     Raises:
         PassError: if the pipeline is malformed (with the column), a pass or option is unknown, a
@@ -83,13 +85,15 @@ def add_pipeline(
     there under their names. The dialect has to be registered in the manager's context.
 
     Args:
-        manager: for ``builtin.module``, or for any operation but run on a module.
-        text: passes as in ``builtin.module(...)``, with or without that.
+        manager: a pass manager for ``builtin.module``, or one for any operation that runs on a
+            module.
+        text: the passes, separated by commas, with or without ``builtin.module(...)`` around them.
         passes: the passes written in Python that the text may name, besides registered ones.
 
     Raises:
-        PassError: as ``run_pipeline``, for the text alone. An error of our passes while the manager
-            runs becomes a diagnostic at the operation's location, and the manager fails.
+        PassError: if the pipeline is malformed (with the column), or a pass or option is unknown.
+            An error of our passes while the manager runs becomes a diagnostic at the operation's
+            location, and the manager fails.
     """
     whole = text if text.lstrip().startswith("builtin.module(") else f"builtin.module({text})"
     for step in plan_pipeline(whole, passes):
@@ -101,16 +105,16 @@ def add_pipeline(
 
 
 def run_without_threads(manager: passmanager.PassManager, module: ir.Module) -> None:
-    """Run a pass manager with passes of ours in a context with multithreading.
+    """Run a pass manager that contains passes of ours in a context with multithreading.
 
     Multithreading is off while the manager runs, since MLIR's threads would wait for Python's lock
-    to enter the verifiers of `rtask`, and it is on again afterwards. Must not be used while other
-    threads use the context.
+    to enter the verifiers of `rtask`, and it is on again afterwards. No other thread may use the
+    context meanwhile.
 
     Raises:
         PassError: if `rtask` operations remain, which MLIR's threads must not verify; then
             multithreading stays off.
-        MLIRError: as the manager does.
+        MLIRError: if a pass or a verifier fails.
     """
     context = module.context
     context.enable_multithreading(False)
@@ -178,7 +182,13 @@ class _Run:
         self._trusted, self._statistics = trusted, statistics
 
     def step(self, step: Step, number: int, remaining: Sequence[Step]) -> None:
-        """Run step ``number`` inside its hooks; ``remaining`` has this step and all later ones."""
+        """Run a step between the ``before`` and ``after`` (or ``failed``) hooks of instrumentation.
+
+        Args:
+            step: the step to run.
+            number: the step's number in the pipeline, from 0.
+            remaining: the step and all later steps, from which a reproducer can continue.
+        """
         if not self._instrumentation:
             self._run(step)
             return
@@ -226,9 +236,9 @@ def _verify(module: ir.Module, when: str) -> None:
 
 
 class MlirError(PassError):
-    """A failure inside MLIR; its message is the first diagnostic, ``diagnostics`` are all.
+    """An error inside MLIR: its message is the first diagnostic, ``diagnostics`` has all of them.
 
-    ``what`` names the failed step.
+    The argument ``what`` names the failed step and begins the message.
     """
 
     def __init__(self, what: str, error: ir.MLIRError) -> None:

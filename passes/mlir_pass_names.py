@@ -95,4 +95,4 @@ MLIR_PASS_NAMES: tuple[str, ...] = tuple(
     xegpu-vector-linearize xegpu-wg-to-sg-distribute xevm-attach-target
     """.split()
 )
-"""In alphabetical order; the available passes depend on the bindings."""
+"""The names of MLIR's passes in alphabetical order; the bindings may lack some of them."""

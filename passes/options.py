@@ -11,7 +11,9 @@ from rammer_mlir.support.text_options import values_of_text
 
 
 def create_pass(kind: type[Pass], options: str) -> Pass:
-    """Create a pass from the text between its braces; underscores may be written as dashes.
+    """Create a pass of class ``kind`` from its options in pipeline syntax, such as ``a=1 b=2``.
+
+    Underscores in the name of an option may be written as dashes.
 
     Raises:
         PassError: if an option is unknown, given twice or malformed.
@@ -22,7 +24,10 @@ def create_pass(kind: type[Pass], options: str) -> Pass:
 
 
 def describe_options(kind: type[Pass], given: Pass | None = None) -> str:
-    """Return the options in pipeline syntax, with the given values or the defaults."""
+    """Return all options of a pass in pipeline syntax, ``a=1 b=2``, with the values of ``given``.
+
+    Without ``given``, the values are the defaults.
+    """
     return " ".join(
         f"{field.name.replace('_', '-')}="
         f"{_write(field.default if given is None else getattr(given, field.name))}"
@@ -31,7 +36,7 @@ def describe_options(kind: type[Pass], given: Pass | None = None) -> str:
 
 
 def describe_default(field: dataclasses.Field[Any]) -> str:
-    """Return the default of a pass's field in pipeline syntax."""
+    """Return the default value of a field of a pass, an option, in pipeline syntax."""
     return _write(field.default)
 
 

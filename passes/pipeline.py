@@ -12,10 +12,11 @@ _CLOSING = {"{": "}", "[": "]", "(": ")"}
 
 @dataclass(frozen=True)
 class PipelineNode:
-    """A pass with its options, or an operation's name around a nested pipeline.
+    """A node of a parsed pipeline: a pass, or an operation's name around a nested pipeline.
 
-    ``options`` is the text between the braces; ``children`` is None for a pass; ``column`` is the
-    1-based column in the text of the whole pipeline.
+    ``name`` is the name of the pass or of the operation, and ``options`` the text between the
+    braces of a pass. ``children`` are the nodes of the nested pipeline; None for a pass. ``column``
+    is the 1-based column of the node in the text of the whole pipeline.
     """
 
     name: str
@@ -25,23 +26,24 @@ class PipelineNode:
 
     @property
     def text(self) -> str:
-        """Return the node as pipeline text."""
+        """The node, with its nested pipeline, as text in pipeline syntax."""
         if self.children is not None:
             return f"{self.name}({','.join(child.text for child in self.children)})"
         return f"{self.name}{{{self.options}}}" if self.options else self.name
 
     def leaves(self) -> tuple[PipelineNode, ...]:
-        """Return the passes inside the node, in order; a pass is its own only leaf."""
+        """Return the passes inside the node in the order of the text; for a pass, only itself."""
         if self.children is None:
             return (self,)
         return tuple(leaf for child in self.children for leaf in child.leaves())
 
 
 def parse_pipeline(text: str) -> PipelineNode:
-    """Parse a pipeline whose outermost operation is ``builtin.module`` or ``any``.
+    """Return the root of a parsed pipeline, whose operation is ``builtin.module`` or ``any``.
 
     Raises:
-        PassError: with the column of the first invalid character.
+        PassError: if the text is malformed (with the column of the first invalid character), or its
+            outermost operation is another one.
     """
     parser = _Parser(text)
     root = parser.node()

@@ -26,10 +26,12 @@ _ANCHOR = re.compile(r"[\w.]+\((.*)\)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Step:
-    """One of our passes, or (``own`` is None) passes of MLIR.
+    """A part of a pipeline that runs at once: a pass of ours, or consecutive passes of MLIR.
 
-    ``text`` is the step in the pipeline's syntax, without the outermost operation, whose name is
-    ``anchor``.
+    Attributes:
+        text: the passes in pipeline syntax, without the outermost operation.
+        own: our pass; None if the step has passes of MLIR.
+        anchor: the name of the outermost operation.
     """
 
     text: str
@@ -38,19 +40,19 @@ class Step:
 
     @property
     def pipeline(self) -> str:
-        """Return the step as a whole pipeline."""
+        """The step as a complete pipeline, with the outermost operation around its passes."""
         return f"{self.anchor}({self.text})"
 
     @property
     def argument(self) -> str:
-        """Return the name of the step's first pass, without options."""
+        """The name of the step's first pass, without options or nesting."""
         return self.text.rpartition("(")[2].partition("{")[0].partition(",")[0].rstrip(")")
 
 
 def plan_pipeline(
     text: str, passes: Sequence[type[Pass]] = PASSES, *, leaf_by_leaf: bool = False
 ) -> list[Step]:
-    """Return the steps of a pipeline; a context has to be active.
+    """Return the steps of a pipeline in order; a context of MLIR has to be active.
 
     Args:
         text: the pipeline; our passes may only stand directly in ``builtin.module(...)``.
@@ -58,29 +60,36 @@ def plan_pipeline(
         leaf_by_leaf: make a separate step for each pass of MLIR.
 
     Raises:
-        PassError: with the column, if it is malformed, or a pass or an option is unknown.
+        PassError: if the pipeline is malformed (with the column), or a pass or option is unknown.
     """
     return _Planner(passes).plan(parse_pipeline(text), leaf_by_leaf=leaf_by_leaf)
 
 
 def check_pipeline(text: str, *, passes: Sequence[type[Pass]] = PASSES) -> None:
-    """Raise the PassError that ``run_pipeline`` would raise for the text alone."""
+    """Check a pipeline's text without running it.
+
+    Raises:
+        PassError: if the pipeline is malformed (with the column), or a pass or option is unknown.
+    """
     with ir.Context():
         plan_pipeline(text, passes)
 
 
 def pipeline_of_flags(flags: Iterable[tuple[str, str]]) -> str:
-    """Return a pipeline of the (name, options) passes, each nested in an operation it runs on."""
+    """Return a ``builtin.module(...)`` pipeline of passes, each nested in an operation it accepts.
+
+    ``flags`` has the name of each pass and its options in pipeline syntax, in order of execution.
+    """
     with ir.Context():
         texts = [_nested(f"{name}{{{options}}}" if options else name) for name, options in flags]
     return f"builtin.module({','.join(texts)})"
 
 
 def expanded_pipeline(text: str, *, passes: Sequence[type[Pass]] = PASSES) -> str:
-    """Return a pipeline with the values of all options, a top-level pass per line.
+    """Return the pipeline ``text`` with the values of all options written out, one pass per line.
 
     Raises:
-        PassError: as ``plan_pipeline``.
+        PassError: if the pipeline is malformed (with the column), or a pass or option is unknown.
     """
     root = parse_pipeline(text).name
     with ir.Context():
@@ -90,12 +99,18 @@ def expanded_pipeline(text: str, *, passes: Sequence[type[Pass]] = PASSES) -> st
 
 
 def close_pass_name(name: str, own: Iterable[str]) -> str | None:
-    """Return the pass, ours or MLIR's, with the most similar name, None if none is similar."""
+    """Return the pass of MLIR, or of the names ``own``, whose name is most similar to ``name``.
+
+    None if no name is similar.
+    """
     return close_name(name, (*own, *EXTENSION_PASSES.names(), *MLIR_PASS_NAMES))
 
 
 def is_pass_of_mlir(text: str) -> bool:
-    """Whether MLIR has the pass, regardless of its options."""
+    """Whether ``text``, a pass in pipeline syntax, names a pass of MLIR.
+
+    Its options do not matter.
+    """
     try:
         with ir.Context():
             passmanager.PassManager.parse(f"any({text})")
@@ -122,7 +137,7 @@ def _nested(text: str) -> str:
 
 
 class _Planner:
-    """Divides pipelines into our passes and maximal sequences of MLIR's passes between them."""
+    """The division of pipelines into our passes and maximal sequences of MLIR's passes."""
 
     def __init__(self, passes: Sequence[type[Pass]]) -> None:
         self._own = {kind.name: kind for kind in passes}
@@ -168,7 +183,10 @@ class _Planner:
                 )
 
     def _check_known(self, leaf: PipelineNode) -> None:
-        """Refuse a pass that is not ours, not registered, not MLIR's and not from a package."""
+        """Raise a PassError, with the column, if a pass is unknown or MLIR refuses its options.
+
+        A registered pass, or a pass of an installed package, is added to the known passes.
+        """
         if leaf.name in self._own:
             return
         registered = EXTENSION_PASSES.known(leaf.name)

@@ -132,12 +132,12 @@ def _is_mlir_pass(name: str) -> bool:
 
 
 def is_unknown_to_mlir(error: ValueError) -> bool:
-    """Whether MLIR's pass manager refused a pipeline because a pass is unknown."""
+    """Whether an error of MLIR's pipeline parser means that the pipeline names an unknown pass."""
     return "does not refer to a registered" in str(error)
 
 
 EXTENSION_PASSES: Registry[type[Pass]] = Registry("pass", {}, _check, "passes")
-"""Passes of extensions, by name."""
+"""The registered passes of extensions, by name."""
 
 
 def register_pass(kind: type[Pass]) -> None:
@@ -164,7 +164,7 @@ def help_line(kind: type[Pass]) -> str:
 
 
 def close_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the known pass with the most similar name, None if none is similar."""
+    """Return the name in ``known`` that is most similar to ``name``, None if none is similar."""
     words = {full.removeprefix("rtask-"): full for full in known}
     close = difflib.get_close_matches(name.removeprefix("rtask-"), words, n=1, cutoff=0.7)
     return words[close[0]] if close else None

@@ -37,12 +37,12 @@ class AnnotateRegions(Pass):
     codegens: tuple[str, ...] = ()
 
     def check_options(self) -> None:
-        """Refuse invalid values of options."""
+        """Raise an OptionError if ``codegens`` is empty."""
         if not self.codegens:
             raise OptionError(f"'{self.name}': expected codegens=NAME,..., found none")
 
     def run(self, module: ir.Module) -> None:
-        """Mark units in the entry function."""
+        """Mark the units of the entry function that a code generator supports as regions."""
         codegens = [find_codegen(name) for name in self.codegens]
         graph = RegionGraph.of(module)
         foreign = [unit for unit in graph.units if self._is_foreign(unit)]
@@ -58,7 +58,7 @@ class AnnotateRegions(Pass):
         graph.write(regions)
 
     def _is_foreign(self, unit: Unit) -> bool:
-        """Whether a unit is a composite of another code generator."""
+        """Whether a unit is a composite of a code generator that is not in ``codegens``."""
         mark = unit.composite
         return mark is not None and codegen_of_composite(mark.name) not in self.codegens
 

@@ -41,12 +41,15 @@ class BatchProducts(Pass):
     num_veus: int = 1
 
     def check_options(self) -> None:
-        """Refuse invalid values of options."""
+        """Raise an OptionError if ``rows`` is below 1."""
         if self.rows < 1:
             raise OptionError(f"{self.name}: rows: expected at least 1, found {self.rows}")
 
     def run(self, module: ir.Module) -> None:
-        """Batch products of the entry function, and sort its operations topologically."""
+        """Batch the products of the entry function and sort the block topologically.
+
+        The module stays unchanged if no batch has two products, or if the device gains nothing.
+        """
         if self.device and not _is_slow_to_read(find_device(self.device).device(self.num_veus)):
             return
         weights = DerivedWeights(module)
@@ -68,7 +71,10 @@ class BatchProducts(Pass):
 
 
 def _is_slow_to_read(device: Device) -> bool:
-    """Whether reading f32 weights takes as long as multiplying two rows by them, or longer."""
+    """Whether reading an f32 weight takes at least as long as two multiply-accumulates by it.
+
+    Both times are those of all vEUs of the device together.
+    """
     most = device.bytes_per_second * device.num_veus
     reading = 4 / min(device.total_bytes_per_second, most)
     multiplying = 2 / (device.flops_per_second * device.num_veus)
@@ -80,7 +86,10 @@ def _bytes_of(weight: ir.Value) -> int:
 
 
 def _batch(members: Sequence[Product], end: ir.OpView) -> None:
-    """Emit one product for all members before ``end``; replace each by its rows of the result."""
+    """Replace products with the same weights by slices of one product of concatenated matrices.
+
+    The new operations stand before ``end``, the block's terminator.
+    """
     first = members[0]
     rows = [member.rows for member in members]
     matrices = [member.matrix for member in members]

@@ -27,7 +27,7 @@ class BlockChannels(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Choose the layouts of the entry function's values and rewrite its operations."""
+        """Store activations of the entry function in blocks of channels where contractions gain."""
         weights = DerivedWeights(module)
         operations = list(entry_block(module).operations)
         blocker = ChannelBlocker(choose_layouts(operations, weights), weights)

@@ -25,13 +25,13 @@ from rammer_mlir.passes.tiling.space import TileClass
 from rammer_mlir.passes.weights.derived import DerivedWeights
 
 _WIDTHS = (PANEL_WIDTH, 48, 16)
-"""Panel widths that may divide the channels, the preferred first: AVX-512 registers."""
+"""Possible panel widths in channels, the preferred first: the first that divides the channels."""
 
 _WIDEST = 32
-"""Weights with at most this number of output channels are a single panel already."""
+"""Maximum number of output channels for which weights stay as they are: a single panel."""
 
 _LEAST_BYTES = 2
-"""Minimum element size of the result: smaller elements fill registers wider than a panel."""
+"""Minimum bytes of an element of the result: with smaller ones, a register outgrows a panel."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class BlockWeights(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Store the constant weights of every contraction in panels."""
+        """Store constant weights of contractions in panels, and adapt rOperators and functions."""
         main = entry_function(module)
         constants = {weight.value for weight in constant_arguments(main)}
         weights = DerivedWeights(module)
@@ -69,16 +69,16 @@ class BlockWeights(Pass):
 
 @dataclass(frozen=True)
 class _Weight:
-    """The weights of a function's contraction.
+    """The constant weights of the contraction in an rOperator's function.
 
     Attributes:
-        argument: the weights' number among the function's arguments.
+        argument: the number of the function's argument that holds the weights.
         op: the contraction.
-        operand: the weights' number among the contraction's operands.
-        lane: its loop over the output channels, the weights' innermost dimension.
-        shared: the number of the weights' dimensions before the reduction dimensions.
-        loops: the class of all operations' loops over the output channels, None if they do not line
-            up.
+        operand: the number of the contraction's operand that holds the weights.
+        lane: the contraction's loop over the output channels, the weights' innermost dimension.
+        shared: the number of the weights' dimensions before the first reduction dimension.
+        loops: the loops over the output channels of all operations of the function, which are tiled
+            together; None if they do not line up.
     """
 
     argument: int
@@ -90,9 +90,10 @@ class _Weight:
 
 
 def _find_weight(computation: Computation, constant: set[int]) -> _Weight | None:
-    """Return the weights of the function's contraction, if they are wide enough for panels.
+    """Return the weights of the function's first contraction that are wide enough for panels.
 
-    ``constant`` has the numbers of the arguments whose values are known at compile time.
+    ``constant`` has the numbers of the function's arguments with values known at compile time. None
+    if no contraction has such weights.
     """
     arguments: list[ir.Value] = list(computation.block.arguments)
     known = {arguments[number]: number for number in constant}
@@ -111,15 +112,18 @@ def _find_weight(computation: Computation, constant: set[int]) -> _Weight | None
 
 
 def _class_of(computation: Computation, index: int, loop: int) -> TileClass | None:
-    """Return the class of loops that are tiled together with an operation's loop."""
+    """Return the loops that are tiled together with loop ``loop`` of operation ``index``.
+
+    None if the operations' loops do not line up or the loop is not tiled.
+    """
     classes = () if computation.space is None else computation.space.classes
     return next((c for c in classes if c.loops.get(index) == loop), None)
 
 
 def _lane(op: Structured, position: int) -> int | None:
-    """Return the loop over the last dimension of operand ``position``, None if it is unsuitable.
+    """Return the loop over the last dimension of operand ``position``, the output channels.
 
-    The loop has to be parallel, index no other input, and follow a reduction dimension.
+    None unless this loop is parallel, indexes no other input, and follows a reduction dimension.
     """
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     if len(dims) < 2 or None in dims or len(set(dims)) != len(dims):
@@ -142,7 +146,11 @@ def _split(
     calls: Sequence[ir.Operation],
     weights: DerivedWeights,
 ) -> bool:
-    """Split the output channels' loops into panels; return False, unchanged, if impossible."""
+    """Split the loops over output channels into panels and points, in a function and its calls.
+
+    Return False, and leave everything unchanged, if no panel width divides the channels or a loop
+    cannot be split.
+    """
     extent = weight.op.extents[weight.lane]
     width = next((w for w in _WIDTHS if extent % w == 0), None)
     if width is None or weight.loops is None:
@@ -162,7 +170,11 @@ def _pad(
     calls: Sequence[ir.Operation],
     weights: DerivedWeights,
 ) -> None:
-    """Index the weights by panels, the last of which is padded with zeros; loops are unchanged."""
+    """Store the weights in panels, the last padded with zeros, without changes to the loops.
+
+    The contraction indexes the weights by panel and point. The function and ``calls`` stay
+    unchanged if the weights have several uses or the result has elements below ``_LEAST_BYTES``.
+    """
     value = computation.block.arguments[weight.argument]
     if len(list(value.uses)) != 1 or element_bytes(weight.op.outputs[0].type) < _LEAST_BYTES:
         return
@@ -186,7 +198,7 @@ def _pad(
 
 @dataclass(frozen=True)
 class _Panel:
-    """The position of panels in the weights' dimensions, and their width."""
+    """The arrangement of panels among the weights' dimensions, and their width in channels."""
 
     layout: Panels
     width: int
@@ -195,7 +207,10 @@ class _Panel:
 def _rewrite_call(
     call: ir.Operation, panel: _Panel, split: LoopSplit, weights: DerivedWeights
 ) -> None:
-    """Pass reshaped operands and the weights in panels; reshape the results back."""
+    """Replace an rOperator by one with split operands, the weights in panels, and split results.
+
+    Views restore the old shapes of the results for their users.
+    """
     with ir.InsertionPoint(call), call.location:
         operands = [
             _pack(value, panel, weights)
@@ -221,7 +236,7 @@ def _rewrite_call(
 
 
 def _pack(value: ir.Value, panel: _Panel, weights: DerivedWeights) -> ir.Value:
-    """Return the weights in panels: groups, panels, reductions, channels of a panel."""
+    """Return the weights transposed to panels: groups, panels, reductions, channels of a panel."""
     *rest, channels = shape_of(value)
     blocks = len(rest)
     order = panel.layout.arrange(list(range(blocks)), blocks, blocks + 1)
@@ -229,7 +244,10 @@ def _pack(value: ir.Value, panel: _Panel, weights: DerivedWeights) -> ir.Value:
 
 
 def _expand(value: ir.Value, dim: int | None, width: int) -> ir.Value:
-    """Return a view with ``dim`` split into blocks of ``width``; for None the value itself."""
+    """Return a view of ``value`` with dimension ``dim`` split into blocks of ``width`` elements.
+
+    If ``dim`` is None, return ``value`` itself.
+    """
     if dim is None:
         return value
     kind = _split_type(value.type, dim, width)
@@ -248,6 +266,9 @@ def _split_type(kind: ir.Type, dim: int | None, width: int) -> ir.Type:
 
 
 def _groups(rank: int, dim: int) -> list[list[int]]:
-    """Return the reassociation of a reshape that splits or merges only dimension ``dim``."""
+    """Return the reassociation of a reshape of ``rank`` dimensions that splits or merges ``dim``.
+
+    Group ``dim`` has two dimensions of the larger shape, each other group has one.
+    """
     before = [[d] for d in range(dim)]
     return [*before, [dim, dim + 1], *([d] for d in range(dim + 2, rank + 1))]

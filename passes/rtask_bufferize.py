@@ -47,7 +47,7 @@ class Bufferize(Pass):
     takes: ClassVar[Form | None] = Form.TASKS
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite the entry function and the rKernels onto memrefs."""
+        """Rewrite the entry function and the rKernels from tensors to memrefs."""
         block = entry_block(module)
         described = described_kernels(module)
         kernels = [f.operation for f in functions(module) if symbol_name(f) in described]
@@ -141,12 +141,15 @@ class _Bufferizer:
         )
 
     def _fits(self, name: str, signature: Sequence[ir.Type]) -> bool:
-        """Whether an rKernel accepts buffers of these types; external ones need dense buffers."""
+        """Whether the rKernel ``name`` accepts memrefs of these types.
+
+        An external rKernel accepts only dense memrefs, the compiler's rKernels accept any strides.
+        """
         has_body = bool(len(self._functions[name].operation.regions[0].blocks))
         return has_body or all(kind == _dense(kind) for kind in signature)
 
     def _is_aligned(self, name: str, op: ir.Operation) -> bool:
-        """Whether an rOperator's buffers have the alignment that an rKernel needs."""
+        """Whether rOperator ``op``'s buffers have the alignment that the rKernel ``name`` needs."""
         external = read_external(self._kernels[name].operation)
         if external is None or external.alignment == 1:
             return True
@@ -197,7 +200,7 @@ def _dense(kind: ir.Type) -> ir.Type:
 
 
 def _kernel_type(kind: ir.Type) -> ir.Type:
-    """Return the type of an rKernel's argument: the view's strides without its offset."""
+    """Return the type of an rKernel's argument for a memref type: its strides, but offset 0."""
     view = ir.MemRefType(kind)
     shape = list(view.shape)
     strides, offset = view.get_strides_and_offset()
@@ -231,7 +234,11 @@ def _bufferized(old: ir.OpView, name: str, signature: Sequence[ir.Type]) -> None
 
 
 def _bufferized_kernel(old: ir.OpView, name: str, signature: Sequence[ir.Type]) -> None:
-    """Emit the rKernel ``old`` on memrefs around its body on tensors, for MLIR to bufferize."""
+    """Emit a function on memrefs with the body of the rKernel ``old`` on tensors.
+
+    Each argument becomes a tensor, and each result is materialized in a destination, for MLIR's
+    bufferization.
+    """
     old_block = old.operation.regions[0].blocks[0]
     num_outputs = len(list(old_block.operations)[-1].operation.operands)
     kind = ir.FunctionType.get([ir.IndexType.get(), *signature], [])
@@ -264,7 +271,11 @@ def _bufferized_kernel(old: ir.OpView, name: str, signature: Sequence[ir.Type]) 
 def _clone_computation(
     operations: Sequence[ir.OpView], mapping: ValueMap, ip: ir.InsertionPoint
 ) -> None:
-    """Clone all but the terminator; clone fills before each user, to avoid copies of them."""
+    """Clone the operations of an rKernel's body except the terminator, the last one.
+
+    Each fill is cloned before every user, so that bufferization need not copy it. ``mapping`` maps
+    old to new values and is extended.
+    """
     fills = {op.operation for op in operations if is_generic(op) and is_free(Structured(op))}
     for op in operations:
         # A region captures fills too: a loop, or a body that extracts elements.

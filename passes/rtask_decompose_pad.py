@@ -36,7 +36,11 @@ class DecomposePad(Pass):
 
 @dataclass(frozen=True)
 class _Side:
-    """The border strips of a dimension: their shapes before and after, None if empty."""
+    """The border of one padded dimension.
+
+    ``low`` and ``high`` are the shapes of the strips before and after the tensor along ``dim``;
+    None for an empty strip.
+    """
 
     dim: int
     low: list[int] | None
@@ -44,9 +48,9 @@ class _Side:
 
 
 def _sides(pad: ConstantPad) -> list[_Side]:
-    """Return the strips of each padded dimension, innermost first.
+    """Return the border strips of each padded dimension, the innermost dimension first.
 
-    A strip spans the dimensions after its own with their padding.
+    A strip covers inner dimensions with their padding and outer dimensions without padding.
     """
     shape = shape_of(pad.source)
     sides: list[_Side] = []

@@ -26,7 +26,7 @@ class DistributeActivations(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite the entry function's elementwise operations on concatenations."""
+        """Move each elementwise operation on a concatenation of the entry function to its parts."""
         for op in list(entry_block(module).operations):
             if is_generic(op) and (whole := _only_tensor(Structured(op))) is not None:
                 concat = whole.owner
@@ -35,7 +35,7 @@ class DistributeActivations(Pass):
 
 
 def _only_tensor(op: Structured) -> ir.Value | None:
-    """Return the only tensor that an elementwise operation reads; None for other operations."""
+    """Return the only tensor that an elementwise operation reads; None for any other operation."""
     if op.num_outputs != 1 or not op.is_elementwise or op.uses_index:
         return None
     if op.reads_output(0) or not is_fresh(op.outputs[0]):
@@ -53,7 +53,11 @@ def _only_tensor(op: Structured) -> ir.Value | None:
 
 
 def _pays(concat: ir.Operation) -> bool:
-    """Whether a concatenation has one reader, and most elements are computed for it alone."""
+    """Whether moving an elementwise operation before a concatenation pays.
+
+    The concatenation needs a single reader, and operands that are computed for it alone need more
+    than half of its elements.
+    """
     if concat.name != CONCAT or not _is_read_once(concat.results[0]):
         return False
     alone = [v for v in concat.operands if _is_read_once(v) and _is_computed(v)]

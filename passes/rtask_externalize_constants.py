@@ -12,7 +12,7 @@ from rammer_mlir.passes.ir.constants import CONSTANT, VALUE, ArgumentList
 from rammer_mlir.passes.ir.entry import entry_block, entry_function
 
 _LARGE_SPLAT = 1024
-"""Maximum elements of a splat that stays in the code, where it folds into arithmetic."""
+"""Maximum number of elements of a splat that stays in the code, where it folds into arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ExternalizeConstants(Pass):
 
 
 def _is_dense_constant(op: ir.OpView) -> bool:
-    """Whether the op is a tensor constant of a NumPy type; small splats stay in the code."""
+    """Whether an operation is a tensor constant with a NumPy element type, except a small splat."""
     if op.operation.name != "arith.constant":
         return False
     value = op.operation.attributes["value"]

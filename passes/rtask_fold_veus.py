@@ -14,14 +14,17 @@ from rammer_mlir.scheduling.supersteps import fold
 
 @dataclass(frozen=True)
 class FoldVeus(Pass):
-    """Let ``num-veus`` vEUs run the rTasks of all vEUs, in programs without barriers."""
+    """Let ``num-veus`` vEUs run the rTasks of all vEUs, in programs without barriers.
+
+    Each vEU runs the rTasks of several vEUs in sequence.
+    """
 
     name: ClassVar[str] = "rtask-fold-veus"
 
     num_veus: int = 2
 
     def check_options(self) -> None:
-        """Refuse invalid values of options."""
+        """Raise an OptionError if ``num_veus`` is below 1."""
         if self.num_veus < 1:
             raise OptionError(f"number of vEUs: expected at least 1, found {self.num_veus}")
 

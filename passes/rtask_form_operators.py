@@ -29,7 +29,7 @@ from rammer_mlir.passes.ir.structured import Structured, captured_values, is_gen
 from rammer_mlir.scheduling.devices.catalog import find_device
 
 BOUNDARIES = ("none", "parallelism", "inputs", "cost")
-"""The rules for the end of an rOperator."""
+"""The values of the option ``boundary``: rules for the end of an rOperator."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,9 @@ class FormOperators(Pass):
     per_operator: bool = False
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite the entry function; views and concatenations stay between the operators.
+        """Replace the tensor operations of the entry function by rOperators and their functions.
+
+        Views and concatenations stay between the rOperators.
 
         Raises:
             OptionError: if the value of an option is invalid.
@@ -94,7 +96,7 @@ class FormOperators(Pass):
 
 
 def _fold_empty_reshapes(block: ir.Block) -> None:
-    """Replace reshapes of empty tensors, which canonicalization leaves before fills."""
+    """Replace each reshape of a ``tensor.empty`` by a ``tensor.empty`` of the new shape."""
     for op in list(block.operations):
         if op.operation.name not in ("tensor.collapse_shape", "tensor.expand_shape"):
             continue
@@ -109,7 +111,7 @@ def _fold_empty_reshapes(block: ir.Block) -> None:
 
 
 def _replace_region_calls(module: ir.Module) -> None:
-    """Replace each call of a region by an rOperator."""
+    """Replace each call of a region's function by an rOperator."""
     regions = {
         symbol_name(function)
         for function in functions(module)
@@ -157,7 +159,7 @@ def _outline(group: Group, outliner: Outliner) -> None:
 
 
 def _interface(group: Group) -> tuple[list[ir.Value], list[ir.Value]]:
-    """Return the group's inputs from outside and its results that are used outside."""
+    """Return the values that a group reads from outside, and its results that are used outside."""
     inside = {op.operation for op in group.operations}
     inputs: dict[ir.Value, None] = {}
     outputs: list[ir.Value] = []
@@ -183,7 +185,10 @@ def _outside(user: ir.OpView, inside: set[ir.Operation]) -> bool:
 
 
 def _main_operation(group: Group) -> ir.OpView:
-    """Return the operation after which the rOperator is named: a contraction, or else the last."""
+    """Return the operation after which a group's rOperator is named.
+
+    It is the contraction, or the last operation of a group without contractions.
+    """
     for op in group.operations:
         if is_generic(op) and Structured(op).is_contraction:
             return op
@@ -191,7 +196,10 @@ def _main_operation(group: Group) -> ir.OpView:
 
 
 def _kind(group: Group, op: ir.OpView) -> str:
-    """Return the kind of an rOperator, such as ``matmul``; ``op`` is its main operation."""
+    """Return the kind of an rOperator: ``conv``, ``matmul``, ``elementwise`` or ``reduce``.
+
+    ``op`` is the group's main operation; if it is no generic, the kind is its name without dialect.
+    """
     if not is_generic(op):
         return op.operation.name.rsplit(".", 1)[-1]
     structured = Structured(op)

@@ -44,7 +44,7 @@ class GenerateRegions(Pass):
     options: str = ""
 
     def run(self, module: ir.Module) -> None:
-        """Attach generated code to the functions of regions."""
+        """Attach external rKernels to the regions' functions, where a code generator makes code."""
         given = check_module_options(read_written(self.options))
         regions: dict[str, list[ir.OpView]] = {}
         for function in functions(module):
@@ -69,7 +69,7 @@ class GenerateRegions(Pass):
 
 @dataclass(frozen=True)
 class _Outlined:
-    """A region: its function, the code generator's view of it, and its whole work."""
+    """A region: its function, the description that its code generator reads, and its total work."""
 
     function: ir.OpView
     region: Region
@@ -79,7 +79,11 @@ class _Outlined:
 def _generate(
     module: ir.Module, codegen: Codegen, outlined: list[_Outlined], given: Mapping[str, str]
 ) -> None:
-    """Ask a code generator for the code of its regions, after a call of its ``prepare``."""
+    """Attach the code that a code generator returns for each of its regions.
+
+    ``prepare`` of the code generator, if there is one, is called once before. ``given`` has the
+    options for code generators and engines. A region without code stays unchanged.
+    """
     prepare, generate = (_optional(codegen, name) for name in ("prepare", "generate"))
     assert generate is not None
     if prepare is not None:
@@ -98,7 +102,10 @@ def _optional(codegen: Codegen, name: str) -> Callable[..., object] | None:
 
 
 def _for_each_call(module: ir.Module, function: ir.OpView) -> list[ir.OpView]:
-    """Clone a function for each of its calls but the first; return the function and the clones."""
+    """Return a separate function for each call of ``function``, in the order of the calls.
+
+    The first call keeps the function, every other call is redirected to a clone.
+    """
     name, table = symbol_name(function), ir.SymbolTable(module.operation)
     found: list[ir.OpView] = []
     for op in entry_block(module).operations:
@@ -137,7 +144,7 @@ def _check_numbers(outlined: _Outlined, codegen: str, code: RegionCode) -> None:
 
 
 def _problems(region: Region, code: RegionCode) -> Iterator[tuple[str, object]]:
-    """Yield the errors in the code for a region: the expected text, and the object found."""
+    """Yield an expected and a found value for each error in the code made for a region."""
     if code.num_rtasks < 1:
         yield "1 or more rTasks", code.num_rtasks
     sides = (("reads", region.inputs, code.reads), ("writes", region.outputs, code.writes))

@@ -18,7 +18,7 @@ class InlineComposites(Pass):
     name: ClassVar[str] = "rtask-inline-composites"
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite functions with ``rtask.codegen``; erase functions with ``rtask.composite``."""
+        """Inline the calls in functions with ``rtask.codegen`` and erase the composites."""
         private = [function for function in functions(module) if is_private(function)]
         composites = {
             symbol_name(function): function

@@ -36,7 +36,7 @@ class InlineRegions(Pass):
     regions: tuple[str, ...] = ()
 
     def run(self, module: ir.Module) -> None:
-        """Inline regions, and erase unused functions and code."""
+        """Inline the calls of the selected regions and erase unused functions and code."""
         known = {symbol_name(each): each for each in functions(module) if is_private(each)}
         outlined = {n: f for n, f in known.items() if CODEGEN in f.operation.attributes}
         for name in self.regions:
@@ -60,7 +60,10 @@ class InlineRegions(Pass):
 
 
 def _erase_unused(module: ir.Module, known: Mapping[str, ir.OpView]) -> None:
-    """Erase composites that no region calls, and generated code of no region."""
+    """Erase functions of composites that no region calls, and code that no region refers to.
+
+    ``known`` has all functions of the module by name.
+    """
     regions = [f for f in known.values() if CODEGEN in f.operation.attributes]
     called = {name for region in regions for name in _callees(region)}
     for name, function in known.items():

@@ -31,7 +31,11 @@ class InsertCopies(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS_ALONE
 
     def run(self, module: ir.Module) -> None:
-        """Insert copying rOperators until no conflict remains."""
+        """Insert rOperators that copy tensors until no conflict of placement remains.
+
+        Raises:
+            OperationError: if a copy does not resolve a conflict, as before `rtask-form-operators`.
+        """
         outliner = Outliner(module)
         copies: dict[tuple[ir.Operation, int], ir.Operation] = {}
         while conflicts := place(entry_block(module)).conflicts:
@@ -52,7 +56,7 @@ class InsertCopies(Pass):
 
 
 def _with_alignment(module: ir.Module) -> list[tuple[ir.OpView, int]]:
-    """Return the rOperators with external candidates that require an alignment, in bytes."""
+    """Return the rOperators whose external candidates require an alignment, and its bytes."""
     alignments = {symbol_name(f): generated_alignment(f) for f in functions(module)}
     found: list[tuple[ir.OpView, int]] = []
     for op in entry_block(module).operations:
@@ -63,9 +67,10 @@ def _with_alignment(module: ir.Module) -> list[tuple[ir.OpView, int]]:
 
 
 def _align(op: ir.OpView, alignment: int, placement: Placement, outliner: Outliner) -> None:
-    """Copy an rOperator's operands that are not dense and aligned to ``alignment`` bytes.
+    """Copy the operands and results of an rOperator that are not dense or not aligned.
 
-    Such results are computed in a temporary and copied.
+    Alignment means a multiple of ``alignment`` bytes. An operand is copied before the rOperator; a
+    result is computed in a temporary buffer and copied to its place.
     """
 
     def is_off(value: ir.Value) -> bool:
@@ -90,9 +95,10 @@ def _behind(op: ir.OpView) -> ir.InsertionPoint:
 
 
 def _producer(conflict: Conflict, copies: Sequence[ir.Operation]) -> ir.Operation:
-    """Return the operation that computes a copied operand, before all ``copies`` of it.
+    """Return the operation that computes the operand in conflict, with existing ``copies`` skipped.
 
-    For an argument, return its reader: the first copy, or else the operand's user.
+    For an argument of the function, return the first operation that reads it: the first copy, or
+    the operand's user.
     """
     op = conflict.user.operation
     owner = op.operands[conflict.index].owner
@@ -105,7 +111,10 @@ def _producer(conflict: Conflict, copies: Sequence[ir.Operation]) -> ir.Operatio
 
 
 def _copy_operand(conflict: Conflict, outliner: Outliner) -> ir.Operation:
-    """Replace a conflict's operand by the result of a copying rOperator; return the rOperator."""
+    """Replace a conflict's operand by the result of a new copying rOperator.
+
+    Return this rOperator.
+    """
     user = conflict.user.operation
     value = user.operands[conflict.index]
     owner = value.owner

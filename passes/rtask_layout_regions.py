@@ -28,7 +28,10 @@ class LayoutRegions(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Query the code generators, and rewrite regions and their calls."""
+        """Ask the code generators for layouts.
+
+        Pack and unpack the regions' operands and results.
+        """
         outlined = (f for f in functions(module) if CODEGEN in f.operation.attributes)
         regions = {symbol_name(function): function for function in outlined}
         layouts = {name: _layouts(module, function) for name, function in regions.items()}
@@ -59,7 +62,10 @@ def _callee(op: ir.OpView) -> str:
 
 
 def _exchange(call: ir.Operation, layout: Layouts, function: ir.OpView) -> None:
-    """Redirect a call to ``function``, which takes and gives the values of ``layout`` in blocks."""
+    """Redirect a call to ``function``, pack its operands, and unpack its results for their users.
+
+    ``layout`` has the blocked dimension of each operand and result in blocks.
+    """
     with ir.InsertionPoint(call), call.location:
         for number, dim in layout.inputs.items():
             call.operands[number] = pack(call.operands[number], dim)
@@ -70,7 +76,7 @@ def _exchange(call: ir.Operation, layout: Layouts, function: ir.OpView) -> None:
 
 
 def _store_in_blocks(value: ir.Value, dim: int) -> None:
-    """Change a value's type to blocks along ``dim``; let all its users read an unpack of it."""
+    """Change a value's type to blocks along ``dim``; its users read a new unpack of the value."""
     kind = value.type
     value.set_type(blocked_type(kind, dim))
     plain = unpack(value, kind, dim)
@@ -80,7 +86,7 @@ def _store_in_blocks(value: ir.Value, dim: int) -> None:
 
 
 class _Changed:
-    """Clones of regions' functions for other layouts."""
+    """The clones of regions' functions that take and return blocks of channels, made on demand."""
 
     def __init__(self, module: ir.Module) -> None:
         self._module, self._symbols = module, ir.SymbolTable(module.operation)
@@ -88,7 +94,10 @@ class _Changed:
         self._replaced: dict[str, ir.OpView] = {}
 
     def function(self, function: ir.OpView, layout: Layouts) -> ir.OpView:
-        """Return the clone of a function for these layouts."""
+        """Return the clone of ``function`` whose operands and results have the layouts ``layout``.
+
+        Calls with equal arguments return the same clone.
+        """
         key = symbol_name(function), str(layout)
         if key not in self._made:
             copy = function.operation.clone(ip=ir.InsertionPoint(function))
@@ -99,7 +108,7 @@ class _Changed:
         return self._made[key]
 
     def erase_unused(self) -> None:
-        """Erase functions without calls."""
+        """Erase the functions that were cloned and that the entry function no longer calls."""
         called = {_callee(op) for op in entry_block(self._module).operations}
         for name, function in self._replaced.items():
             if name not in called:
@@ -107,7 +116,10 @@ class _Changed:
 
 
 def _change(function: ir.Operation, layout: Layouts) -> None:
-    """Let a function take and give the values of ``layout`` in blocks and compute on plain ones."""
+    """Change a function's signature to blocks, with unpacks at its beginning and packs at its end.
+
+    ``layout`` has the blocked dimension of each argument and result in blocks.
+    """
     block = function.regions[0].blocks[0]
     *_, end = block.operations
     for number, dim in layout.inputs.items():

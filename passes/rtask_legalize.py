@@ -66,7 +66,7 @@ class Legalize(Pass):
     name: ClassVar[str] = "rtask-legalize"
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite the module.
+        """Rewrite the module to linalg operations on static tensors.
 
         Raises:
             FindingsError: with all operations that cannot be compiled.

@@ -39,14 +39,14 @@ class MatchComposites(Pass):
     script: str = ""
 
     def check_options(self) -> None:
-        """Refuse invalid values of options."""
+        """Raise an OptionError if neither ``table`` nor ``script`` is given."""
         if not self.table and not self.script:
             raise OptionError(
                 f"'{self.name}': expected table=CODEGEN,... or script=FILE, found neither"
             )
 
     def run(self, module: ir.Module) -> None:
-        """Mark matches in the entry function; existing marks stay."""
+        """Mark matches of patterns in the entry function as composites; existing marks stay."""
         patterns = [p for name in self.table for p in patterns_of(CODEGENS.get(name))]
         if self.script:
             apply_script(module, Path(self.script))
@@ -65,7 +65,7 @@ class MatchComposites(Pass):
 
 
 def _composites(units: Sequence[Unit], patterns: Sequence[CompositePattern]) -> list[Composite]:
-    """Choose matches among the readings that are not in a composite yet."""
+    """Return non-overlapping matches of patterns among the units that have a single reading."""
     readings = [_only_reading(unit) for unit in units]
     known = [reading for reading in readings if reading is not None]
     return find_composites(ReadingGraph(known, _used_elsewhere(units)), patterns)
@@ -76,7 +76,10 @@ def _only_reading(unit: Unit) -> Reading | None:
 
 
 def _used_elsewhere(units: Sequence[Unit]) -> set[ir.Value]:
-    """Return the values that the block returns, or that units without a single reading use."""
+    """Return the values that the block returns or that a unit without a single reading uses.
+
+    A composite must not hide these values inside itself.
+    """
     inside = {op for unit in units if _only_reading(unit) is not None for op in unit.operations}
     return {
         value

@@ -40,7 +40,7 @@ class MergeOperators(Pass):
     num_veus: int = 1
 
     def check_options(self) -> None:
-        """Refuse invalid values of options."""
+        """Raise an OptionError if ``growth`` is below 1 or not finite."""
         if not 1 <= self.growth < float("inf"):
             raise OptionError(
                 "rtask-merge-operators: growth: expected at least 1 and finite, found "
@@ -48,7 +48,7 @@ class MergeOperators(Pass):
             )
 
     def run(self, module: ir.Module) -> None:
-        """Merge operators in the entry function."""
+        """Merge operators with a common input in the entry function."""
         weights = DerivedWeights(module)
         block = entry_block(module)
         fold_views(block, weights)

@@ -15,7 +15,7 @@ from rammer_mlir.passes.regions.quotient import Quotient, merge_regions
 from rammer_mlir.passes.regions.region_graph import RegionGraph
 
 _MOST_OPERANDS = 96
-"""Maximum inputs and results of a region, given by the dialect's operations."""
+"""Maximum number of inputs and results of a region, which the dialect's operations impose."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class MergeRegions(Pass):
     siblings: bool = False
 
     def check_options(self) -> None:
-        """Refuse invalid values of options."""
+        """Raise an OptionError if ``operands`` is not between 2 and ``_MOST_OPERANDS``."""
         if not 2 <= self.operands <= _MOST_OPERANDS:
             raise OptionError(
                 f"'{self.name}': operands: expected 2 to {_MOST_OPERANDS}, found {self.operands}"
@@ -53,7 +53,7 @@ class MergeRegions(Pass):
 
 @dataclass(frozen=True)
 class _Boundary:
-    """Values, by number, that cross the boundary of a region.
+    """The values that cross the boundary of a region; a value is identified by its number.
 
     Attributes:
         inputs: for each value that the region reads, the number of its units that read it.
@@ -64,7 +64,7 @@ class _Boundary:
     outputs: Mapping[int, int]
 
     def joined(self, other: _Boundary) -> _Boundary:
-        """Return the inputs and outputs of the union of two regions."""
+        """Return the boundary of the union of two regions."""
         inputs = Counter(self.inputs)
         inputs.update(other.inputs)
         outputs = {
@@ -77,12 +77,12 @@ class _Boundary:
 
     @property
     def size(self) -> int:
-        """Number of inputs and results."""
+        """The number of the region's inputs and results."""
         return len(self.inputs) + len(self.outputs)
 
 
 class _Boundaries:
-    """The boundaries of growing regions."""
+    """The boundaries of regions that grow by merges, memoized."""
 
     def __init__(self, graph: RegionGraph, regions: Quotient, most: int) -> None:
         self._regions, self._most = regions, most
@@ -100,13 +100,13 @@ class _Boundaries:
         self._known: dict[tuple[int, int], _Boundary] = {}
 
     def fit(self, a: int, b: int) -> bool:
-        """Whether the union of two regions is within the maximum number of inputs and results."""
+        """Whether the union of regions ``a`` and ``b`` has few enough inputs and results."""
         joined = self._of(a).joined(self._of(b))
         self._known[min(a, b), self._regions.size(a) + self._regions.size(b)] = joined
         return joined.size <= self._most
 
     def _of(self, node: int) -> _Boundary:
-        """Return a region's boundary, memoized by its smallest unit and its size."""
+        """Return the boundary of the region ``node``; it is memoized until the region grows."""
         key = node, self._regions.size(node)
         if key not in self._known:
             units = (self._units[number] for number in self._regions.members(node))

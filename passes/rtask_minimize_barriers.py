@@ -18,5 +18,5 @@ class MinimizeBarriers(Pass):
     name: ClassVar[str] = "rtask-minimize-barriers"
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite the barriers of every ``rtask.program``."""
+        """Remove the implied waits of every ``rtask.program``."""
         rewrite_plan(module, minimize)

@@ -33,7 +33,7 @@ class OutlineRegions(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite the entry function."""
+        """Replace each region of the entry function by a call of a new private function."""
         graph = RegionGraph.of(module)
         graph.quotient()
         regions = graph.regions()
@@ -53,13 +53,13 @@ class OutlineRegions(Pass):
 
 @dataclass(frozen=True)
 class _Call:
-    """Replaces a region by a call of a new function; ``region`` has only the region's units."""
+    """The replacement of a region by a call; ``region`` is a graph of the region's units alone."""
 
     region: RegionGraph
     outliner: Outliner
 
     def create(self, mark: Mark) -> None:
-        """Outline the region into a function of the code generator that ``mark`` names."""
+        """Move the region into a function for the code generator ``mark.name`` and call it."""
         units = self.region.units
         numbers = range(len(units))
         inputs, outputs = self.region.inputs(numbers), self.region.outputs(numbers)
@@ -88,7 +88,10 @@ class _Call:
                 op.erase()
 
     def _emit(self, unit: Unit, mapping: ValueMap) -> None:
-        """Clone a unit to the current insertion point; a composite as a call."""
+        """Clone a unit at the current insertion point, a composite as a call of a new function.
+
+        ``mapping`` maps old to new values; the results of the unit are added.
+        """
         if unit.composite is None:
             _clone(unit, mapping)
             return
@@ -113,7 +116,7 @@ class _Call:
 
 
 def _without_pads(unit: Unit) -> Unit:
-    """Return the unit without its paddings of values from outside of the unit."""
+    """Return the unit without its ``tensor.pad`` operations on values from outside of the unit."""
     inside = set(unit.operations)
 
     def is_pad(op: ir.Operation) -> bool:
@@ -124,7 +127,10 @@ def _without_pads(unit: Unit) -> Unit:
 
 
 def _clone(unit: Unit, mapping: ValueMap) -> None:
-    """Clone a unit's operations, and the constants that they use, to the insertion point."""
+    """Clone a unit's operations, and constants that they use, at the current insertion point.
+
+    ``mapping`` maps old to new values and is extended.
+    """
     ip = ir.InsertionPoint.current
     for op in unit.operations:
         for value in [*op.operands, *captured_values(op.opview)]:

@@ -33,7 +33,7 @@ class PackWeights(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Fold views and transposes of weights, then permute the weights of contractions."""
+        """Fold views and transposes of constant weights; permute the weights of contractions."""
         packer = _Packer(module)
         for op in list(entry_block(module).operations):
             if is_generic(op):
@@ -64,15 +64,16 @@ class _Packer:
             return
 
     def finish(self) -> None:
-        """Update the entry function's signature."""
+        """Update the entry function's signature to the types of the changed weights."""
         self._weights.finish()
 
 
 def _channels_last(op: Structured, position: int) -> list[int] | None:
-    """Return the permutation of a weight that puts its output channels last, None if not needed.
+    """Return the permutation of operand ``position`` that puts its output channels innermost.
 
-    Output channels are the last parallel loop that indexes no other input. Before them are the
-    other parallel loops, then the reductions.
+    The output channels are the last parallel loop that indexes no other input; before them come the
+    other parallel loops, then the reductions. None if they are innermost already, are fewer than
+    ``_FEWEST_LANES``, or if a loop does not index exactly one dimension.
     """
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     if None in dims or len(set(dims)) != len(dims):

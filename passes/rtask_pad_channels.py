@@ -40,7 +40,7 @@ class PadChannels(Pass):
 
 
 class _Padder:
-    """Rewrites the operations of a block in order; ``finish`` removes the old operations."""
+    """The rewriter of a block's operations: call ``rewrite`` for each in order, then ``finish``."""
 
     def __init__(self, paddings: Changes[Padded], weights: DerivedWeights) -> None:
         self._paddings = paddings
@@ -49,7 +49,7 @@ class _Padder:
         self._done: list[ir.OpView] = []
 
     def rewrite(self, op: ir.OpView) -> None:
-        """Emit the padded form of an operation before it, if the chosen paddings adapt it."""
+        """Emit a padded clone before an operation, if the chosen paddings change the operation."""
         part = self._paddings.parts.get(op.operation)
         if part is None:
             return
@@ -71,7 +71,7 @@ class _Padder:
         self._done.append(op)
 
     def finish(self) -> None:
-        """Let readers that are not padded read slices without padding; erase the old operations."""
+        """Slice padded values for readers of values without padding, and erase old operations."""
         for op in reversed(self._done):
             with ir.InsertionPoint(op), op.operation.location:
                 for value in op.operation.results:
@@ -97,7 +97,10 @@ class _Padder:
                 copy.operands[position] = _fresh(value, _padded_type(value.type, result))
 
     def _padded_form(self, value: ir.Value) -> ir.Value:
-        """Return the padded form of a value; emit a padding if no operation computes it."""
+        """Return a value with its padding channels.
+
+        If no padded operation computes it, emit a ``tensor.pad`` with zeros.
+        """
         if value not in self._padded:
             padded = self._paddings.values[value]
             shape = shape_of(value)
@@ -109,7 +112,8 @@ class _Padder:
     def _padded_weight(self, value: ir.Value, grown: list[int]) -> ir.Value:
         """Return a weight with zeros after each run of channels.
 
-        ``grown`` has the number of runs along each dimension, 0 where it is not padded.
+        ``grown`` has the number of runs along each dimension of the weight; 0 for a dimension
+        without padding.
         """
         shape: list[int] = []
         size: list[int] = []
@@ -140,7 +144,10 @@ def _padded_type(kind: ir.Type, padded: Padded) -> ir.Type:
 
 
 def _fresh(value: ir.Value, kind: ir.Type) -> ir.Value:
-    """Emit an initial tensor of type ``kind``, filled with the scalar of ``value`` or empty."""
+    """Emit an initial tensor of type ``kind``.
+
+    It is filled with the scalar that fills ``value``, or is empty if no fill computes ``value``.
+    """
     ranked = ir.RankedTensorType(kind)
     empty = tensor.EmptyOp(list(ranked.shape), ranked.element_type).result
     scalar = filling(value)
@@ -148,7 +155,10 @@ def _fresh(value: ir.Value, kind: ir.Type) -> ir.Value:
 
 
 def _own_channels(new: ir.Value, old: ir.Value, padded: Padded) -> ir.Value:
-    """Emit ``old`` from its padded form ``new``: a slice, or a concatenation of slices of runs."""
+    """Emit the value of ``old``'s type from the padded value ``new``, without padding channels.
+
+    The result is a slice, or for several runs a concatenation of slices.
+    """
     shape = shape_of(old)
     shape[padded.dim] = padded.own
     kind = ir.RankedTensorType.get(shape, ir.RankedTensorType(old.type).element_type)
@@ -162,9 +172,11 @@ def _own_channels(new: ir.Value, old: ir.Value, padded: Padded) -> ir.Value:
 
 
 def _runs_of_dimensions(map_: ir.AffineMap, runs: Mapping[int, int]) -> list[int]:
-    """Return the number of runs along each dimension of an operand, 0 where it is not padded.
+    """Return the number of runs along each dimension of an operand; 0 for one without padding.
 
-    ``runs`` has the number of runs along each padded loop, which index the operand by ``map_``.
+    Args:
+        map_: the indexing map of the operand.
+        runs: the number of runs along each padded loop.
     """
     loops = [plain_dim(expr) for expr in map_.results]
     return [0 if loop is None else runs.get(loop, 0) for loop in loops]

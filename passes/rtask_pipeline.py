@@ -19,7 +19,7 @@ from rammer_mlir.passes.memory.operator_steps import kernel_names, read_steps
 from rammer_mlir.passes.memory.regions import Chunk, Region, Regions
 
 _MOST_REGIONS = 64
-"""Maximum number of regions of a model."""
+"""Maximum number of regions, chains computed in chunks, of a model."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class Pipeline(Pass):
     memory: int = 0
 
     def check_options(self) -> None:
-        """Refuse invalid values of options."""
+        """Raise an OptionError if ``chunks`` is below 2 or ``memory`` is negative."""
         if self.chunks < 2:
             raise OptionError(f"{self.name}: chunks: expected at least 2, found {self.chunks}")
         if self.memory < 0:
             raise OptionError(f"{self.name}: memory: expected at least 0, found {self.memory}")
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite the entry function after `rtask-form-operators`."""
+        """Compute chains of the entry function in chunks; run after `rtask-form-operators`."""
         block, cut_functions = entry_block(module), CutFunctions(module)
         fixed: set[ir.Operation] = set()
         replaced: set[str] = set()
@@ -64,7 +64,7 @@ class Pipeline(Pass):
 
 
 def _emit(region: Region, cut_functions: CutFunctions) -> set[ir.Operation]:
-    """Replace a region by its chunks; return their operations."""
+    """Replace a region's operations by its chunks and concatenations; return the new operations."""
     sink = region.nodes[0]
     made: set[ir.Operation] = set()
     slices: dict[tuple[ir.Value, Cut], ir.Value] = {}
@@ -87,10 +87,10 @@ def _emit_chunk(
     slices: dict[tuple[ir.Value, Cut], ir.Value],
     made: set[ir.Operation],
 ) -> dict[ir.Value, ir.Value]:
-    """Emit the operations of a chunk; return its part of each used result of the region.
+    """Emit the operations of a chunk; return, by used result of the region, the part computed.
 
-    ``slices`` memoizes slices of values from outside of the region; emitted operations are added
-    to ``made``.
+    ``slices`` memoizes slices of values from outside of the region; emitted operations are added to
+    ``made``.
     """
     parts: dict[ir.Value, tuple[ir.Value, Cut]] = {}
 

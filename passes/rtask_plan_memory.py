@@ -19,7 +19,7 @@ SUM_BYTES = "rtask.intermediate_bytes"
 LIVE_BYTES = "rtask.live_bytes"
 
 _OFFSET = "rtask.offset"
-"""Attribute of a ``memref.alloc``: its offset in a schedule within a memory limit."""
+"""Attribute of a ``memref.alloc``: its byte offset in a schedule within a memory limit."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,10 @@ class PlanMemory(Pass):
 
 
 def propose_offsets(roots: Sequence[ir.Value], offsets: Mapping[int, int]) -> None:
-    """Annotate buffers with a schedule's byte offsets, which are by their numbers in ``roots``."""
+    """Write byte offsets in the arena into the ``memref.alloc`` of each buffer, as attributes.
+
+    ``offsets`` has the offset of each buffer by the buffer's number in ``roots``.
+    """
     for number, offset in offsets.items():
         owner = roots[number].owner
         assert not isinstance(owner, ir.Block), "an intermediate is no argument"
@@ -76,7 +79,7 @@ def _proposed(roots: Sequence[ir.Value]) -> dict[int, int]:
 
 
 def _erase_with_views(op: ir.Operation) -> None:
-    """Erase a buffer that no rTask accesses, with its views, which have no other uses."""
+    """Erase a buffer's operation, and first the views of the buffer, which have no other users."""
     for result in op.results:
         for use in list(result.uses):
             _erase_with_views(use.owner.operation)
@@ -108,7 +111,7 @@ def _is_alloc(op: ir.OpView) -> bool:
 def arena_offsets(roots: Sequence[ir.Value]) -> dict[int, int] | None:
     """Return the byte offset of each buffer of the arena, by the buffer's number in ``roots``.
 
-    None before memory is planned.
+    Return None if no buffer lies in the arena, as before memory is planned.
     """
     offsets: dict[int, int] = {}
     for number, root in enumerate(roots):

@@ -26,7 +26,7 @@ class PreferExternal(Pass):
     takes: ClassVar[Form | None] = Form.BUFFERS
 
     def run(self, module: ir.Module) -> None:
-        """Shorten the lists of candidates."""
+        """Remove the compiler's own candidates of each rOperator that has external candidates."""
         described = described_kernels(module)
         named: set[str] = set()
         for op in entry_block(module).operations:

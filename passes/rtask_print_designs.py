@@ -38,7 +38,7 @@ class PrintDesigns(Pass):
     values: bool = False
 
     def run(self, module: ir.Module) -> None:
-        """Search the designs of each function that rOperators call.
+        """Print the cheapest design of each function that rOperators call, on standard error.
 
         Raises:
             PassError: if there is no rOperator, or any is tiled already.

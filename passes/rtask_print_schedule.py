@@ -22,7 +22,7 @@ class PrintSchedule(Pass):
     device: str = "cpu"
 
     def run(self, module: ir.Module) -> None:
-        """Print the rPrograms of a module, with times predicted for ``device``."""
+        """Print the module's rPrograms on standard error, with times predicted for ``device``."""
         scheduled = read_plan(module)
         num_veus = max(program.num_veus for program in scheduled.plan.programs)
         device = find_device(self.device).device(num_veus)

@@ -17,7 +17,7 @@ from rammer_mlir.scheduling.recomputation.live_range_gaps import Repeated
 from rammer_mlir.scheduling.recomputation.search import search
 
 _MOST_ROUNDS = 4
-"""Maximum number of searches: a clone may read values that are then recomputed too."""
+"""Maximum number of searches: clones may read more values whose recomputation saves memory."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Recompute(Pass):
     memory: int = 0
 
     def check_options(self) -> None:
-        """Refuse invalid values of options."""
+        """Raise an OptionError if ``memory`` is below 1 byte."""
         if self.memory < 1:
             raise OptionError(f"{self.name}: memory: expected at least 1 byte, found {self.memory}")
 
     def run(self, module: ir.Module) -> None:
-        """Clone rOperators of the entry function after `rtask-tile`."""
+        """Clone rOperators of the entry function before late readers; run after `rtask-tile`."""
         block, kernels = entry_block(module), described_kernels(module)
         for _ in range(_MOST_ROUNDS):
             read = read_steps(block, kernels)
@@ -53,7 +53,10 @@ class Recompute(Pass):
 
 
 def _clone(block: ir.Block, read: OperatorSteps, repeated: Repeated) -> None:
-    """Clone rOperators before their late readers, as the sequence ``repeated`` has them."""
+    """Clone rOperators of a block, so that their sequence becomes ``repeated``.
+
+    Readers after a clone use its results; views without uses are erased.
+    """
     copies: dict[Root, ir.Value] = {}
     place = 0
     for origin, is_again in zip(repeated.origins, repeated.is_again, strict=True):
@@ -75,9 +78,13 @@ def _clone(block: ir.Block, read: OperatorSteps, repeated: Repeated) -> None:
 def _renamed(
     op: ir.Operation, read: OperatorSteps, copies: dict[Root, ir.Value], ip: ir.InsertionPoint
 ) -> ValueMap:
-    """Map each operand of ``op`` in a recomputed buffer to the same view of the buffer's last copy.
+    """Return a replacement for each operand of ``op`` that lies in a recomputed buffer.
 
-    ``copies`` has the last copy of each recomputed buffer; views are cloned at ``ip``.
+    Args:
+        op: the rOperator whose operands are replaced.
+        read: the block's rOperators and buffers.
+        copies: the last clone's result for each recomputed buffer.
+        ip: the place for clones of the views through which ``op`` reads the buffer.
     """
     mapping: ValueMap = {}
     for value in op.operands:
@@ -91,9 +98,10 @@ def _renamed(
 def _view_again(
     value: ir.Value, root: ir.Value, known: ValueMap, mapping: ValueMap, ip: ir.InsertionPoint
 ) -> None:
-    """Clone at ``ip`` the views that make ``value`` from ``root``; map ``value`` to the last clone.
+    """Clone at ``ip`` the views from ``root`` to ``value``, on the replacement of ``root``.
 
-    ``known`` maps ``root`` to its replacement; the clones are added.
+    ``known`` maps ``root`` to its replacement; the clones are added to it. ``mapping`` receives the
+    last clone as the replacement of ``value``.
     """
     chain: list[ir.OpView] = []
     current = value

@@ -29,12 +29,12 @@ class RecomputeTemporaries(Pass):
     growth: int = 8
 
     def check_options(self) -> None:
-        """Refuse invalid values of options."""
+        """Raise an OptionError if ``growth`` is below 1."""
         if self.growth < 1:
             raise OptionError(f"{self.name}: growth: expected at least 1, found {self.growth}")
 
     def run(self, module: ir.Module) -> None:
-        """Clone operations in every function of an rOperator."""
+        """Clone elementwise operations for each of their readers, in every rOperator's function."""
         for function in computations(module):
             for region in function.operation.regions:
                 for block in region.blocks:

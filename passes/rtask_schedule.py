@@ -42,7 +42,7 @@ class Schedule(Pass):
     memory: int = 0
 
     def check_options(self) -> None:
-        """Refuse invalid values of options."""
+        """Raise an OptionError if ``num_veus``, ``memory`` or the name of the policy is invalid."""
         if self.num_veus < 1:
             raise OptionError(f"number of vEUs: expected at least 1, found {self.num_veus}")
         if self.memory < 0:
@@ -50,7 +50,7 @@ class Schedule(Pass):
         get_policy(self.policy)
 
     def run(self, module: ir.Module) -> None:
-        """Replace the rOperators of a module at the `buffers` stage by ``rtask.program``s."""
+        """Replace the rOperators of a module at the `buffers` stage by scheduled rPrograms."""
         policy = get_policy(self.policy)
         device = find_device(self.device).device(self.num_veus)
         builder = graph_of_operators(module)

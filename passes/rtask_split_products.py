@@ -32,12 +32,12 @@ class SplitProducts(Pass):
     rows: int = 8
 
     def check_options(self) -> None:
-        """Refuse invalid values of options."""
+        """Raise an OptionError if ``rows`` is below 1."""
         if self.rows < 1:
             raise OptionError(f"rtask-split-products: rows: expected at least 1, found {self.rows}")
 
     def run(self, module: ir.Module) -> None:
-        """Cut products in the entry function."""
+        """Cut those products of the entry function whose results are read in steps of rows."""
         weights = DerivedWeights(module)
         operations = list(entry_block(module).operations)
         products = [p for op in operations if (p := find_product(op, weights)) is not None]

@@ -42,7 +42,7 @@ class SplitRegions(Pass):
     num_veus: int = 1
 
     def run(self, module: ir.Module) -> None:
-        """Split the regions of the entry function."""
+        """Replace the mark of each region of the entry function by marks of its parts, if any."""
         for name in ("operations", "bytes", "values", "min_macs"):
             if getattr(self, name) < 0:
                 raise OptionError(
@@ -64,7 +64,11 @@ class SplitRegions(Pass):
     def _parts(
         self, graph: RegionGraph, numbers: Sequence[int], codegen: Codegen, device: Device
     ) -> Iterator[Sequence[int]]:
-        """Yield the parts of a region that are within the limits."""
+        """Yield the parts of a region that are within the limits, and leave out other operations.
+
+        A part and ``numbers`` are numbers of the graph's units. The cut minimizes the predicted
+        time of launches and transfers on ``device``.
+        """
         limits = self._limits(answer(codegen, "limits", codegen.limits, Limits))
 
         whole = graph.facts(numbers)

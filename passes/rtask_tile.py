@@ -40,13 +40,16 @@ from rammer_mlir.scheduling.devices.catalog import find_device
 
 @dataclass(frozen=True)
 class Limit:
-    """Maximum bytes that an rTask may access (0: no limit), and the operation that errors name."""
+    """The maximum bytes that an rTask may access.
+
+    ``memory`` is the maximum, 0 for no limit; ``op`` is the operation that the error names.
+    """
 
     memory: int
     op: ir.OpView
 
     def check(self, cost: TileCost) -> None:
-        """Raise OperationError if an rTask accesses more than the maximum bytes."""
+        """Raise an OperationError if an rTask of this cost accesses more bytes than the maximum."""
         if self.memory and cost.num_bytes > self.memory:
             raise OperationError(
                 self.op,
@@ -57,12 +60,12 @@ class Limit:
 
 
 GREEDY = "greedy"
-"""Tiles by greedy halving: each cut minimizes the bytes moved."""
+"""Value of the option ``design``: halve tiles greedily, each time with the fewest bytes moved."""
 
 _DESIGNS = (GREEDY, "search")
 
 _MANY_CALLS = 32
-"""Minimum calls of a function that justify an additional rKernel."""
+"""Number of rOperators that call a function from which it gets an additional candidate rKernel."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class Tile(Pass):
     design: str = GREEDY
 
     def check_options(self) -> None:
-        """Refuse invalid values of options."""
+        """Raise an OptionError if ``candidates`` or ``design`` is invalid."""
         if self.candidates < 1:
             raise OptionError(f"candidates: expected at least 1, found {self.candidates}")
         if self.design not in _DESIGNS:
@@ -107,7 +110,7 @@ class Tile(Pass):
             )
 
     def run(self, module: ir.Module) -> None:
-        """Replace computations on whole tensors by rKernels and describe each with an op."""
+        """Replace the functions of rOperators by candidate rKernels with their descriptions."""
         kernels: dict[str, list[str]] = {}
         device = find_device(self.device).device(self.num_veus) if self.device else None
         goals = aims(self.work, self.enough)
@@ -165,7 +168,10 @@ def _operators(module: ir.Module) -> list[ir.OpView]:
 
 
 def _separate_results(function: ir.OpView) -> None:
-    """Clone the producer of a value that is returned twice: each result has a separate buffer."""
+    """Clone the producer of a value that the function returns more than once.
+
+    Each result then has a separate value and a separate buffer.
+    """
     terminator = list(function.operation.regions[0].blocks[0].operations)[-1].operation
     seen: set[ir.Value] = set()
     for index, value in enumerate(terminator.operands):
@@ -205,7 +211,7 @@ def _build_candidates(function: ir.OpView, name: str, wanted: _Wanted, limit: Li
 
 
 def _generated(function: ir.OpView) -> Iterator[str]:
-    """Yield the name of the rKernel that a code generator has made from a region, if any."""
+    """Yield the name of the rKernel that a code generator has made for a function, if any."""
     name = generated_kernel(function)
     if name is not None:
         yield name
@@ -213,14 +219,18 @@ def _generated(function: ir.OpView) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Asked:
-    """Providers to ask for rKernels, and the target of the rKernels."""
+    """The providers that are asked for rKernels, and the target for which the rKernels are."""
 
     providers: Sequence[KernelProvider]
     target: str
 
 
 def _offered(function: ir.OpView, asked: _Asked, limit: Limit) -> Iterator[str]:
-    """Yield the names of the rKernels that providers offer, after checking the limit."""
+    """Yield the name of each rKernel that a provider offers for a function.
+
+    Raises:
+        OperationError: if an rTask of an offered rKernel exceeds ``limit``.
+    """
     for provider in asked.providers:
         for description in offered_kernels(Computation(function), provider, asked.target):
             attributes = description.operation.attributes
@@ -250,7 +260,8 @@ class _Wanted:
     def for_calls(self, calls: int) -> _Wanted:
         """Return the criteria for a function that ``calls`` rOperators call.
 
-        If there are several candidates, ``_MANY_CALLS`` calls add another one on a CPU.
+        On a CPU, if there are several candidates, a function with ``_MANY_CALLS`` calls or more
+        gets one more candidate.
         """
         one_more = 1 < self.candidates and calls >= _MANY_CALLS and self.device is None
         return replace(self, candidates=self.candidates + 1) if one_more else self

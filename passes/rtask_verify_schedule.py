@@ -20,7 +20,11 @@ class VerifySchedule(Pass):
     name: ClassVar[str] = "rtask-verify-schedule"
 
     def run(self, module: ir.Module) -> None:
-        """Raise a ScheduleError that names both rTasks of the first broken rule."""
+        """Verify the schedules of all rPrograms of the module.
+
+        Raises:
+            ScheduleError: at the first broken rule; the message names the rTasks in conflict.
+        """
         scheduled = read_plan(module)
         offsets = arena_offsets(scheduled.builder.roots)
         arena_bytes = memory_sizes(entry_function(module)).arena_bytes if offsets else None

@@ -36,14 +36,14 @@ class Winograd(Pass):
     form: str = ""
 
     def check_options(self) -> None:
-        """Refuse invalid values of options."""
+        """Raise an OptionError if ``tile`` is not 0, 2 or 4, or ``form`` is unknown."""
         if self.tile not in (0, *OUTPUTS):
             raise OptionError(f"tile: expected 0 or one of {OUTPUTS}, found {self.tile}")
         if self.form not in ("", "strips", "operators"):
             raise OptionError(f"form: expected strips or operators, found '{self.form}'")
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite the rOperators whose function is a convolution in blocks of channels."""
+        """Replace rOperators that convolve blocks of channels by the fastest form of Winograd."""
         weights, outliner = DerivedWeights(module), Outliner(module)
         calls = callers(module)
         for function in list(computations(module)):
@@ -59,7 +59,10 @@ class Winograd(Pass):
         weights: DerivedWeights,
         outliner: Outliner,
     ) -> None:
-        """Replace all calls of a function, if it is a convolution and another form is faster."""
+        """Replace all calls of a function that computes a convolution by the fastest Winograd form.
+
+        Without such a form, or if a call's weights are not constant, nothing changes.
+        """
         convolution = read_convolution(function) if calls else None
         if convolution is None:
             return
@@ -84,7 +87,10 @@ class Winograd(Pass):
 
 
 def _erase_unused_padding(value: ir.Value) -> None:
-    """Erase the padding of an image if it is unused: its border would still be filled."""
+    """Erase the padding, or the reshape of a padding, that computes ``value``, if it is unused.
+
+    Otherwise, the border of the padded image would still be filled.
+    """
     owner = value.owner
     if isinstance(owner, ir.Block) or any(True for _ in value.uses):
         return

@@ -19,7 +19,7 @@ class BarrierOp(RTask.Operation, name="barrier"):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check the parent operation and that the waits are pairs."""
+        """Whether the parent is a vEU and the waits are pairs; emit a diagnostic if not."""
         return verified(lambda: _check(op.operation))
 
 

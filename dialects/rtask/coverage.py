@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 def first_miscovered(
     starts: Ints, ends: Ints, shape: Sequence[int]
 ) -> tuple[tuple[int, ...], int] | None:
-    """Find the first element that is not in exactly one of the boxes.
+    """Return the first element that is not in exactly one of the boxes.
 
     The indicator function of a box has a mixed difference that is +1 or -1 at its corners and 0
     elsewhere. The boxes cover the array exactly once if and only if their differences add up to
@@ -25,7 +25,8 @@ def first_miscovered(
         shape: the array's extent in each dimension.
 
     Returns:
-        The first such element in row-major order and the number of boxes that cover it, or None.
+        The indices of the first of these elements in row-major order, and the number of boxes that
+            cover it; None if the boxes cover each element once.
     """
     if 0 in shape:
         return None
@@ -52,7 +53,10 @@ def first_miscovered(
 
 
 def _corners(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
-    """Return the 2**rank corners of every box and the sign of each in the mixed difference."""
+    """Return the 2**rank corners of all boxes, and the sign of each in the mixed difference.
+
+    The shapes are (boxes * 2**rank, rank) and (boxes * 2**rank,).
+    """
     boxes, rank = starts.shape
     choices = (np.arange(2**rank)[:, None] >> np.arange(rank)) & 1
     signs = 1 - 2 * (choices.sum(axis=1) & 1)

@@ -15,7 +15,10 @@ _A = TypeVar("_A", bound=ir.Attribute)
 
 
 class Broken(Exception):
-    """An operation breaks a rule: "expected X, got Y: rule"."""
+    """An error of a verifier: an operation breaks a rule.
+
+    The message is "expected X, got Y: rule".
+    """
 
     def __init__(self, op: ir.Operation, expected: str, got: object, rule: str) -> None:
         self.location = op.location
@@ -23,7 +26,10 @@ class Broken(Exception):
 
 
 def verified(check: Callable[[], None]) -> bool:
-    """Run a check for MLIR: on a broken rule, emit a diagnostic at the operation, return False."""
+    """Run a check of a verifier; return whether the operation obeys all rules.
+
+    A broken rule becomes a diagnostic of MLIR at the operation.
+    """
     try:
         check()
     except Broken as broken:
@@ -33,7 +39,11 @@ def verified(check: Callable[[], None]) -> bool:
 
 
 def attribute(op: ir.Operation, key: str, kind: type[_A]) -> _A:
-    """Return an attribute that the operation must have."""
+    """Return the attribute ``key`` of an operation.
+
+    Raises:
+        Broken: if the operation has no such attribute, or one of another class than ``kind``.
+    """
     found = op.attributes[key] if key in op.attributes else None
     if not isinstance(found, kind):
         got = "none" if found is None else found
@@ -43,7 +53,11 @@ def attribute(op: ir.Operation, key: str, kind: type[_A]) -> _A:
 
 
 def integer(op: ir.Operation, key: str, *, at_least: int, rule: str) -> int:
-    """Return an integer attribute of at least ``at_least``; the diagnostic ends with ``rule``."""
+    """Return the value of the integer attribute ``key``.
+
+    Raises:
+        Broken: if it is missing or below ``at_least``; the message ends with ``rule``.
+    """
     value = attribute(op, key, ir.IntegerAttr).value
     if value < at_least:
         raise Broken(op, f"{key} >= {at_least}", value, rule)
@@ -51,12 +65,20 @@ def integer(op: ir.Operation, key: str, *, at_least: int, rule: str) -> int:
 
 
 def symbol(op: ir.Operation, key: str) -> str:
-    """Return the symbol name in an attribute."""
+    """Return the name in the symbol reference attribute ``key``.
+
+    Raises:
+        Broken: if the attribute is missing or of another class.
+    """
     return attribute(op, key, ir.FlatSymbolRefAttr).value
 
 
 def symbols(op: ir.Operation, key: str) -> list[str]:
-    """Return the names in an array of symbols, which must not be empty."""
+    """Return the names in the attribute ``key``, an array of symbol references.
+
+    Raises:
+        Broken: if the attribute is missing, empty or of another class.
+    """
     entries = list(attribute(op, key, ir.ArrayAttr))
     names = [entry.value for entry in entries if isinstance(entry, ir.FlatSymbolRefAttr)]
     if not names or len(names) != len(entries):
@@ -65,7 +87,11 @@ def symbols(op: ir.Operation, key: str) -> list[str]:
 
 
 def holds_only(op: ir.Operation, names: tuple[str, ...]) -> list[ir.Operation]:
-    """Return the operations of the only block, whose names must all be in ``names``."""
+    """Return the operations of the only block of an operation.
+
+    Raises:
+        Broken: if there is no single block, or an operation has a name that is not in ``names``.
+    """
     expected = " and ".join(f"'{name}'" for name in names)
     if len(op.regions) != 1:
         raise Broken(op, "one region", len(op.regions), f"it holds the operations {expected}")
@@ -80,7 +106,11 @@ def holds_only(op: ir.Operation, names: tuple[str, ...]) -> list[ir.Operation]:
 
 
 def inside(op: ir.Operation, parent: str) -> None:
-    """Check that the operation's parent has the name ``parent``."""
+    """Check that the operation's parent has the name ``parent``.
+
+    Raises:
+        Broken: if it has another name.
+    """
     found = op.parent
     if found is None or found.operation.name != parent:
         got = "none" if found is None else f"'{found.operation.name}'"

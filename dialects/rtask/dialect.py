@@ -4,4 +4,4 @@ from rammer_mlir.bindings import ext
 
 
 class RTask(ext.Dialect, name="rtask"):
-    """RAMMER's view of a network: rOperators, rKernels, vEUs and rPrograms."""
+    """The dialect `rtask`, RAMMER's view of a network: rOperators, rKernels, vEUs and rPrograms."""

@@ -17,15 +17,16 @@ rOperators, because each writes its own part of the buffer.
 
 
 class BufferEffects(ir.MemoryEffectsOpInterface):
-    """Reads and writes of all operands that are memrefs; on tensors, none before placement.
+    """The memory effects of rOperators and runs: they read and write all operands on memrefs.
 
-    The descriptions of the rKernels tell which operands are written. The effects do not depend
-    on them, because each query would search the module.
+    On tensors there are no effects, until results are placed in buffers. The descriptions of the
+    rKernels tell which operands are written. The effects do not depend on them, because each query
+    would search the module.
     """
 
     @staticmethod
     def get_effects(op: Any, effects: Any) -> None:
-        """Append the memory effects of an operation to ``effects``."""
+        """Append the memory effects of the operation ``op`` to the list ``effects``."""
         operation = op.operation
         if _is_placed(operation):
             # A write to unspecified memory keeps ``cse`` and ``canonicalize`` from merging the

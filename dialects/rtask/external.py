@@ -52,11 +52,14 @@ class External:
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether its rTask runs alone on the device."""
+        """Whether an rTask of the function runs alone on the device."""
         return self.grain == "device"
 
     def as_attribute(self) -> ir.DictAttr:
-        """Return the dictionary attribute; entries with default values are omitted."""
+        """Return the attribute ``external`` as a dictionary.
+
+        Entries with default values are omitted.
+        """
         entries: dict[str, ir.Attribute] = {
             "module": ir.FlatSymbolRefAttr.get(self.module),
             "symbol": ir.StringAttr.get(self.symbol),
@@ -72,14 +75,22 @@ class External:
 
 
 def read_external(op: ir.Operation) -> External | None:
-    """Return the attribute ``external`` of an ``rtask.kernel``, None if it has none."""
+    """Return the attribute ``external`` of an ``rtask.kernel``; None if it has none.
+
+    Raises:
+        Broken: if the attribute is malformed.
+    """
     if EXTERNAL not in op.attributes:
         return None
     return external_of(op, attribute(op, EXTERNAL, ir.DictAttr))
 
 
 def external_of(op: ir.Operation, dictionary: ir.DictAttr) -> External:
-    """Return the external function that a dictionary attribute of an operation describes."""
+    """Return the external function that a dictionary attribute of an operation describes.
+
+    Raises:
+        Broken: if an entry is missing, unknown or malformed.
+    """
     entries = {entry.name: entry.attr for entry in dictionary}
     module, symbol = entries.get("module"), entries.get("symbol")
     has_state = isinstance(entries.get(STATE), ir.UnitAttr)
@@ -119,7 +130,11 @@ def _grain(op: ir.Operation, given: ir.Attribute | None) -> Grain:
 
 
 def check_external(op: ir.Operation, function: ir.Operation) -> None:
-    """Check that an rKernel has either a body or an external module that defines it."""
+    """Check that an rKernel has a body, or else an attribute ``external`` with a valid module.
+
+    Raises:
+        Broken: if it has both or neither, or the module, its state or its grain is invalid.
+    """
     external, has_body = read_external(op), bool(len(function.regions[0].blocks))
     name = ir.StringAttr(function.attributes["sym_name"]).value
     if external is None:

@@ -9,7 +9,11 @@ from rammer_mlir.dialects.rtask.diagnostics import Broken
 
 
 def find_function(op: ir.Operation, table: ir.SymbolTable, name: str) -> ir.Operation:
-    """Return the ``func.func`` with the name."""
+    """Return the ``func.func`` with a name in a symbol table.
+
+    Raises:
+        Broken: at ``op``, if the symbol is missing or another operation.
+    """
     found = table[name].operation if name in table else None
     if found is None or found.name != "func.func":
         got = "no such symbol" if found is None else f"a '{found.name}'"
@@ -24,13 +28,13 @@ def signature(function: ir.Operation) -> tuple[list[ir.Type], list[ir.Type]]:
 
 
 def is_kernel(function: ir.Operation) -> bool:
-    """Whether the function takes the rTask's id first, as an rKernel does."""
+    """Whether the first argument of a function is the rTask's id, as in an rKernel."""
     inputs, _ = signature(function)
     return bool(inputs) and isinstance(inputs[0], ir.IndexType)
 
 
 def buffer_shape(kind: ir.Type) -> tuple[int, ...] | None:
-    """Return the shape of a tensor or memref of static shape, else None."""
+    """Return the shape of a tensor or memref type of static shape; None for any other type."""
     if not isinstance(kind, ir.RankedTensorType | ir.MemRefType) or not kind.has_static_shape:
         return None
     return tuple(kind.shape)
@@ -45,7 +49,11 @@ def check_types(
 ) -> None:
     """Check that the types ``got`` are the types ``expected``, except for layout offsets.
 
-    Diagnostics call a buffer ``what``; ``name`` is the function with the expected types.
+    The message calls a value ``what``, and names the function ``name``, which has the expected
+    types.
+
+    Raises:
+        Broken: at ``op``, if the number of types or a type differs.
     """
     if len(got) != len(expected):
         raise Broken(
@@ -81,6 +89,6 @@ def _same_but_offset(one: ir.Type, other: ir.Type) -> bool:
 
 
 def _strides(kind: ir.MemRefType) -> list[int]:
-    """Return the strides of the dimensions with more than one element; others have no effect."""
+    """Return the strides, in elements, of the dimensions with more than one element."""
     strides, _ = kind.get_strides_and_offset()
     return [stride for stride, size in zip(strides, kind.shape, strict=True) if size != 1]

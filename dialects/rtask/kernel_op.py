@@ -63,7 +63,10 @@ class KernelOp(RTask.Operation, name="kernel"):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check the counts, the function, the accesses, and that the tiles cover the outputs."""
+        """Whether the counts, the function and the accesses are valid, and tiles cover the outputs.
+
+        A broken rule becomes a diagnostic.
+        """
         return verified(lambda: _check(op.operation))
 
 

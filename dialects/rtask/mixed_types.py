@@ -14,7 +14,7 @@ from rammer_mlir.dialects.rtask.diagnostics import Broken, verified
 from rammer_mlir.dialects.rtask.dialect import RTask
 
 MOST_VALUES = 96
-"""Maximum number of operands, and of results, of such an operation."""
+"""Maximum number of operands, and of results, of a ``MixedTypesOp``."""
 
 _SEGMENTS = ("operandSegmentSizes", "resultSegmentSizes")
 _OPERANDS = {f"operand_{i}": Sequence[ext.Operand[Any]] for i in range(MOST_VALUES)}
@@ -22,13 +22,13 @@ _RESULTS = {f"result_{i}": Sequence[ext.Result[Any]] for i in range(MOST_VALUES)
 
 
 class MixedTypesOp(RTask.Operation):
-    """Base class: up to ``MOST_VALUES`` operands and as many results, each of any type."""
+    """Base class of operations with up to ``MOST_VALUES`` operands and results of any types."""
 
     __annotations__ = _OPERANDS | _RESULTS
 
     @staticmethod
     def verify_region_invariants(op: ir.OpView) -> bool:
-        """Remove the segment sizes after IRDL's verifier has run."""
+        """Remove the segment sizes, which only IRDL's verifier needs; return True."""
         attributes = op.operation.attributes
         for key in _SEGMENTS:
             if key in attributes:
@@ -37,7 +37,10 @@ class MixedTypesOp(RTask.Operation):
 
 
 def verified_with_segments(op: ir.Operation, check: Callable[[ir.Operation], None]) -> bool:
-    """Run a check; if it passes, add the segment sizes for IRDL's verifier."""
+    """Run a check of an operation, and then add the segment sizes for IRDL's verifier.
+
+    Return False, without segment sizes, after the diagnostic of a broken rule.
+    """
 
     def checks() -> None:
         for values, what in ((op.operands, "operands"), (op.results, "results")):

@@ -5,20 +5,26 @@ from rammer_mlir.dialects.rtask.diagnostics import Broken, attribute, inside, ve
 from rammer_mlir.dialects.rtask.dialect import RTask
 
 LINKED = ("c", "llvm", "object", "ptx", "cuda")
-"""C source, LLVM IR as text, a relocatable object, PTX, and CUDA source: linked with our code."""
+"""Formats of code that is linked with ours.
+
+These are C source, LLVM IR as text, a relocatable object, PTX, and CUDA source.
+"""
 
 FORMS = (*LINKED, "graph", "binary")
-"""The linked forms, and those that an engine runs: a graph in JSON, and opaque bytes."""
+"""All formats: those that are linked, and those that an engine runs.
+
+An engine runs a graph in JSON or opaque bytes.
+"""
 
 ENGINE, NEEDS = "engine", "needs"
 
 _NEED = ("package", "version", "library", "extra")
 
 OBJECTS = "objects"
-"""Optional attribute: relocatable objects that the code calls."""
+"""Optional attribute: the relocatable objects that the code calls."""
 
 OPTIONS = "options"
-"""Optional attribute: values of the options that the engine declares, as users set them."""
+"""Optional attribute: the values of the engine's options, as users set them."""
 
 
 class ModuleOp(RTask.Operation, name="module"):
@@ -39,7 +45,7 @@ class ModuleOp(RTask.Operation, name="module"):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check that there is code, in a known form."""
+        """Whether there is code in a known form; emit a diagnostic if not."""
         return verified(lambda: _check(op.operation))
 
 

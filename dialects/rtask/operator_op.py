@@ -22,7 +22,10 @@ class OperatorOp(MixedTypesOp, name="operator", traits=[BufferEffects]):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check the form, the kernels' existence and their signatures."""
+        """Whether the form is valid, and the rKernels exist and have the operation's types.
+
+        A broken rule becomes a diagnostic.
+        """
         return verified_with_segments(op.operation, _check)
 
 

@@ -19,12 +19,15 @@ class ProgramOp(RTask.Operation, name="program", traits=[ir.NoTerminatorTrait]):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check the number of vEUs."""
+        """Whether the number of vEUs is valid; emit a diagnostic if not."""
         return verified(lambda: _check(op.operation))
 
     @staticmethod
     def verify_region_invariants(op: ir.OpView) -> bool:
-        """Check the vEUs' order, every wait and every run, in linear time."""
+        """Whether the vEUs are in order and every wait and run is valid, in linear time.
+
+        A broken rule becomes a diagnostic.
+        """
         return verified(lambda: _check_region(op.operation))
 
 

@@ -31,13 +31,13 @@ _EXAMPLE_HEAD = re.compile(r"// (?P<names>rtask\.[a-z]+(?: rtask\.[a-z]+)*): (?P
 
 
 def examples() -> list[str]:
-    """Return the examples, each the text of a module that begins with a comment."""
+    """Return the examples of the reference: texts of modules that begin with a comment."""
     text = Path(__file__).with_name("examples.mlir").read_text(encoding="utf-8")
     return text.split(_SEPARATOR)
 
 
 def reference() -> str:
-    """Return the reference in Markdown."""
+    """Return the reference of the dialect in Markdown."""
     lines = [_HEAD]
     shown: set[str] = set()
     for operation in _OPERATIONS:
@@ -60,7 +60,7 @@ def _name(operation: type[ir.OpView]) -> str:
 
 
 def _section(operation: type[ir.OpView]) -> Iterator[str]:
-    """Yield the description of an operation, the table of its attributes, and its effects."""
+    """Yield the parts of an operation's section: description, table of attributes, and effects."""
     yield f"## `{operation.OPERATION_NAME}`"
     yield f"{inspect.cleandoc(operation.__doc__ or '').replace('``', '`')}\n"
     yield "| part | type |\n| --- | --- |"
@@ -74,7 +74,7 @@ def _section(operation: type[ir.OpView]) -> Iterator[str]:
 
 
 def _fields(operation: type[ir.OpView]) -> Iterator[tuple[str, str]]:
-    """Yield the attributes and regions, with their types in words."""
+    """Yield the name and the type, in words, of each attribute and region of an operation."""
     hints: dict[str, Any] = get_type_hints(operation)
     for field in operation.__annotations__:
         kind = hints[field]

@@ -20,7 +20,10 @@ class RunOp(MixedTypesOp, name="run", traits=[BufferEffects]):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check the parent, and the ranges of ``operator_id``, ``first`` and ``count``."""
+        """Whether the parent, ``operator_id``, ``first`` and ``count`` are valid.
+
+        A broken rule becomes a diagnostic.
+        """
         return verified_with_segments(op.operation, _check)
 
 

@@ -11,11 +11,15 @@ from rammer_mlir.dialects.rtask.diagnostics import Broken, attribute, module_of,
 from rammer_mlir.dialects.rtask.functions import check_types, find_function, signature
 
 Items = Sequence[Sequence[ir.Operation]]
-"""The runs and barriers of each vEU, in order."""
+"""The runs and barriers of each vEU of an rProgram, in order."""
 
 
 def check_barriers(items: Items) -> None:
-    """Check that every wait is for an rTask of another vEU of the program."""
+    """Check that every wait is for an existing rTask of another vEU of the program.
+
+    Raises:
+        Broken: at the first invalid barrier.
+    """
     lengths = [sum(_count(op) for op in veu if op.name == "rtask.run") for veu in items]
     for number, veu in enumerate(items):
         for op in veu:
@@ -60,7 +64,11 @@ class _Kernel:
 
 
 def check_runs(program: ir.Operation, items: Items) -> None:
-    """Check the rKernel, the ids and the operand types of every run; look each rKernel up once."""
+    """Check the rKernel, the ids and the operand types of every run of an rProgram.
+
+    Raises:
+        Broken: at the first invalid run.
+    """
     described = _descriptions(module_of(program))
     table = ir.SymbolTable(module_of(program))
     kernels: dict[str, _Kernel] = {}

@@ -13,7 +13,10 @@ class VeuOp(RTask.Operation, name="veu", traits=[ir.NoTerminatorTrait]):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check the parent operation and the operations inside."""
+        """Whether the parent operation and the operations inside are valid.
+
+        A broken rule becomes a diagnostic.
+        """
         return verified(lambda: _check(op.operation))
 
 

@@ -31,7 +31,10 @@ class SplitLoops:
 
     @staticmethod
     def of(parallel: Sequence[bool], loops: frozenset[int]) -> SplitLoops:
-        """Number the new loops; ``parallel`` has True for each old loop that is parallel."""
+        """Return the loops after a split of ``loops``.
+
+        ``parallel`` has True for old parallel loops.
+        """
         last = max((loop for loop, kind in enumerate(parallel) if kind), default=-1)
         order: list[tuple[int, bool]] = []
         for loop in range(len(parallel)):
@@ -46,7 +49,7 @@ class SplitLoops:
         )
 
     def renumber(self, map_: ir.AffineMap) -> list[ir.AffineExpr]:
-        """Return a map's results in terms of the new loops, with blocks for split loops."""
+        """Return an indexing map's results in the new loops, with block loops for split loops."""
         dims = [ir.AffineExpr.get_dim(self.blocks[loop]) for loop in range(map_.n_dims)]
         renumbered = ir.AffineMap.get(len(self.kinds), 0, dims)
         exprs = [expr.compose(renumbered) for expr in map_.results]
@@ -54,12 +57,12 @@ class SplitLoops:
         return list(ir.AffineMap.get(len(self.kinds), 0, exprs).results)
 
     def point(self, loop: int) -> ir.AffineExpr:
-        """Return the loop over the points of a block."""
+        """Return the index expression of the new loop over the points of a block of ``loop``."""
         return ir.AffineExpr.get_dim(self.points[loop])
 
 
 class ChannelBlocker:
-    """Rewrites the operations of a block in order; ``finish`` removes the old operations."""
+    """The rewriter of a block's operations: call ``rewrite`` for each in order, then ``finish``."""
 
     def __init__(self, layouts: Changes[Blocked], weights: DerivedWeights) -> None:
         self._layouts = layouts
@@ -68,9 +71,9 @@ class ChannelBlocker:
         self._done: list[ir.OpView] = []
 
     def rewrite(self, op: ir.OpView) -> None:
-        """Emit the blocked form of an operation with a layout change, before the old operation.
+        """Emit the blocked form of an operation before it, if the operation has a layout change.
 
-        Packs and unpacks without a layout change become copies.
+        A ``linalg.pack`` or ``linalg.unpack`` without a layout change becomes a copy.
         """
         part = self._layouts.parts.get(op.operation)
         if part is None:
@@ -86,7 +89,7 @@ class ChannelBlocker:
         self._done.append(op)
 
     def finish(self) -> None:
-        """Convert blocked values for readers of the plain layout; erase the old operations."""
+        """Emit plain forms of blocked values for their plain readers; erase the old operations."""
         for op in reversed(self._done):
             # Readers are visited first, so that an old form without uses left is dead.
             if not any(True for value in op.operation.results for _ in value.uses):
@@ -102,7 +105,10 @@ class ChannelBlocker:
             op.operation.erase()
 
     def _packed(self, op: ir.Operation) -> None:
-        """Reuse the blocked value that a pack would produce, or that an unpack reads."""
+        """Replace a pack by the blocked form of its operand.
+
+        Use the operand of an unpack directly.
+        """
         if op.name == PACK:
             op.results[0].replace_all_uses_with(self._blocked_form(op.operands[0]))
         else:
@@ -147,7 +153,7 @@ class ChannelBlocker:
         return self._blocked_form(value), [*loops.renumber(map_), loops.point(loop)]
 
     def _blocked_form(self, value: ir.Value) -> ir.Value:
-        """Return the blocked form of a value; emit a copy if no operation computes it."""
+        """Return a value in blocks; emit a copy if no operation computes it in blocks."""
         if value not in self._blocked:
             self._blocked[value] = blocked(value, self._layouts.values[value].dim)
         return self._blocked[value]
@@ -155,9 +161,10 @@ class ChannelBlocker:
     def _destination(
         self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops, result: Blocked | None
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        """Return a result's initial value, filled as ``value``, and its index expressions.
+        """Return the initial tensor of a generic's result, and its index expressions.
 
-        Its layout is that of ``result``, or the plain layout with split dimensions for None.
+        The old initial tensor ``value`` is empty or a fill, which the new one repeats. ``result``
+        is the blocked layout of the result, None for the plain layout with split dimensions.
         """
         shape, exprs = _expanded(map_, shape_of(value), loops)
         if result is not None:
@@ -178,9 +185,9 @@ class ChannelBlocker:
     def _weight(
         self, op: Structured, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        """Return a weight in the order in which the loops read it, and its index expressions.
+        """Return a weight transposed into the order of the new loops, and its index expressions.
 
-        The innermost dimension stays innermost.
+        Output channels that are innermost in ``map_``, or their points, stay innermost.
         """
         shape, exprs = _expanded(map_, shape_of(value), loops)
         points = set(loops.points.values())
@@ -202,7 +209,10 @@ class ChannelBlocker:
     def _plain_operand(
         self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        """Return a view of a plain value with split dimensions, and its index expressions."""
+        """Return a view of a plain operand with split dimensions, and its index expressions.
+
+        ``map_`` is the operand's indexing map in the old loops.
+        """
         shape = shape_of(value)
         if not shape:
             return value, loops.renumber(map_)
@@ -228,7 +238,7 @@ class ChannelBlocker:
 
 
 def copy_packed(op: ir.OpView) -> None:
-    """Replace a pack or unpack of a dimension in blocks by a copy; ignore all others."""
+    """Replace a pack into, or an unpack from, blocks of channels by a copy; else do nothing."""
     dim = packed_dim(op)
     if dim is None:
         return
@@ -241,7 +251,7 @@ def copy_packed(op: ir.OpView) -> None:
 
 
 def unblocked(blocked: ir.Value, old: ir.Value, dim: int) -> ir.Value:
-    """Emit the plain form of a blocked value, with the type of ``old``, blocked along ``dim``."""
+    """Emit and return a plain copy, of the type of ``old``, of a value in blocks along ``dim``."""
     shape = shape_of(old)
     if trailing_elements(old, dim) == 1:
         return _reshaped(blocked, shape)
@@ -253,7 +263,7 @@ def unblocked(blocked: ir.Value, old: ir.Value, dim: int) -> ir.Value:
 
 
 def blocked(plain: ir.Value, dim: int) -> ir.Value:
-    """Emit the blocked form of a plain value: ``[.., C, ..]`` becomes ``[.., C/16, .., 16]``."""
+    """Emit and return a blocked copy of a value: ``[.., C, ..]`` becomes ``[.., C/16, .., 16]``."""
     shape = shape_of(plain)
     rank = len(shape)
     split = _reshaped(plain, [*shape[:dim], shape[dim] // BLOCK, BLOCK, *shape[dim + 1 :]])
@@ -262,14 +272,17 @@ def blocked(plain: ir.Value, dim: int) -> ir.Value:
 
 
 def _points_last(rank: int, dim: int) -> list[int]:
-    """Return the dimensions of a plain value split at ``dim``, in blocked order."""
+    """Return the permutation that puts the points of a block, dimension ``dim + 1``, innermost.
+
+    ``rank`` is the number of dimensions before dimension ``dim`` is split into blocks and points.
+    """
     return [*range(dim + 1), *range(dim + 2, rank + 1), dim + 1]
 
 
 def _transposed(
     source: ir.Value, shape: Sequence[int], read: Sequence[int], written: Sequence[int]
 ) -> ir.Value:
-    """Emit a transposing copy of the given shape.
+    """Emit a transposing copy of the given shape, and return it.
 
     ``read`` and ``written`` have the loop that indexes each dimension of the source and of the
     copy.
@@ -290,7 +303,7 @@ def _transposed(
 def _expanded(
     map_: ir.AffineMap, shape: Sequence[int], loops: SplitLoops
 ) -> tuple[list[int], list[ir.AffineExpr]]:
-    """Split the dimensions along split loops in two; return the new shape and index expressions."""
+    """Split dimensions that split loops index; return the new shape and index expressions."""
     sizes: list[int] = []
     exprs: list[ir.AffineExpr] = []
     for old, new, size in zip(map_.results, loops.renumber(map_), shape, strict=True):
@@ -305,7 +318,7 @@ def _expanded(
 
 
 def _reshaped(value: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """Reshape a value; between ranks above 1, collapse to a vector first."""
+    """Return a reshape of a dense value to ``shape``, through a vector if both ranks exceed 1."""
     element = ir.RankedTensorType(value.type).element_type
     old = shape_of(value)
     if old == list(shape):
@@ -327,7 +340,7 @@ def _count(shape: Sequence[int]) -> int:
 
 
 def _reassociated(op: ir.OpView, value: ir.Value, kind: ir.Type) -> ir.Value:
-    """Emit the reshape ``op`` of a blocked value to ``kind``; a block's points stay innermost."""
+    """Emit the reshape ``op`` of a value in blocks to type ``kind``; points stay innermost."""
     groups = reassociation(op)
     groups.append([groups[-1][-1] + 1])
     if op.operation.name == "tensor.collapse_shape":
@@ -351,7 +364,10 @@ _WHOLE = {
 
 
 def _with_point_dimension(operation: ir.Operation, source: ir.Value, kind: ir.Type) -> ir.Operation:
-    """Clone a slice or a padding for a source with the points of a block as last dimension."""
+    """Return a clone of a slice or padding with an additional last dimension, a block's points.
+
+    The clone reads ``source`` and has the result type ``kind``.
+    """
     copy = operation.clone().operation
     copy.operands[0] = source
     copy.results[0].set_type(kind)
@@ -366,7 +382,7 @@ def _with_point_dimension(operation: ir.Operation, source: ir.Value, kind: ir.Ty
 
 
 def _divide(copy: ir.Operation, dim: int) -> None:
-    """Express a slice's offset and size along the blocked dimension in blocks."""
+    """Divide a slice's offset and size along the blocked dimension by the size of a block."""
     for name in ("static_offsets", "static_sizes"):
         numbers = list(ir.DenseI64ArrayAttr(copy.attributes[name]))
         numbers[dim] //= BLOCK

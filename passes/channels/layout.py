@@ -31,7 +31,7 @@ from rammer_mlir.passes.ir.structured import Structured, plain_dim, shape_of
 
 @dataclass(frozen=True)
 class Blocked:
-    """A blocked value: the dimension that is stored in blocks."""
+    """The layout of a blocked value; ``dim`` is the dimension that is stored in blocks."""
 
     dim: int
 
@@ -39,9 +39,10 @@ class Blocked:
 def choose_layouts(
     operations: Sequence[ir.OpView], weights: Container[ir.Value]
 ) -> Changes[Blocked]:
-    """Return the layouts of a block's values; ``weights`` are the values known at compile time.
+    """Return the changes of a block's values to blocked layouts, and of its operations.
 
-    A value is blocked only if a contraction or reduction benefits from it.
+    ``weights`` are the values known at compile time. A value is blocked only if a contraction or
+    reduction benefits from it.
     """
     return spread(operations, _Blocking(weights))
 
@@ -58,7 +59,11 @@ class _Blocking:
     def generic_part(
         self, op: Structured, values: Mapping[ir.Value, Blocked], refused: Container[ir.Value]
     ) -> Part[Blocked] | None:
-        """Return the change of a generic; its results in ``refused`` keep the plain layout."""
+        """Return the change of a generic to blocked operands and results; None if it cannot change.
+
+        ``values`` has the layouts of its operands; its results in ``refused`` keep the plain
+        layout.
+        """
         loops = changed_loops(op, values, self.weights, _divides, refused)
         if not loops or not _splittable(op, loops, self.weights):
             return None
@@ -73,16 +78,20 @@ class _Blocking:
         return Part(loops, results, pays=not op.is_elementwise)
 
     def view(self, op: ir.OpView, operands: Sequence[Blocked]) -> Blocked | None:
-        """Return the blocked dimension of a view's result."""
+        """Return the layout of a view's result for blocked operands.
+
+        None if it cannot be blocked.
+        """
         rule = _VIEWS.get(op.operation.name)
         return None if rule is None else rule(op, operands)
 
     def made_part(
         self, op: ir.OpView, values: Mapping[ir.Value, Blocked], refused: Container[ir.Value]
     ) -> Part[Blocked] | None:
-        """Return the change of a pack that reads a blocked value, or of an unpack.
+        """Return the change that eliminates a pack of a blocked value, or an unpack.
 
-        Both then disappear: the blocked value is used directly.
+        The blocked value is then used directly. None for any other operation, and for an unpack
+        whose result is ``refused``.
         """
         dim = packed_dim(op)
         if dim is None:
@@ -96,7 +105,11 @@ class _Blocking:
     def conversion(
         self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, Blocked]
     ) -> Blocked | None:
-        """Return the common layout of the other operands if the value can be converted to it."""
+        """Return the layout to which a plain operand of a concatenation can be converted.
+
+        It is the common layout of the blocked operands; None without a common layout, or if the
+        plain operand has no whole blocks.
+        """
         layouts = {values[other] for other in op.operation.operands if other in values}
         if len(layouts) != 1 or not is_convertible(value, self.weights):
             return None
@@ -104,7 +117,7 @@ class _Blocking:
         return layout if _divides(shape_of(value)[layout.dim]) else None
 
     def is_free(self, value: ir.Value, change: Blocked) -> bool:
-        """Whether the blocked and the plain layout are the same in memory."""
+        """Whether the blocked and the plain layout of a value are the same in memory."""
         return trailing_elements(value, change.dim) == 1
 
 
@@ -113,7 +126,11 @@ def _divides(channels: int) -> bool:
 
 
 def _splittable(op: Structured, loops: frozenset[int], weights: Container[ir.Value]) -> bool:
-    """Whether the loops divide into blocks and index dimensions alone, not in expressions."""
+    """Whether a generic still computes the same with ``loops`` split into blocks and points.
+
+    The trip counts have to be multiples of a block. A split loop has to be the only loop in its
+    index expression, and at most one of them may index an operand that is no weight.
+    """
     if not all(_divides(op.extents[loop]) for loop in loops):
         return False
     for map_, value in zip(op.maps, op.op.operation.operands, strict=True):
@@ -127,7 +144,10 @@ def _splittable(op: Structured, loops: frozenset[int], weights: Container[ir.Val
 
 
 def _can_start(init: ir.Value, values: Mapping[ir.Value, Blocked], result: Blocked | None) -> bool:
-    """Whether the initial value of a result is available in the layout of the result."""
+    """Whether a generic's initial tensor ``init`` is available in the result's layout ``result``.
+
+    It is if it is empty, a fill, or blocked in the same way.
+    """
     return is_fresh(init) or (result is not None and values.get(init) == result)
 
 
@@ -172,6 +192,6 @@ _VIEWS: Mapping[str, Callable[[ir.OpView, Sequence[Blocked]], Blocked | None]] =
 
 
 def reassociation(op: ir.OpView) -> list[list[int]]:
-    """Return the groups of dimensions of the larger shape that a reshape merges."""
+    """Return the dimensions of a reshape's larger shape that form each of the smaller shape."""
     groups = ir.ArrayAttr(op.operation.attributes["reassociation"])
     return [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in groups]

@@ -34,19 +34,19 @@ from rammer_mlir.passes.ir.structured import Structured, constant_value, plain_d
 from rammer_mlir.passes.weights.derived import DerivedWeights
 
 _ANY: Fills = frozenset((1.0,))
-"""Placeholder for an input that a body does not read."""
+"""Placeholder for the contents of an input that a body does not read."""
 
 _MOST_GROWTH = 1.34
-"""Pad only if the channels grow by at most this factor: 24 become 32, 12 become 16."""
+"""Maximum factor by which padding may multiply channels: 24 become 32, 12 become 16."""
 
 
 @dataclass(frozen=True)
 class Padded:
-    """A padded value.
+    """The padding of a value.
 
     Attributes:
         dim: the padded dimension.
-        own: channels of a run without padding.
+        own: the number of channels of a run without its padding channels.
         fills: the numbers that padding channels may contain.
         runs: the number of consecutive runs, each followed by its padding channels.
     """
@@ -58,19 +58,20 @@ class Padded:
 
     @property
     def size(self) -> int:
-        """Number of channels with padding."""
+        """The number of channels of all runs with their padding channels."""
         return self.runs * rounded(self.own)
 
 
 def rounded(channels: int) -> int:
-    """Round a number of channels up to a multiple of a block."""
+    """Return the least multiple of a block that is at least ``channels``."""
     return -(-channels // BLOCK) * BLOCK
 
 
 def choose_paddings(operations: Sequence[ir.OpView], weights: DerivedWeights) -> Changes[Padded]:
-    """Return the paddings of a block's values; ``weights`` are the values known at compile time.
+    """Return the changes of a block's values by padding channels, and of its operations.
 
-    A value is padded only if a later operation reduces over its padding channels.
+    ``weights`` are the values known at compile time. A value is padded only if a later operation
+    reduces over its padding channels.
     """
     return spread(operations, _Padding(weights))
 
@@ -78,7 +79,10 @@ def choose_paddings(operations: Sequence[ir.OpView], weights: DerivedWeights) ->
 def runs_along(
     op: Structured, loops: Container[int], values: Mapping[ir.Value, Padded]
 ) -> dict[int, int] | None:
-    """Return the number of runs along each padded loop; None if operands disagree."""
+    """Return the number of runs along each padded loop; None if operands disagree on it.
+
+    ``loops`` has the padded loops, ``values`` the paddings of values.
+    """
     runs: dict[int, int] = {}
     for value, map_ in zip(op.op.operation.operands, op.maps, strict=True):
         padded = values.get(value)
@@ -92,9 +96,10 @@ def runs_along(
 
 @dataclass(frozen=True)
 class _Padding:
-    """The propagation rules of padding.
+    """The propagation rules of padding channels.
 
-    The loops of a generic along padded values are extended, and its results with them.
+    The loops of a generic along padded values run over the padding channels too, and its results
+    are padded.
     """
 
     weights: DerivedWeights
@@ -102,7 +107,10 @@ class _Padding:
     def generic_part(
         self, op: Structured, values: Mapping[ir.Value, Padded], refused: Container[ir.Value]
     ) -> Part[Padded] | None:
-        """Return the change of a generic; None if any of its results is refused."""
+        """Return the change of a generic to padded operands and results; None if it cannot change.
+
+        It cannot change if any padded result is in ``refused``.
+        """
         loops = changed_loops(op, values, self.weights, _worth_padding, refused)
         runs = runs_along(op, loops, values)
         if not loops or runs is None or not self._can_grow(op, loops, values):
@@ -126,17 +134,24 @@ class _Padding:
     def made_part(
         self, op: ir.OpView, values: Mapping[ir.Value, Padded], refused: Container[ir.Value]
     ) -> None:
-        """Return None: no operation of the input is a padding of channels."""
+        """Return None, because the input has no operation that itself adds padding channels."""
 
     def view(self, op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
-        """Return the padding of a view's result."""
+        """Return the padding of a view's result for padded operands.
+
+        None if it cannot be padded.
+        """
         rule = _VIEWS.get(op.operation.name)
         return None if rule is None else rule(op, operands)
 
     def conversion(
         self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, Padded]
     ) -> Padded | None:
-        """Return a padding with zeros, in runs as long as the other operands' runs."""
+        """Return the padding with zeros for a plain operand of a concatenation.
+
+        The operand becomes a run of the same length as the runs of the padded operands; None if its
+        number of channels differs or it cannot be converted.
+        """
         lengths = {(c.dim, c.own) for o in op.operation.operands if (c := values.get(o))}
         if len(lengths) != 1 or not is_convertible(value, self.weights):
             return None
@@ -144,13 +159,17 @@ class _Padding:
         return Padded(dim, own, ZEROS) if shape_of(value)[dim] == own else None
 
     def is_free(self, value: ir.Value, change: Padded) -> bool:
-        """Whether the change costs nothing: never."""
+        """Return False: every padding costs memory and arithmetic."""
         return False
 
     def _can_grow(
         self, op: Structured, loops: frozenset[int], values: Mapping[ir.Value, Padded]
     ) -> bool:
-        """Whether every operand indexed by the loops is padded, a weight, or freshly created."""
+        """Whether a generic may run ``loops`` over padding channels too.
+
+        Every operand that the loops index has to be padded, a weight, or a fresh initial tensor;
+        reductions over padding channels have to multiply by a weight.
+        """
         reductions = {loop for loop in loops if not op.parallel[loop]}
         if reductions and not self._multiplies_by_zeros(op, reductions):
             return False
@@ -168,7 +187,10 @@ class _Padding:
         return True
 
     def _multiplies_by_zeros(self, op: Structured, reductions: set[int]) -> bool:
-        """Whether a weight is indexed by all padded reductions, so that it can be zero there."""
+        """Whether a generic multiplies by a weight that all padded reduction loops index.
+
+        Zeros in that weight then cancel the padding channels.
+        """
         if not multiplies_and_adds(op.op) or op.num_outputs != 1 or op.captures:
             return False
         return any(
@@ -179,7 +201,10 @@ class _Padding:
     def _input_fills(
         self, op: Structured, loops: frozenset[int], values: Mapping[ir.Value, Padded]
     ) -> list[Fills]:
-        """Return the padding numbers of each input; an empty set where they are unknown."""
+        """Return the numbers that each input holds for padding channels of the result.
+
+        The set of an input is empty if its numbers are unknown.
+        """
         inputs: list[Fills] = []
         for position, (value, map_) in enumerate(zip(op.inputs, op.maps, strict=False)):
             if not op.reads_input(position):
@@ -200,7 +225,10 @@ def _worth_padding(channels: int) -> bool:
 
 
 def _pad(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
-    """Return the padding of a ``tensor.pad``: padding channels also contain the border's number."""
+    """Return the padding of a ``tensor.pad``'s result; None if it pads the channels.
+
+    Padding channels may then also contain the border's number.
+    """
     pad, (source,) = find_constant_pad(op), operands
     if pad is None or pad.low[source.dim] or pad.high[source.dim]:
         return None
@@ -214,7 +242,11 @@ def _slice(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
 
 
 def _concat(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
-    """Return the padding of a concatenation: runs of equal length, in order."""
+    """Return the padding of a concatenation's result for padded operands; None if it has none.
+
+    All operands need the same padded dimension and run length. Along this dimension, their runs
+    follow each other, but only if an operand also has another reader.
+    """
     first, dim = operands[0], ir.IntegerAttr(op.operation.attributes["dim"]).value
     if any((source.dim, source.own) != (first.dim, first.own) for source in operands):
         return None

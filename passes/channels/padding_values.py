@@ -19,7 +19,7 @@ from rammer_mlir.passes.ir.fills import filling
 from rammer_mlir.passes.ir.structured import Structured, constant_value
 
 Fills = frozenset[float]
-"""The numbers that padding channels may contain."""
+"""The numbers that padding channels may contain; empty if they are unknown."""
 
 ZEROS: Fills = frozenset((0.0,))
 
@@ -27,11 +27,14 @@ _MOST_FILLS = 4
 """Maximum number of different values in a tensor's padding channels."""
 
 _LARGEST = 1e30
-"""Largest accepted magnitude, far below f32's largest: sums of products stay finite."""
+"""Largest accepted magnitude, far below that of f32, so that sums of products stay finite."""
 
 
 def held_fills(weight: ConstantArgument) -> Fills:
-    """Return the distinct numbers of a known f32 weight; an empty set for over ``_MOST_FILLS``."""
+    """Return the distinct numbers of a known f32 weight.
+
+    The set is empty if the weight is unknown, computed, or has more than ``_MOST_FILLS`` numbers.
+    """
     # Parts add zeros and matrices compute new numbers; reshapes and transposes keep the numbers.
     held = None if PARTS in weight.attributes else weight.held
     if held is None or held.dtype != np.float32 or any(isinstance(s, tuple) for s in weight.steps):
@@ -41,9 +44,10 @@ def held_fills(weight: ConstantArgument) -> Fills:
 
 
 def result_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
-    """Return the padding numbers of an operation's results; None if unknown or not finite.
+    """Return the possible contents of padding channels for each result of an operation.
 
-    ``inputs`` has the padding numbers of each input; an empty set where they are unknown.
+    ``inputs`` has the possible contents of each input, an empty set if unknown. None if the
+    contents of a result are unknown or not finite.
     """
     if _is_product_with_zeros(op, inputs):
         # The other factor is an image or a weight, which are finite, so that every product is zero.
@@ -54,7 +58,10 @@ def result_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
 
 
 def _is_product_with_zeros(op: Structured, inputs: Sequence[Fills]) -> bool:
-    """Whether all products are zero, because the weights of padding output channels are zero."""
+    """Whether an operation sums products that are all zero for padding output channels.
+
+    They are zero because the weights of these channels are zero.
+    """
     return (
         multiplies_and_adds(op.op)
         and not op.captures
@@ -64,7 +71,10 @@ def _is_product_with_zeros(op: Structured, inputs: Sequence[Fills]) -> bool:
 
 
 def _initial_fills(op: Structured, number: int) -> Fills | None:
-    """Return the numbers that a result is initialized with; zeros if the body does not read it."""
+    """Return the numbers with which result ``number`` is initialized; None if they are unknown.
+
+    Return zeros if the body does not read the initial tensor.
+    """
     if not op.reads_output(number):
         return ZEROS
     scalar = filling(op.outputs[number])
@@ -73,9 +83,10 @@ def _initial_fills(op: Structured, number: int) -> Fills | None:
 
 
 def _reduced_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
-    """Return the numbers of each result, by evaluating the body until they reach a fixpoint.
+    """Return the possible numbers of each result, from evaluations of the body.
 
-    None if they are unknown, not finite, or more than ``_MOST_FILLS``.
+    A reduction's results are fed back as accumulators until a fixpoint. None if the numbers are
+    unknown, not finite, or more than ``_MOST_FILLS``.
     """
     found: list[set[float]] = []
     for number in range(op.num_outputs):

@@ -21,11 +21,11 @@ from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, 
 
 
 class Change(Protocol):
-    """The layout change of a value."""
+    """The layout change of a value: blocking or padding of a dimension."""
 
     @property
     def dim(self) -> int:
-        """The dimension that changes."""
+        """The dimension of the value that changes."""
         ...
 
 
@@ -34,7 +34,7 @@ C = TypeVar("C", bound=Change)
 
 @dataclass(frozen=True)
 class Part(Generic[C]):
-    """The adaptation of an operation.
+    """The adaptation of an operation to changed values.
 
     Attributes:
         loops: the changed loops of a generic; empty for other operations.
@@ -49,7 +49,7 @@ class Part(Generic[C]):
 
 @dataclass(frozen=True)
 class Changes(Generic[C]):
-    """The changes of values and the adaptations of operations.
+    """The changes of values, and the adaptations of operations by operation.
 
     A changed value that no adapted operation computes is converted by a copy.
     """
@@ -59,35 +59,50 @@ class Changes(Generic[C]):
 
 
 class Rules(Protocol[C]):
-    """The propagation rules of a kind of change."""
+    """The propagation rules of one kind of layout change, blocking or padding."""
 
     def generic_part(
         self, op: Structured, values: Mapping[ir.Value, C], refused: Container[ir.Value]
     ) -> Part[C] | None:
-        """Return a generic's adaptation that changes no ``refused`` result, None without one."""
+        """Return the adaptation of a ``linalg.generic`` to changed values; None if it cannot adapt.
+
+        ``values`` has the changes of values; results in ``refused`` may not change.
+        """
         ...
 
     def view(self, op: ir.OpView, operands: Sequence[C]) -> C | None:
-        """Return the change of a view's result if all operands change; None if it has none."""
+        """Return the change of a view's result for the changes of all its operands.
+
+        None if the view cannot have changed operands.
+        """
         ...
 
     def made_part(
         self, op: ir.OpView, values: Mapping[ir.Value, C], refused: Container[ir.Value]
     ) -> Part[C] | None:
-        """Return the adaptation of an operation that itself makes or reverts the change."""
+        """Return the adaptation of an operation that itself makes or reverts the change.
+
+        None for any other operation. Results in ``refused`` may not change.
+        """
         ...
 
     def conversion(self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, C]) -> C | None:
-        """Return the change for a plain operand of a concatenation; None if it has none."""
+        """Return the change to which a plain operand of a concatenation can be converted.
+
+        None if it cannot be converted.
+        """
         ...
 
     def is_free(self, value: ir.Value, change: C) -> bool:
-        """Whether the change costs nothing, so that it needs no benefit."""
+        """Whether the change of the value costs nothing, so that no operation has to benefit."""
         ...
 
 
 def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
-    """Return the changes of a block's values, except those that no benefiting operation uses."""
+    """Return the changes of a block's values and operations by the propagation rules.
+
+    A change that costs something and reaches no operation that benefits from it is left out.
+    """
     converted, changes = _conversions(operations, rules)
     refused: set[ir.Value] = set()
     # Refusing values may make others useless: repeat until a fixpoint.
@@ -100,7 +115,10 @@ def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
 def _conversions(
     operations: Sequence[ir.OpView], rules: Rules[C]
 ) -> tuple[dict[ir.Value, C], Changes[C]]:
-    """Return the plain values to convert, so that concatenations can adapt, and all changes."""
+    """Return the changes of plain values to convert, and the changes that then propagate.
+
+    Plain values are converted if concatenations can adapt by it.
+    """
     concatenations = [op for op in operations if op.operation.name == CONCAT]
     converted: dict[ir.Value, C] = {}
     while True:
@@ -117,7 +135,8 @@ def _converted_operands(
 ) -> dict[ir.Value, C]:
     """Return the changes of a concatenation's plain operands, by operand.
 
-    Empty if these have more than half of its elements, or if any cannot be converted.
+    Empty if the plain operands have more than half of the result's elements, or if any of them
+    cannot be converted.
     """
     plain = [value for value in op.operation.operands if value not in values]
     elements = [prod(shape_of(value)) for value in plain]
@@ -168,7 +187,10 @@ def _view_part(
 def _useless(
     operations: Sequence[ir.OpView], rules: Rules[C], changes: Changes[C]
 ) -> set[ir.Value]:
-    """Return the changed values that no benefiting operation uses, directly or indirectly."""
+    """Return the changed values that no benefiting operation uses, directly or indirectly.
+
+    Values whose change is free are left out.
+    """
     pay: set[ir.Value] = set()
     for op in reversed(operations):
         part = changes.parts.get(op.operation)
@@ -192,8 +214,13 @@ def changed_loops(
 ) -> frozenset[int]:
     """Return the loops along which a generic may change; empty if it cannot adapt.
 
-    These are the loops over the changed dimensions of its operands, and the loop over the output
-    channels of a convolution whose number ``suits``.
+    Args:
+        op: the generic.
+        values: the changes of values; loops over changed dimensions of operands change.
+        weights: the constant weights.
+        suits: whether a number of output channels suits; the loop over a convolution's output
+            channels then changes too.
+        refused: the results that may not change.
     """
     loops: set[int] = set()
     for map_, value in zip(op.maps, op.op.operation.operands, strict=True):
@@ -211,7 +238,11 @@ def changed_loops(
 def _output_channels(
     op: Structured, weights: Container[ir.Value], suits: Callable[[int], bool]
 ) -> int | None:
-    """Return the loop over the output channels of a convolution with constant f32 weights."""
+    """Return the loop over the output channels of a contraction with constant f32 weights.
+
+    None for any other operation, for an unsuitable number of channels, and if channels are the
+    innermost dimension of the result.
+    """
     result, dims = op.op.operation.results[0], op.result_dims(0)
     if not op.is_contraction or op.num_outputs != 1 or dims is None:
         return None
@@ -230,20 +261,26 @@ def _output_channels(
 
 
 def _does_the_same_everywhere(op: Structured) -> bool:
-    """Whether the body uses no ``linalg.index`` and captures no tensors."""
+    """Whether a generic's body depends on its scalar operands alone.
+
+    It then contains no ``linalg.index`` and captures no tensors.
+    """
     return not op.uses_index and not any(
         isinstance(value.type, ir.RankedTensorType) for value in op.captures
     )
 
 
 def is_convertible(value: ir.Value, weights: Container[ir.Value]) -> bool:
-    """Whether a plain value may be converted: an f32 activation."""
+    """Whether a copy may convert a plain value: an f32 tensor that is not a weight."""
     kind = ir.RankedTensorType(value.type)
     return value not in weights and isinstance(kind.element_type, ir.F32Type)
 
 
 def trailing_elements(value: ir.Value, dim: int) -> int:
-    """Count the elements per index of a dimension; if 1, blocking does not move elements."""
+    """Return the number of elements of dimensions after ``dim``.
+
+    If it is 1, blocking does not move elements in memory.
+    """
     return prod(shape_of(value)[dim + 1 :])
 
 

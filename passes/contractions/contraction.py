@@ -31,24 +31,27 @@ class Contraction:
 
     @property
     def result(self) -> ir.Value:
-        """The result of the last elementwise operation, or else of the contraction."""
+        """The result of the last elementwise operation, or of the contraction if none follows."""
         last = self.chain[-1] if self.chain else self.op
         return last.operation.results[0]
 
     @property
     def kind(self) -> object:
-        """Key that is equal for mergeable contractions: the chains differ in weights only."""
+        """A key that is equal for contractions with equal element types and equal chains.
+
+        The chains of such contractions may differ in weights.
+        """
         element = str(ir.RankedTensorType(self.result.type).element_type)
         return element, tuple(body_key(op) for op in self.chain)
 
 
 def multiplies_and_adds(op: ir.OpView) -> bool:
-    """Whether a body is a floating-point multiply-accumulate."""
+    """Whether the body of an operation is a floating-point multiply-accumulate."""
     return [inner.operation.name for inner in body_operations(op)] == ["arith.mulf", "arith.addf"]
 
 
 def terms_of(expr: ir.AffineExpr) -> Terms | None:
-    """Return the coefficients of a linear expression without constant, else None."""
+    """Return the coefficients of a linear expression; None for a constant or another expression."""
     if isinstance(expr, ir.AffineDimExpr):
         return {expr.position: 1}
     if isinstance(expr, ir.AffineMulExpr):
@@ -63,9 +66,10 @@ def terms_of(expr: ir.AffineExpr) -> Terms | None:
 
 
 def following_steps(op: ir.OpView, weights: DerivedWeights) -> tuple[ir.OpView, ...]:
-    """Return the chain of elementwise operations after ``op`` with per-channel weights.
+    """Return the chain of elementwise operations on the result of ``op``, in order.
 
-    Each of them is the only reader of its predecessor.
+    Each operation is the only reader of its predecessor, and its other operands are per-channel
+    weights.
     """
     found: list[ir.OpView] = []
     while True:
@@ -92,7 +96,10 @@ def _is_step(reading: Structured, source: ir.Value, weights: DerivedWeights) -> 
 
 
 def body_key(op: ir.OpView) -> object:
-    """Return a key of a body's operations and operands; equal keys compute the same."""
+    """Return a hashable key of a generic's indexing maps and body.
+
+    Two generics with equal keys compute the same function of their operands.
+    """
     block = op.operation.regions[0].blocks[0]
     names: dict[ir.Value, object] = {argument: n for n, argument in enumerate(block.arguments)}
     key: list[object] = [str(op.operation.attributes["indexing_maps"])]

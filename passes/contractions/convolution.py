@@ -25,9 +25,11 @@ class Convolution(Contraction):
 
     Attributes:
         image: the input without padding, [N, C, H, W].
-        weight: the filters, [F, C] and the window if it has more than one element.
-        low: rows and columns of zero padding before the image.
-        window, strides, out: rows and columns of the window, of its strides, and of the result.
+        weight: the filters: [F, C], or [F, C, rows, columns] for a window of several elements.
+        low: the number of rows and of columns of zero padding before the image.
+        window: the number of rows and of columns of the window.
+        strides: the strides of the window along rows and along columns.
+        out: the number of rows and of columns of the result.
     """
 
     image: ir.Value
@@ -39,32 +41,39 @@ class Convolution(Contraction):
 
     @property
     def batch(self) -> int:
-        """Number of images."""
+        """The number of images."""
         return shape_of(self.image)[0]
 
     @property
     def channels(self) -> int:
-        """Channels of the image."""
+        """The number of channels of the image."""
         return shape_of(self.image)[1]
 
     @property
     def filters(self) -> int:
-        """Channels of the result."""
+        """The number of channels of the result."""
         return shape_of(self.op.operation.results[0])[1]
 
     @property
     def work(self) -> int:
-        """Multiplications per output pixel and input channel."""
+        """The number of multiplications per output pixel and input channel, over all filters."""
         return self.filters * self.window[0] * self.window[1]
 
     @property
     def kind(self) -> object:
-        """Key, equal for equal image, strides and result size, and chains equal except weights."""
+        """A key that is equal for convolutions that can be merged.
+
+        They read the same image with the same strides, have the same rows and columns of the
+        result, and chains that differ in weights only.
+        """
         return "convolution", self.image, self.strides, self.out, super().kind
 
 
 def find_convolution(op: ir.OpView, weights: DerivedWeights) -> Convolution | None:
-    """Match a convolution of floats with weights; None for others and for other orders of loops."""
+    """Return the convolution that an operation computes from constant weights.
+
+    None if the operation is no such convolution of floats or its loops have another order.
+    """
     if not is_generic(op) or not multiplies_and_adds(op):
         return None
     reading = Structured(op)
@@ -91,16 +100,20 @@ def find_convolution(op: ir.OpView, weights: DerivedWeights) -> Convolution | No
 
 @dataclass(frozen=True)
 class _Axis:
-    """Rows or columns: the stride of the window, and the loop over the window, if any."""
+    """The window along rows or columns: its stride, and the loop over it.
+
+    ``loop`` is None for a window of one element.
+    """
 
     stride: int
     loop: int | None
 
 
 def _axis(terms: Terms | None, parallel: int) -> _Axis | None:
-    """Match ``stride * parallel + loop``, where ``parallel`` is the number of a loop.
+    """Match the index expression ``stride * parallel + loop`` of an image's rows or columns.
 
-    A window of one element has no ``loop``. None for other expressions, such as dilated windows.
+    ``parallel`` is the number of the loop over the result. A window of one element has no ``loop``.
+    None for any other expression, such as a dilated window.
     """
     if terms is None or terms.get(parallel, 0) < 1:
         return None
@@ -113,7 +126,10 @@ def _axis(terms: Terms | None, parallel: int) -> _Axis | None:
 
 
 def _has_usual_order(terms: list[list[Terms | None]], rows: _Axis, columns: _Axis) -> bool:
-    """Whether the loops are image, filter, row, column, channel, and then the window's loops."""
+    """Whether the loops are image, filter, row, column, channel, and then the window's loops.
+
+    ``terms`` has the coefficients of each operand's index expressions.
+    """
     image, kernel, out = terms
     window = [axis.loop for axis in (rows, columns) if axis.loop is not None]
     return (
@@ -125,7 +141,10 @@ def _has_usual_order(terms: list[list[Terms | None]], rows: _Axis, columns: _Axi
 
 
 def _without_padding(image: ir.Value) -> tuple[ir.Value, tuple[int, int]]:
-    """Return the image without its zero padding, and the padding before its rows and columns."""
+    """Return the image before its zero padding, and the numbers of padding rows and columns.
+
+    The numbers are those before the first row and the first column, (0, 0) without zero padding.
+    """
     pad = padding_of(image)
     if pad is None or not pad.is_zero or any((*pad.low[:2], *pad.high[:2])):
         return image, (0, 0)

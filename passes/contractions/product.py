@@ -36,27 +36,33 @@ class Product(Contraction):
 
     @property
     def weight(self) -> ir.Value:
-        """The weights, [inner dimension, columns] or transposed."""
+        """The weights, [inner dimension, columns]; [columns, inner dimension] if transposed."""
         return self.op.operation.operands[1]
 
     @property
     def rows(self) -> int:
-        """Rows of the result."""
+        """The number of rows of the result."""
         return shape_of(self.op.operation.results[0])[0]
 
     @property
     def columns(self) -> int:
-        """Columns of the result."""
+        """The number of columns of the result."""
         return shape_of(self.op.operation.results[0])[1]
 
     @property
     def kind(self) -> object:
-        """Key, equal for products of the same matrix whose chains differ in weights only."""
+        """A key that is equal for products that can be merged.
+
+        They multiply the same matrix, and their chains differ in weights only.
+        """
         return "product", self.matrix, super().kind
 
 
 def find_product(op: ir.OpView, weights: DerivedWeights) -> Product | None:
-    """Match an operation as a product with weights; None if it is not of the supported form."""
+    """Return the product of a matrix and constant weights that an operation computes.
+
+    None if the operation is no such product.
+    """
     if not is_generic(op) or not multiplies_and_adds(op):
         return None
     reading = Structured(op)

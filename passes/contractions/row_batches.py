@@ -19,7 +19,9 @@ from rammer_mlir.passes.ir.structured import captured_values
 def choose_batches(
     operations: Sequence[ir.OpView], products: Sequence[Product], most_rows: int
 ) -> list[list[int]]:
-    """Return an order of the operations, by number, in which each batch is a list.
+    """Choose batches; return the numbers of the operations, a list for each batch, in an order.
+
+    The order respects dependences; an operation outside of batches is a list by itself.
 
     Args:
         operations: the operations of a block, in an order that respects their dependences.
@@ -47,7 +49,8 @@ def choose_batches(
 def equal_parts(numbers: Sequence[int], most: int) -> list[Sequence[int]]:
     """Cut a sequence into parts of at most ``most`` elements, all of equal size if possible.
 
-    Parts of equal size share their code. For that, they shrink to no less than half of ``most``.
+    Equal sizes are above half of ``most``, because parts of equal size share their code but small
+    parts gain little.
     """
     total = len(numbers)
     sizes = [n for n in range(min(most, total), most // 2, -1) if total % n == 0]
@@ -59,7 +62,7 @@ def equal_parts(numbers: Sequence[int], most: int) -> list[Sequence[int]]:
 
 
 class _Dependences:
-    """The dependence graph of the operations, in which batched operations are contracted."""
+    """The dependence graph of a block's operations, in which each batch is contracted to a node."""
 
     def __init__(self, operations: Sequence[ir.OpView]) -> None:
         numbers = {op.operation: number for number, op in enumerate(operations)}
@@ -75,11 +78,17 @@ class _Dependences:
         self._nodes: list[int] | None = None
 
     def order(self) -> list[list[int]]:
-        """Return the operations of each node in topological order, otherwise in their old order."""
+        """Return the numbers of the operations of each node, the nodes in topological order.
+
+        Independent nodes keep the order of the block.
+        """
         return [self._members[node] for node in self._order()]
 
     def peers(self, numbers: Iterable[int]) -> list[list[int]]:
-        """Partition operations into levels without dependences between members of a level."""
+        """Partition operations into levels.
+
+        No operation of a level depends on another of the level.
+        """
         members = set(numbers)
         levels: dict[int, int] = {}
         found: dict[int, list[int]] = {}
@@ -92,7 +101,7 @@ class _Dependences:
         return [sorted(part) for part in found.values()]
 
     def contract(self, nodes: Sequence[int]) -> None:
-        """Contract several independent nodes to a single node."""
+        """Contract several independent nodes to one node, which has all their operations."""
         kept, *others = nodes
         for node in others:
             for source in self._sources.pop(node):

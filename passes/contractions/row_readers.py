@@ -30,7 +30,10 @@ class RowReaders:
 
 
 def find_row_readers(matrix: ir.Value) -> RowReaders | None:
-    """Return the readers of a matrix; None if any of them reads more than one step."""
+    """Return the slices that read a matrix, directly or through one ``tensor.expand_shape``.
+
+    None if the matrix has no reader, or a reader that is not a slice of a single step.
+    """
     users = _users(matrix)
     view = users[0] if len(users) == 1 and users[0].name == "tensor.expand_shape" else None
     source = matrix if view is None else view.results[0]
@@ -50,7 +53,10 @@ def _users(value: ir.Value) -> Sequence[ir.Operation]:
 
 
 def _step(user: ir.Operation) -> int | None:
-    """Return the only index of the first dimension that a slice reads; None if it reads more."""
+    """Return the only index of the first dimension that a slice reads.
+
+    None if the operation is no static slice or reads several indices.
+    """
     if user.name != "tensor.extract_slice" or len(user.operands) > 1:
         return None
     offsets = list(ir.DenseI64ArrayAttr(user.attributes["static_offsets"]))

@@ -11,7 +11,11 @@ from rammer_mlir.passes.ir.structured import Structured, shape_of
 
 
 def split_product(product: Product, readers: RowReaders, steps: int) -> None:
-    """Replace a product by one for every ``steps`` of the readers' steps; redirect the readers."""
+    """Split a product into products of ``steps`` steps, and redirect the readers to the parts.
+
+    Steps are those of ``readers``, each of several rows. If ``steps`` does not divide their number,
+    the last part overlaps its predecessor.
+    """
     last = (product.chain or (product.op,))[-1].operation
     # The last part overlaps its predecessor where the steps do not divide evenly: parts of equal
     # size share their code.
@@ -29,7 +33,10 @@ def split_product(product: Product, readers: RowReaders, steps: int) -> None:
 
 
 def _part(product: Product, readers: RowReaders, begin: int, steps: int) -> ir.Value:
-    """Emit the product for ``steps`` steps from ``begin`` on, in the shape that readers slice."""
+    """Emit the product and its chain for ``steps`` steps from ``begin`` on, and return the result.
+
+    It has the shape that the readers slice.
+    """
     rows = steps * readers.rows
     inner = shape_of(product.matrix)[1]
     element = ir.RankedTensorType(product.matrix.type).element_type
@@ -54,9 +61,13 @@ def _zeros(product: Product, rows: int) -> ir.Value:
 
 
 def _clone(op: ir.OpView, source: ir.Value, part: ir.Value, start: ir.Value) -> ir.Value:
-    """Clone a ``linalg.generic`` with ``part``, rows of ``source``, as input instead of it.
+    """Clone a generic for a part of its rows, and return the clone's result.
 
-    ``start`` is the initial value of the result.
+    Args:
+        op: the generic.
+        source: the input that ``part`` replaces.
+        part: some rows of ``source``.
+        start: the initial tensor of the result.
     """
     copy = op.operation.clone(ip=ir.InsertionPoint.current).operation
     for number, operand in enumerate(Structured(op).inputs):
@@ -77,6 +88,6 @@ def _expand(view: ir.Operation, part: ir.Value, steps: int) -> ir.Value:
 
 
 def _move(user: ir.Operation, step: int) -> None:
-    """Let a slice read index ``step`` of its operand's first dimension."""
+    """Set the offset of a slice in the first dimension of its operand to ``step``."""
     offsets: Sequence[int] = list(ir.DenseI64ArrayAttr(user.attributes["static_offsets"]))
     user.attributes["static_offsets"] = ir.DenseI64ArrayAttr.get([step, *offsets[1:]])

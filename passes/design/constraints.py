@@ -35,10 +35,10 @@ from rammer_mlir.scheduling.designs.problem import (
 )
 
 _MOST_DECIDED = 6
-"""Maximum number of values with decisions; each triples the number of designs."""
+"""Maximum number of values that the search decides on; each triples the number of designs."""
 
 Dims = tuple[int | None, ...]
-"""The loop that alone indexes each dimension; None if there is no such loop."""
+"""For each dimension of a value, the loop that alone indexes it; None if there is none."""
 
 
 def read_problem(computation: Computation, *, decide_values: bool = False) -> Problem | None:
@@ -46,9 +46,9 @@ def read_problem(computation: Computation, *, decide_values: bool = False) -> Pr
 
     Args:
         computation: a function on whole tensors.
-        decide_values: whether the search decides for values that are broadcast or read more than
+        decide_values: whether the search decides on values that are broadcast or read more than
             once: keep them, recompute them in each reader, or store them in memory and end the
-            fused group there. It decides for the first ``_MOST_DECIDED`` such values.
+            fused group there. It decides on the first ``_MOST_DECIDED`` of these values.
     """
     reader = _Reader(computation)
     extents = [extent for op in reader.operations for extent in op.extents]
@@ -76,14 +76,17 @@ def _is_shared(problem: Problem, value: int) -> bool:
 
 @dataclass(frozen=True)
 class _Source:
-    """A value of the group that another value equals (``is_direct``), or from which it is made."""
+    """A value of the group from which another value is computed by operations without loops.
+
+    ``value`` is its number; ``is_direct`` is True if the other value is this value itself.
+    """
 
     value: int
     is_direct: bool
 
 
 class _Reader:
-    """Reads a function's assignments, loops and values, each numbered in order."""
+    """The reader of a function's assignments, loops and values, each numbered in order."""
 
     def __init__(self, computation: Computation) -> None:
         self._computation = computation
@@ -93,7 +96,7 @@ class _Reader:
             if not is_free(op) or _returns(computation, op.op.operation)
         ]
         self.opaque: set[int] = set()
-        """Numbers of the values that assignments read through other operations."""
+        """Numbers of the values that assignments read through operations other than generics."""
         self._values: dict[ir.Value, int] = {}
         for op in self.operations:
             for result in op.op.operation.results:
@@ -102,14 +105,14 @@ class _Reader:
 
     @cached_property
     def _first_loops(self) -> list[int]:
-        """The number of each assignment's first loop."""
+        """The number of each assignment's first loop, and last the number of all loops."""
         first = [0]
         for op in self.operations:
             first.append(first[-1] + len(op.parallel))
         return first
 
     def problem(self) -> Problem:
-        """Return the problem, in which each value is stored."""
+        """Return the design problem of the function, in which each value is stored."""
         numbers = range(len(self.operations))
         return Problem(
             tuple(loop for n in numbers for loop in self._loops(n)),
@@ -119,9 +122,9 @@ class _Reader:
         )
 
     def _name(self, number: int) -> str:
-        """Return an assignment's name: an operation of its body, and ``number``.
+        """Return the name of assignment ``number``: an operation of its body, and the number.
 
-        The operation is the last of the ``math`` dialect, or else the last.
+        The operation is the last of the ``math`` dialect, or else the last of the body.
         """
         names = [inner.operation.name for inner in self.operations[number].body]
         dear = [name for name in names if name.startswith("math.")]
@@ -181,7 +184,7 @@ class _Reader:
                 yield Read(source.value, number, (None,) * len(shape_of(result)))
 
     def _sources(self, value: ir.Value) -> Iterator[_Source]:
-        """Yield the values of the group that a value equals or is made from."""
+        """Yield the values of the group that ``value`` equals or is computed from."""
         if value in self._values:
             yield _Source(self._values[value], is_direct=True)
             return
@@ -192,7 +195,10 @@ class _Reader:
             yield from (_Source(s.value, is_direct=False) for s in self._sources(operand))
 
     def _traffic(self, number: int) -> Iterator[Traffic]:
-        """Yield the memory traffic of an assignment; equal boxes of an input count once."""
+        """Yield the memory traffic of assignment ``number``: inputs, gathers and returned results.
+
+        An input that is read by equal indexing maps counts once.
+        """
         op = self.operations[number]
         for position, value in enumerate(op.operands):
             is_read = position < len(op.inputs) or op.reads_output(position - len(op.inputs))
@@ -213,7 +219,10 @@ class _Reader:
         return not known
 
     def _points(self, number: int) -> tuple[Span, ...]:
-        """Return a span for each loop: a gather reads an element at every point."""
+        """Return a span for each loop of assignment ``number``, for the traffic of a gather.
+
+        A gather reads an element at every point of the loops.
+        """
         loops = range(self._first_loops[number], self._first_loops[number + 1])
         return tuple(Span(((loop, 1),)) for loop in loops)
 

@@ -12,18 +12,25 @@ from rammer_mlir.passes.fusion.spaces import FusedSpace
 from rammer_mlir.passes.ir.structured import shape_of
 
 _SMALL_WORK = 200_000
-"""Fuse despite lost parallelism up to this many scalar operations.
+"""Maximum scalar operations of a group that is fused although parallelism is lost.
 
-Below this, the lost parallelism costs less than one more rOperator.
+For less work, the lost parallelism costs less than one more rOperator.
 """
 
 _ENOUGH_TASKS = 64
-"""Independent tasks that keep every vEU of a small device busy."""
+"""The number of independent rTasks that keeps every vEU of a small device busy."""
 
 
 @dataclass(frozen=True)
 class Joined:
-    """The merger of two groups, and the facts about all three."""
+    """Two groups that may be merged.
+
+    Attributes:
+        parts: the facts about both groups.
+        merged: the facts about the merged group.
+        operations: the operations of the merged group.
+        units: memoized facts about operations.
+    """
 
     parts: Sequence[FusedSpace]
     merged: FusedSpace
@@ -32,24 +39,24 @@ class Joined:
 
     @property
     def inputs(self) -> int:
-        """The number of different arrays that the group reads; scalars do not count."""
+        """The number of different tensors that the merged group reads; scalars do not count."""
         return sum(bool(shape_of(value)) for value in self.units.inputs(self.operations))
 
 
 class Boundary(Protocol):
-    """A rule for whether an operation joins the group of a producer."""
+    """A rule for whether an operation joins the group of a producer of its operands."""
 
     gathers: ClassVar[bool]
-    """Whether an operation may gather from values of its own group."""
+    """Whether the rule lets an operation gather from values of its own group."""
 
     def admits(self, joined: Joined) -> bool:
-        """Whether to merge two groups whose merger is legal."""
+        """Whether the rule merges two groups that may legally be merged."""
         ...
 
 
 @dataclass(frozen=True)
 class Separate:
-    """No fusion: the baseline for measuring the gain of fusion."""
+    """The rule of no fusion, the baseline for measuring the gain of fusion."""
 
     gathers: ClassVar[bool] = False
 
@@ -61,12 +68,15 @@ class Separate:
 
 @dataclass(frozen=True)
 class Parallelism:
-    """Fuse unless that loses parallelism that matters."""
+    """The rule that merges groups unless that loses parallelism that matters."""
 
     gathers: ClassVar[bool] = False
 
     def admits(self, joined: Joined) -> bool:
-        """Whether the merged group is as parallel as both parts, or the loss is small."""
+        """Whether merging loses no parallelism, or parallelism that does not matter.
+
+        It matters for a contraction, or if fewer than ``_ENOUGH_TASKS`` rTasks remain of much work.
+        """
         merged = joined.merged
         if merged.parallelism >= max(part.parallelism for part in joined.parts):
             return True
@@ -77,7 +87,7 @@ class Parallelism:
 
 @dataclass(frozen=True)
 class UniqueInputs:
-    """Fuse while a group has at most ``most`` unique inputs; 0 means no limit.
+    """The rule that merges groups up to ``most`` unique inputs of the merged group; 0 is no limit.
 
     This is F_max of Dali: an operation that would exceed the limit begins a new group as its leaf,
     and an operation that exceeds the limit alone forms a separate group.
@@ -87,5 +97,5 @@ class UniqueInputs:
     gathers: ClassVar[bool] = True
 
     def admits(self, joined: Joined) -> bool:
-        """Whether the merged group reads at most ``most`` different tensors; 0 is no limit."""
+        """Whether the merged group reads at most ``most`` different tensors, or ``most`` is 0."""
         return not self.most or joined.inputs <= self.most

@@ -22,22 +22,22 @@ from rammer_mlir.passes.fusion.unit_costs import UnitCosts
 from rammer_mlir.scheduling.device_costs import Device
 
 RULES: tuple[Boundary, ...] = (Parallelism(), *(UniqueInputs(most) for most in range(9)))
-"""The boundaries whose groups are the starting points of the search."""
+"""The boundaries by which the starting points of the search are grouped."""
 
 
 _MOST_SEARCHED = 2000
-"""Maximum operations of a block for the full search.
+"""Maximum number of operations of a block for the full search.
 
 Each improvement takes time proportional to the block. In larger blocks, the groups of
 ``_FEW_RULES`` are compared without improving them.
 """
 
 _FEW_RULES: tuple[Boundary, ...] = (Parallelism(), UniqueInputs(3), UniqueInputs(0))
-"""The boundaries that are compared in large blocks."""
+"""The boundaries whose groups are compared in large blocks."""
 
 
 def group_by_cost(block: ir.Block, device: Device, *, launches: bool = False) -> list[Group]:
-    """Partition the block's operations into the rOperators with the least predicted time.
+    """Return the block's operations, partitioned into the rOperators with the least predicted time.
 
     Args:
         block: the block of the entry function.
@@ -48,10 +48,13 @@ def group_by_cost(block: ir.Block, device: Device, *, launches: bool = False) ->
 
 
 class CheapestGroups:
-    """The search for the groups of a block."""
+    """The search for the groups of a block with the least predicted time."""
 
     def __init__(self, block: ir.Block, device: Device, *, launches: bool = False) -> None:
-        """Read the block, which must not change during the search."""
+        """Read the block, which must not change during the search.
+
+        ``launches`` is True if each rOperator is a separate launch on ``device``.
+        """
         self._block = block
         self._units = Units(gathers=True)
         self._graph = OperationGraph(block, self._units)
@@ -61,7 +64,7 @@ class CheapestGroups:
         self.costs = UnitCosts(self._graph, self._units, device, launches=launches)
 
     def groups(self) -> list[Group]:
-        """Return the rOperators in a valid order."""
+        """Return the cheapest groups of the block's operations in a topological order."""
         graph = self._graph
         partition = Partition(graph.sources, graph.readers, self.costs.seconds)
         partition.put(map(Unit, graph.alone))
@@ -80,7 +83,7 @@ class CheapestGroups:
         return sorted([*fused, *alone], key=lambda g: self._number[g.operations[-1].operation])
 
     def price(self, groups: Sequence[Group]) -> float:
-        """Return the predicted seconds of groups, without the operations that cannot be fused."""
+        """Return the sum of the groups' predicted seconds, without groups that cannot be tiled."""
         units = map(self._unit, groups)
         return sum(self.costs.seconds(unit) for unit in units if unit <= self._fusable)
 
@@ -88,7 +91,7 @@ class CheapestGroups:
         return Unit(self._number[op.operation] for op in group.operations)
 
     def _cut(self, partition: Partition, tree: Sequence[int]) -> None:
-        """Put the cheapest units of a tree into the partition."""
+        """Put the cheapest units of a tree, the numbers of its operations, into the partition."""
         inside = set(tree)
         sources = {number: self._graph.sources[number] & inside for number in tree}
         partition.put(cheapest_cuts(tree, sources, self.costs.seconds))
@@ -100,10 +103,13 @@ class CheapestGroups:
     def _solve(
         self, partition: Partition, component: Sequence[int], starts: Sequence[Sequence[Unit]]
     ) -> None:
-        """Put the cheapest units of a component into the partition.
+        """Put the cheapest units found for a component into the partition.
 
-        The result of merging is compared with each of ``starts``; in small blocks the best is then
-        improved, in large ones there is no merging.
+        Args:
+            partition: the partition of the block's operations.
+            component: the numbers of the operations, a connected component.
+            starts: partitions of the block, which are compared. In small blocks, the result of
+                greedy merging is compared too, and the best is improved.
         """
         alone = [Unit([number]) for number in component]
         if not self._is_large:
@@ -122,12 +128,15 @@ class CheapestGroups:
             partition.improve(component)
 
     def _units_of(self, rule: Boundary) -> list[Unit]:
-        """Return the units that the boundary ``rule`` forms greedily."""
+        """Return the units of the block that greedy grouping by the boundary ``rule`` forms."""
         units = self._units if rule.gathers else None
         return [self._unit(group) for group in group_operations(self._block, rule, units)]
 
     def _components(self) -> list[list[int]]:
-        """Return connected components of fusable operations; edges are pairs that may be fused."""
+        """Return the connected components of fusable operations, by number.
+
+        An edge connects two operations that may be fused with each other.
+        """
         found: list[list[int]] = []
         left = set(self._graph.fusable)
         while left:
@@ -142,13 +151,16 @@ class CheapestGroups:
         return found
 
     def _partners(self, number: int) -> Iterator[int]:
-        """Yield the operations that an operation may be fused with directly."""
+        """Yield the numbers of the producers and readers with which an operation may be fused."""
         for other in (*self._graph.sources[number], *self._graph.readers[number]):
             if other in self._fusable and self._units.space(self._graph.members((number, other))):
                 yield other
 
     def _is_tree(self, component: Sequence[int]) -> bool:
-        """Whether each operation but the last has a single reader, which is in the component."""
+        """Whether each operation of ``component`` but the last has a single reader, also in it.
+
+        ``component`` has the numbers of the operations in order.
+        """
         inside = set(component)
         return all(
             len(self._graph.readers[number]) == 1 and self._graph.readers[number] <= inside

@@ -12,7 +12,7 @@ _RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 
 
 def fold_views_of_gathers(block: ir.Block) -> None:
-    """Gather directly from the operands of reshapes that only add or drop unit dimensions."""
+    """Let gathers from a reshape that only adds or drops unit dimensions read its operand."""
     for op in block.operations:
         for gather in gathers_of(Structured(op)) if is_generic(op) else ():
             _fold(gather)
@@ -46,7 +46,11 @@ def _is_foldable(value: ir.Value) -> bool:
 
 
 def _source_indices(view: ir.Operation, indices: Sequence[ir.Value]) -> list[ir.Value]:
-    """Return the indices into a reshape's operand for given indices into its result."""
+    """Return the indices of an element in a reshape's operand.
+
+    ``indices`` are those of the element in the reshape's result. The reshape only adds or drops
+    unit dimensions.
+    """
     source, result = shape_of(view.operands[0]), shape_of(view.results[0])
     zero = arith.constant(ir.IndexType.get(), 0)
     found = [zero] * len(source)
@@ -60,7 +64,10 @@ def _source_indices(view: ir.Operation, indices: Sequence[ir.Value]) -> list[ir.
 
 
 def _main_dim(group: Sequence[int], shape: Sequence[int]) -> int:
-    """Return a group's first dimension with another size than 1, or else its first dimension."""
+    """Return the first dimension of ``group`` with a size other than 1 in ``shape``.
+
+    If all sizes are 1, return the first dimension.
+    """
     return next((dim for dim in group if shape[dim] != 1), group[0])
 
 

@@ -26,7 +26,7 @@ _DEFAULT = Parallelism()
 def group_operations(
     block: ir.Block, boundary: Boundary = _DEFAULT, units: Units | None = None
 ) -> list[Group]:
-    """Partition the block's computing operations into rOperators, in a valid order.
+    """Return the block's computed operations, grouped into rOperators, in a topological order.
 
     Args:
         block: the block of the entry function.
@@ -82,7 +82,7 @@ class _Grouping:
         return sorted(found, key=self._latest_input, reverse=True)
 
     def _latest_input(self, group: Group) -> int:
-        """Return the position of the last definition among a group's inputs.
+        """Return the position of the last definition among a group's inputs, -1 without inputs.
 
         A sum of two products can join only one of them: the product whose inputs are ready last.
         The other product can then run early, beside the producers of those inputs.
@@ -122,7 +122,10 @@ class _Grouping:
         )
 
     def _stays_acyclic(self, producer: Group, consumer: Group) -> bool:
-        """Whether no path leaves ``producer`` and returns through ``consumer``'s operands."""
+        """Whether merging two groups surely makes no cycle.
+
+        A cycle is a path that leaves ``producer`` and returns to an operand of ``consumer``.
+        """
         inside = {op.operation for op in producer.operations + consumer.operations}
         if self._used_only_in(producer, inside):
             return True

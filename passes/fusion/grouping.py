@@ -24,10 +24,13 @@ from rammer_mlir.passes.ir.structured import (
 from rammer_mlir.passes.tiling.space import is_free
 
 VIEWS = frozenset({"tensor.collapse_shape", "tensor.expand_shape", "tensor.extract_slice"})
-"""Operations that only re-address a tensor: they stay between rOperators and cost nothing."""
+"""Operations that only address a tensor in another way.
+
+They stay between rOperators and cost nothing.
+"""
 
 CONCAT = "tensor.concat"
-"""Joins tensors; its operands are computed in place in the result's buffer."""
+"""The operation that joins tensors; its operands are computed in the result's buffer."""
 
 OPERATOR = "rtask.operator"
 """An rOperator that exists already, such as a region for a code generator; it is never fused."""
@@ -41,7 +44,10 @@ _TEMPORARY_BYTES = 256 * 1024
 
 @dataclass(eq=False)
 class Group:
-    """Operations that become an rOperator, in def-before-use order."""
+    """Operations that become an rOperator, in def-before-use order.
+
+    ``space`` has the facts about their loops; None if the group cannot be tiled.
+    """
 
     operations: list[ir.OpView]
     start: int
@@ -49,12 +55,15 @@ class Group:
 
     @property
     def is_opaque(self) -> bool:
-        """Whether the group cannot be tiled, so that it becomes a single rTask."""
+        """Whether the group cannot be tiled and becomes a single rTask."""
         return self.space is None
 
 
 def is_cloned(op: ir.OpView) -> bool:
-    """Whether every user gets a copy: constants, empty tensors, fills, index arithmetic."""
+    """Whether every user gets a clone of an operation instead of reading its result.
+
+    These are constants, empty tensors, fills, small sequences and index arithmetic.
+    """
     name = op.operation.name
     if name in ("arith.constant", "tensor.empty"):
         return True
@@ -71,9 +80,10 @@ def is_cloned(op: ir.OpView) -> bool:
 
 
 def _is_large_sequence(op: Structured) -> bool:
-    """Whether values are computed from indices that a reduction could not hold in one rTask.
+    """Whether an operation computes large tensors from indices, as an ``iota``.
 
-    Where only an rTask's share is written, as by a fill, the number of all elements is no matter.
+    A reduction over such a tensor could not hold it in one rTask. A fill writes only an rTask's
+    share, so that the tensor's size does not matter.
     """
     return op.uses_index and any(
         prod(shape_of(value)) * element_bytes(value.type) > _TEMPORARY_BYTES
@@ -87,19 +97,19 @@ def _is_cloned_value(value: ir.Value) -> bool:
 
 
 def is_view(op: ir.OpView) -> bool:
-    """Whether the op is a view, concatenation or padding with static parameters."""
+    """Whether an operation is a view, a concatenation, or a padding with static parameters."""
     name = op.operation.name
     is_static = name in VIEWS and len(op.operation.operands) == 1
     return is_static or name == CONCAT or find_constant_pad(op) is not None
 
 
 def is_computed(op: ir.OpView) -> bool:
-    """Whether the op is to become a part of an rOperator."""
+    """Whether an operation is to become a part of an rOperator."""
     return not is_view(op) and op.operation.name != OPERATOR and not is_cloned(op)
 
 
 class Units:
-    """Memoized legality of units, the sets of operations that may become an rOperator."""
+    """Memoized facts about units, the sets of operations that may become an rOperator."""
 
     def __init__(self, *, gathers: bool) -> None:
         """Start with an empty cache.
@@ -115,11 +125,14 @@ class Units:
         return self._spaces.structured(op)
 
     def kind(self, op: ir.OpView) -> int:
-        """Return a number that is equal for two operations if and only if their patterns are."""
+        """Return the number of an operation's pattern; equal patterns have equal numbers."""
         return self._spaces.kind(op)
 
     def values(self, op: ir.OpView) -> list[ir.Value]:
-        """Return the values that an operation uses, except those that are copied to every user."""
+        """Return the operands and captured values of an operation.
+
+        Values that are cloned for every user, such as constants, are left out.
+        """
         if op.operation not in self._used:
             captured = self._spaces.captures(op) if is_generic(op) else captured_values(op)
             self._used[op.operation] = [
@@ -136,7 +149,10 @@ class Units:
         return list(dict.fromkeys(v for v in used if not is_defined_in(v, inside)))
 
     def space(self, operations: Sequence[ir.OpView]) -> FusedSpace | None:
-        """Return the facts about a unit of ``linalg.generic``s; None if it is illegal."""
+        """Return the facts about a unit of ``linalg.generic`` operations.
+
+        None if they may not be fused.
+        """
         space = self._spaces.of(operations)
         if space is None or len(operations) == 1:
             return space
@@ -153,7 +169,7 @@ def is_defined_in(value: ir.Value, inside: Container[ir.Operation]) -> bool:
 
 
 def enclosing(user: ir.OpView, top: Container[ir.Operation]) -> ir.Operation:
-    """Return the operation of ``top`` that equals a user or contains it."""
+    """Return ``user`` itself or the operation around it that is in ``top``."""
     operation = user.operation
     while operation not in top and operation.parent is not None:
         operation = operation.parent.operation

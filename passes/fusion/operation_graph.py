@@ -22,7 +22,7 @@ class OperationGraph:
 
     @cached_property
     def sources(self) -> list[set[int]]:
-        """For each operation, the numbers of the operations that it reads from."""
+        """For each operation, the numbers of the operations whose results it reads."""
         return [
             {
                 self._position[value.owner.operation]
@@ -53,7 +53,10 @@ class OperationGraph:
 
     @cached_property
     def scalar_groups(self) -> list[list[int]]:
-        """Operations that scalars connect: one rOperator each, since its operands are tensors."""
+        """Groups of operations that exchange scalars, by number.
+
+        Each group has to become one rOperator, because the operands of an rOperator are tensors.
+        """
         group_of: dict[int, set[int]] = {}
         for number, op in enumerate(self.operations):
             for value in self._units.values(op) if is_computed(op) else ():
@@ -68,7 +71,7 @@ class OperationGraph:
 
     @cached_property
     def fusable(self) -> list[int]:
-        """The numbers of the operations that can be cut into rTasks and therefore be fused."""
+        """The numbers of the operations that can be tiled into rTasks and therefore be fused."""
         taken = {number for group in self.scalar_groups for number in group}
         return [
             number
@@ -81,7 +84,10 @@ class OperationGraph:
 
     @cached_property
     def alone(self) -> list[list[int]]:
-        """The computed operations that are not fusable, in their scalar groups."""
+        """The computed operations that cannot be fused, by number.
+
+        Operations that exchange scalars are in one list.
+        """
         grouped = {number for group in self.scalar_groups for number in group}
         others = grouped.union(self.fusable)
         single = [
@@ -92,5 +98,5 @@ class OperationGraph:
         return sorted([*self.scalar_groups, *single])
 
     def members(self, unit: Collection[int]) -> Sequence[ir.OpView]:
-        """Return the operations of a unit in order."""
+        """Return the operations of a unit, a set of numbers, in the order of the block."""
         return [self.operations[number] for number in sorted(unit)]

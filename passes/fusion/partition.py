@@ -13,17 +13,20 @@ from math import inf
 from rammer_mlir.passes.fusion.tree_cuts import Seconds, Unit
 
 _LEAST_GAIN = 1e-12
-"""Minimum gain in seconds; less is rounding error."""
+"""Minimum gain of a merge or a move in seconds; a smaller gain is rounding error."""
 
 _FEW_UNITS = 2
-"""Up to this many changed units, search for a cycle from each; for more, sort all units."""
+"""Maximum number of changed units for which a search for a cycle starts at each.
+
+For more changed units, all units are sorted topologically.
+"""
 
 _MOST_ROUNDS = 8
 """Maximum number of rounds in which every operation is tried for a move."""
 
 
 class Partition:
-    """Units of the operations of a graph, each in exactly one unit; initially each alone."""
+    """A partition of a graph's operations into units; initially, each operation is a unit."""
 
     def __init__(
         self,
@@ -34,10 +37,10 @@ class Partition:
         """Start with every operation as a unit.
 
         Args:
-            sources: the operations that each operation reads from.
-            readers: the operations that read from each;
-                numbers after the last operation's are ignored.
-            seconds: the price of a unit, infinite if it is illegal.
+            sources: for each operation, the numbers of the operations that it reads from.
+            readers: for each operation, the numbers of the operations that read from it; numbers
+                after the last operation's are ignored.
+            seconds: the price of a unit in seconds, infinite if the unit is illegal.
         """
         self._sources = sources
         self._readers = [[n for n in found if n < len(sources)] for found in readers]
@@ -45,24 +48,27 @@ class Partition:
         self._unit_of: dict[int, Unit] = {}
 
     def unit_of(self, number: int) -> Unit:
-        """Return the unit of an operation."""
+        """Return the unit that contains operation ``number``."""
         return self._unit_of.get(number) or Unit([number])
 
     def units(self, numbers: Iterable[int]) -> list[Unit]:
-        """Return the units of these operations, in order."""
+        """Return the units that contain any of these operations, each unit once, in order."""
         return list(dict.fromkeys(map(self.unit_of, sorted(numbers))))
 
     def put(self, units: Iterable[Unit]) -> None:
-        """Replace units by these units, which cover all operations of the replaced units."""
+        """Make ``units`` a part of the partition.
+
+        They have to cover all operations of the units that they replace.
+        """
         for unit in units:
             self._unit_of.update(dict.fromkeys(unit, unit))
 
     def price(self, numbers: Iterable[int]) -> float:
-        """Return the price of the units of these operations, in seconds."""
+        """Return the sum of the prices, in seconds, of the units that contain these operations."""
         return sum(map(self._seconds, self.units(numbers)))
 
     def is_acyclic(self, units: Iterable[Unit]) -> bool:
-        """Whether none of these units depends on itself, directly or through other units."""
+        """Whether none of ``units`` depends on itself, directly or through other units."""
         # Single operations form an acyclic graph: a cycle passes through a larger unit.
         several = [unit for unit in units if len(unit) > 1]
         if len(several) > _FEW_UNITS:
@@ -70,7 +76,7 @@ class Partition:
         return not any(self._waits_for_itself(unit) for unit in several)
 
     def _are_ordered(self) -> bool:
-        """Whether all units of the graph have a topological order."""
+        """Whether the units of the whole graph have no cycle, by a topological sort."""
         everything = self.units(range(len(self._sources)))
         missing = {
             unit: sum(self.unit_of(s) != unit for n in unit for s in self._sources[n])
@@ -99,7 +105,10 @@ class Partition:
         return False
 
     def try_put(self, units: Sequence[Unit]) -> bool:
-        """Put units unless that creates a cycle; return whether they were put."""
+        """Replace units by ``units`` unless that creates a cycle of units.
+
+        Return whether they were replaced.
+        """
         before = self.units(number for unit in units for number in unit)
         self.put(units)
         if self.is_acyclic(units):
@@ -108,7 +117,10 @@ class Partition:
         return False
 
     def improve(self, numbers: Collection[int]) -> None:
-        """Lower the price of these operations' units by merges and moves, until a local optimum."""
+        """Lower the price of the units of these operations by merges and moves.
+
+        The search ends at a local optimum or after ``_MOST_ROUNDS`` rounds.
+        """
         self.merge(numbers)
         for _ in range(_MOST_ROUNDS):
             if not self._move_each(numbers):
@@ -116,7 +128,7 @@ class Partition:
             self.merge(numbers)
 
     def merge(self, numbers: Collection[int]) -> None:
-        """Merge neighbours among these operations' units, in order of the largest gain."""
+        """Merge neighbouring units of these operations, always the pair with the largest gain."""
         inside = set(numbers)
         heap = [gain for unit in self.units(inside) for gain in self._gains(unit, inside)]
         heapq.heapify(heap)
@@ -135,8 +147,8 @@ class Partition:
     ) -> Iterator[tuple[float, int, int, Unit, Unit]]:
         """Yield each merge of the unit with a neighbour that lowers the price.
 
-        A merge is the price change (negative), the units' least operations, which order merges of
-        equal gain, and the two units.
+        A merge is the price change in seconds (negative), the least operation of each unit, which
+        order merges of equal gain, and the two units.
         """
         for other in self._neighbours(unit, inside):
             loss = self._seconds(unit | other) - self._seconds(unit) - self._seconds(other)
@@ -159,7 +171,10 @@ class Partition:
         return any([self._move(number, inside) for number in sorted(inside)])
 
     def _move(self, number: int, inside: set[int]) -> bool:
-        """Move an operation to the unit with the largest gain; return whether it was moved."""
+        """Move an operation to the unit where the price falls most; return whether it was moved.
+
+        The target is a neighbouring unit with operations in ``inside``, or a new unit.
+        """
         old = self.unit_of(number)
         rest = self._connected(old - {number})
         options: list[tuple[float, int, list[Unit]]] = []
@@ -172,7 +187,7 @@ class Partition:
         return any(self.try_put(units) for _, _, units in sorted(options, key=lambda o: o[:2]))
 
     def _connected(self, numbers: Collection[int]) -> list[Unit]:
-        """Divide operations into connected components."""
+        """Return the connected components of some operations, by the edges between them."""
         left, found = set(numbers), list[Unit]()
         while left:
             pending, unit = [min(left)], set[int]()

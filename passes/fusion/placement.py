@@ -31,7 +31,7 @@ class Storage:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Operand ``index`` of ``user`` that must be copied first."""
+    """Operand number ``index`` of ``user``, which has to be copied before ``user``."""
 
     user: ir.OpView
     index: int
@@ -39,7 +39,7 @@ class Conflict:
 
 @dataclass
 class Placement:
-    """Storage of every tensor of a block, and the operands that need a copy."""
+    """The storage of every tensor of a block, and the operands that need a copy."""
 
     storage: dict[ir.Value, Storage] = field(default_factory=dict[ir.Value, Storage])
     conflicts: list[Conflict] = field(default_factory=list[Conflict])
@@ -53,22 +53,26 @@ class Placement:
             self.conflicts.append(Conflict(user, index))
 
     def is_callers(self, value: ir.Value) -> bool:
-        """Whether a value lies in an array of the caller, whose alignment is unknown."""
+        """Whether a value lies in an array of the program's caller, whose alignment is unknown."""
         root = self.storage[value].root
         if isinstance(root, int):
             return True
         return isinstance(root.owner, ir.Block) and not is_constant(root)
 
     def is_aligned(self, value: ir.Value, alignment: int) -> bool:
-        """Whether a value begins at a multiple of ``alignment`` bytes, at most ``ALIGNMENT``."""
+        """Whether a value begins at a multiple of ``alignment`` bytes in memory of the compiler.
+
+        ``alignment`` must not exceed ``ALIGNMENT``, with which buffers begin.
+        """
         start = self.storage[value].layout.offset * element_bytes(value.type)
         return start % alignment == 0 and not self.is_callers(value)
 
 
 def place(block: ir.Block) -> Placement:
-    """Assign storage to every tensor value of an entry block at the `operators` or `tasks` stage.
+    """Return the storage of every tensor of an entry block at the `operators` or `tasks` stage.
 
-    Values in conflict have no storage.
+    A value that would need two places or an impossible layout has no storage; its uses are the
+    conflicts.
     """
     placement = Placement()
     operations = list(block.operations)
@@ -84,7 +88,10 @@ def place(block: ir.Block) -> Placement:
 
 
 def _request(op: ir.OpView, requested: dict[ir.Value, Storage], placement: Placement) -> None:
-    """Request that operands of a return, concatenation or reshape be computed in place."""
+    """Request the operands of a return, a concatenation or a requested reshape in place.
+
+    ``requested`` maps values to storage and is extended; conflicts are added to ``placement``.
+    """
     name = op.operation.name
     if name == "func.return":
         for index, value in enumerate(op.operation.operands):
@@ -122,7 +129,11 @@ def _ask(
 def _can_be_computed_in(
     value: ir.Value, storage: Storage, requested: dict[ir.Value, Storage]
 ) -> bool:
-    """Whether an rOperator computes the value, possibly followed by reshapes of dense memory."""
+    """Whether the producer of ``value`` can compute it directly in ``storage``.
+
+    The producer is an rOperator or a concatenation, possibly followed by reshapes that the layout
+    allows.
+    """
     owner = value.owner
     if isinstance(owner, ir.Block):
         return False
@@ -161,7 +172,7 @@ def _resolve(op: ir.OpView, requested: dict[ir.Value, Storage], placement: Place
 
 
 def _is_recomputed(value: ir.Value) -> bool:
-    """Whether each user of a tensor recomputes it, so that it has no memory."""
+    """Whether every user clones the producer of a tensor, so that the tensor needs no memory."""
     return not isinstance(value.owner, ir.Block) and is_cloned(value.owner.opview)
 
 
@@ -205,7 +216,7 @@ def view_layout(op: ir.OpView, source: Layout) -> Layout | None:
 
 
 def _drop_unit_dims(layout: Layout, op: ir.OpView) -> Layout:
-    """Drop the unit dimensions that a rank-reducing slice omits."""
+    """Return a layout without the unit dimensions that the rank-reducing slice ``op`` drops."""
     shape = shape_of(op.operation.results[0])
     if len(shape) == len(layout.sizes):
         return layout
@@ -224,7 +235,10 @@ def _drop_unit_dims(layout: Layout, op: ir.OpView) -> Layout:
 
 
 def _undo_reshape(op: ir.OpView, result: Layout) -> Layout | None:
-    """Return the operand's layout that places the reshape's result at ``result``."""
+    """Return the operand's layout for which the reshape's result has the layout ``result``.
+
+    None if strides cannot express it.
+    """
     source_shape = shape_of(op.operation.operands[0])
     if op.operation.name == "tensor.collapse_shape":
         groups = _groups(op)

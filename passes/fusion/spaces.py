@@ -17,22 +17,25 @@ from rammer_mlir.passes.ir.structured import Structured, body_operations
 from rammer_mlir.passes.tiling.space import TileSpace, analyze
 
 _Indices = tuple[tuple[int | None, ...], ...]
-"""For each gather of a body, the loops that index it."""
+"""For each gather of a body, the loop that indexes each dimension; None without such a loop."""
 _Kind = tuple[ir.Attribute, ir.Attribute, tuple[ir.Type, ...], tuple[str, ...], _Indices]
 _Source = tuple[int, int] | None
-"""The producer of a value in a group: an operation and the number of its result."""
+"""The producer of a value: an operation's number in the group, and the number of its result.
+
+None if no operation of the group produces the value.
+"""
 _Pattern = tuple[tuple[int, tuple[_Source, ...]], ...]
 
 
 @dataclass(frozen=True)
 class FusedSpace:
-    """Facts about operations whose loops line up.
+    """Facts about a group of operations whose loops line up.
 
     Attributes:
         parallelism: number of independent rTasks of the finest tiling.
         contractions: number of contractions among the operations.
-        temporary_bytes: size of the largest value inside one rTask of the finest tiling.
-        work: scalar operations of all operations.
+        temporary_bytes: bytes of the largest value inside one rTask of the finest tiling.
+        work: number of scalar operations of the whole group.
     """
 
     parallelism: int
@@ -69,11 +72,11 @@ class FusedSpaces:
         return self._read(op)[1]
 
     def kind(self, op: ir.OpView) -> int:
-        """Return a number that is equal for two operations if and only if their patterns are."""
+        """Return the number of an operation's pattern; equal patterns have equal numbers."""
         return self._read(op)[0]
 
     def captures(self, op: ir.OpView) -> Sequence[ir.Value]:
-        """Return the values from outside that the body of an operation uses."""
+        """Return the values from outside of an operation that its body uses, memoized."""
         return self._read(op)[1].captures
 
     def _pattern(self, operations: Sequence[ir.OpView]) -> _Pattern:
@@ -88,7 +91,7 @@ class FusedSpaces:
         return tuple(found)
 
     def _read(self, op: ir.OpView) -> tuple[int, Structured]:
-        """Return the number of an operation's kind and its ``Structured``, both memoized."""
+        """Return the number of an operation's pattern, and its ``Structured``, both memoized."""
         operation = op.operation
         if operation not in self._structured:
             structured = Structured(op)

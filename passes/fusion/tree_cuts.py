@@ -11,16 +11,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import inf
 
 Unit = frozenset[int]
-"""Numbers of the operations that become an rOperator."""
+"""A unit: the numbers of the operations that become one rOperator."""
 
 Seconds = Callable[[Unit], float]
-"""The price of a unit in seconds. If a unit has an infinite price, so have its supersets."""
+"""A function that returns the price of a unit in seconds.
+
+If a unit has an infinite price, so have its supersets.
+"""
 
 MOST_STATES = 512
-"""Maximum open units per operation that the search keeps: all of them in small trees."""
+"""Maximum number of open units of an operation that the search keeps; small trees have fewer."""
 
 _Cut = tuple[float, tuple[Unit, ...]]
-"""The price of the closed units, and the units."""
+"""The total price in seconds of some closed units, and these units."""
 
 
 def cheapest_cuts(
@@ -56,7 +59,10 @@ def cheapest_cuts(
 def _grow(
     states: Mapping[Unit, _Cut], above: Mapping[Unit, _Cut], cut: _Cut
 ) -> Iterable[tuple[Unit, _Cut]]:
-    """Yield the open units of an operation, each with and without an open unit of a source.
+    """Yield the open units of an operation after the edge to one more source is decided.
+
+    Each open unit comes with the closed units below it: once with the edge cut, and once for each
+    open unit of the source that it absorbs.
 
     Args:
         states: the open units of the operation, which contain other sources only.

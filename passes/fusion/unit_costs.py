@@ -20,10 +20,14 @@ from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
 
 _Pattern = tuple[tuple[int, tuple[tuple[int, int], ...], tuple[bool, ...]], ...]
-"""For each operation: its kind, the origin of each used value, and which results escape."""
+"""A key of a unit for which equal keys have equal costs.
+
+For each operation: the number of its pattern, the origin of each used value (an operation and a
+result, or ``_OUTSIDE`` or ``_CONSTANT``), and whether each result escapes.
+"""
 
 _OUTSIDE, _CONSTANT = -1, -2
-"""Instead of an operation's number: a value from outside, or a constant in the IR."""
+"""Origins of values that no operation of the unit computes: from outside, or a constant."""
 
 
 class UnitCosts:
@@ -49,13 +53,13 @@ class UnitCosts:
 
     @property
     def num_patterns(self) -> int:
-        """The number of different units that were estimated."""
+        """The number of units with different patterns that were estimated."""
         return len(self._of_pattern)
 
     def seconds(self, unit: frozenset[int]) -> float:
-        """Return the seconds of a unit, including its barrier or launch.
+        """Return the predicted seconds of a unit, including its barrier or launch.
 
-        It is infinite if the unit is illegal, or in truth slower than the cost model predicts.
+        They are infinite if the unit is illegal, or slower than the cost model predicts.
         """
         if unit not in self._of_unit:
             self._of_unit[unit] = self._seconds(unit)
@@ -73,7 +77,7 @@ class UnitCosts:
         return self._of_pattern[pattern]
 
     def _slows_a_contraction(self, members: Sequence[ir.OpView], space: FusedSpace) -> bool:
-        """Whether a contraction has a loop that it could tile only outside the unit.
+        """Whether fusion prevents a contraction of the unit from tiling a loop.
 
         Its code is then blocked for neither caches nor registers, which the cost model does not
         see: a product with a normalization in its rTasks was measured to take twice as long.
@@ -84,7 +88,7 @@ class UnitCosts:
         return any(one is not None and space.parallelism < one.parallelism for one in alone)
 
     def _escapes(self, number: int, unit: Sequence[int]) -> list[bool]:
-        """Return for each result of an operation whether the unit writes it to memory."""
+        """Return for each result of operation ``number`` whether the unit writes it to memory."""
         readers = self._graph.readers_of_results[number]
         return [not found <= set(unit) for found in readers]
 
@@ -103,7 +107,7 @@ class UnitCosts:
         return tuple(found)
 
     def _estimate(self, unit: Sequence[int]) -> RKernel:
-        """Return the fastest rKernel of a unit by the device's cost model."""
+        """Return the unit's fastest rKernel, over possible tilings, by the device's cost model."""
         operations = self._graph.members(unit)
         returned = [
             value
@@ -126,7 +130,10 @@ def estimate(
     returned: Sequence[ir.Value],
     device: Device,
 ) -> RKernel:
-    """Return the fastest rKernel of fusable operations by the device's cost model."""
+    """Return the fastest rKernel, over possible tilings, of fusable operations on a device.
+
+    ``inputs`` are the values read from outside, ``returned`` the results written to memory.
+    """
     space = analyze(operations, returned)
     assert space is not None, "expected operations whose loops line up"
     limits = [

@@ -25,7 +25,10 @@ class WatchedPass:
 
 
 class Instrumentation:
-    """Base class of hooks around each pass, with the current module; these do nothing."""
+    """Base class of hooks that run around each pass with the current module.
+
+    Its hooks do nothing.
+    """
 
     def before(self, step: WatchedPass, module: ir.Module) -> None:
         """Observe the module before a pass runs."""

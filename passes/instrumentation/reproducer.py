@@ -25,14 +25,14 @@ _VERIFY_EACH = re.compile(r"\bverify_each\s*:\s*(?P<value>true|false)")
 
 @dataclass(frozen=True)
 class Recorded:
-    """The pipeline of a reproducer."""
+    """The pipeline that a reproducer contains, and its options."""
 
     pipeline: str
     verify_each: bool
 
 
 def read_reproducer(text: str) -> Recorded:
-    """Return the pipeline in the metadata of a file.
+    """Return the pipeline in the metadata of a reproducer, whose content is ``text``.
 
     Raises:
         OptionError: if the file has no such metadata.
@@ -51,7 +51,10 @@ def read_reproducer(text: str) -> Recorded:
 
 
 def with_pipeline(text: str, pipeline: str, *, verify_each: bool) -> str:
-    """Return a module's text as a reproducer of the pipeline."""
+    """Return the text of a module with a pipeline in its metadata, which makes it a reproducer.
+
+    ``verify_each`` is stored with the pipeline: whether to verify after each pass.
+    """
     each = str(verify_each).lower()
     return (
         f"{text.rstrip()}\n\n"
@@ -85,7 +88,7 @@ class Reproducer(Instrumentation):
     _is_begun: bool = field(default=False, init=False)
 
     def before(self, step: WatchedPass, module: ir.Module) -> None:
-        """Write the file before the first pass of the reproducer."""
+        """Write the file before the first pass; if ``local``, also before each other pass."""
         if self._is_begun and not self.local:
             return
         self._is_begun = True

@@ -16,7 +16,7 @@ _RULE = "===" + "-" * 73 + "==="
 
 @dataclass
 class _Entry:
-    """A name with its seconds, and the nested entries."""
+    """A line of a report: a name, its seconds, and the entries nested in it."""
 
     name: str
     seconds: float = 0.0
@@ -26,7 +26,7 @@ class _Entry:
         return self.seconds + sum(entry.total() for entry in self.inside)
 
     def child(self, name: str) -> _Entry:
-        """Return the last nested entry if it has the name, else a new entry."""
+        """Return the last nested entry if its name is ``name``; otherwise append a new entry."""
         if not self.inside or self.inside[-1].name != name:
             self.inside.append(_Entry(name))
         return self.inside[-1]
@@ -39,20 +39,20 @@ class _Entry:
 
 
 class Timing(Instrumentation):
-    """Measures passes including their verification, and other phases of a run."""
+    """Measures the seconds of passes including their verification, and of other phases of a run."""
 
     def __init__(self) -> None:
-        """Start the clock."""
+        """Start the clock of the whole run."""
         self._begin = time.perf_counter()
         self._root = _Entry("root")
         self._start = 0.0
 
     def before(self, step: WatchedPass, module: ir.Module) -> None:
-        """Start the clock of a pass."""
+        """Start the clock of a pass, which is to run."""
         self._start = time.perf_counter()
 
     def after(self, step: WatchedPass, module: ir.Module) -> None:
-        """Add the time of a pass."""
+        """Add the seconds since ``before`` to the entry of the pass."""
         entry = self._root
         *operations, leaf = _levels(step.text)
         for operation in operations:
@@ -60,12 +60,12 @@ class Timing(Instrumentation):
         entry.inside.append(_Entry(leaf, time.perf_counter() - self._start))
 
     def failed(self, step: WatchedPass, module: ir.Module) -> None:
-        """Add the time of a pass that failed."""
+        """Add the seconds since ``before`` to the entry of the pass that failed."""
         self.after(step, module)
 
     @contextmanager
     def measure(self, name: str) -> Generator[None]:
-        """Add the time of the ``with`` block, a phase outside of the passes."""
+        """Return a context that adds the seconds of its ``with`` block as a phase of this name."""
         start = time.perf_counter()
         try:
             yield
@@ -73,7 +73,7 @@ class Timing(Instrumentation):
             self._root.inside.append(_Entry(name, time.perf_counter() - start))
 
     def report(self, *, display: str = "tree", form: str = "text") -> str:
-        """Return the times in seconds as text.
+        """Return the seconds of all passes and phases as text.
 
         Args:
             display: ``tree`` in the order of the pipeline, or ``list`` with one line per name, the
@@ -96,7 +96,10 @@ _Row = tuple[int, str, float]
 
 
 def _levels(text: str) -> list[str]:
-    """Return the names of the operations around a pass, and the pass with its options."""
+    """Return the names of the operations around a pass, outermost first, and then the pass itself.
+
+    ``text`` is the pass with its options in pipeline syntax.
+    """
     levels: list[str] = []
     while "(" in text.partition("{")[0]:
         operation, _, rest = text.partition("(")

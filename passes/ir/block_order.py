@@ -6,10 +6,10 @@ from rammer_mlir.bindings import ir
 
 
 def sort_block(block: ir.Block) -> None:
-    """Move operations after the operations that they use; otherwise keep their order.
+    """Sort the operations of a block topologically; an operation moves only after its operands.
 
-    A call that replaces several operations is at the position of the last, which may be after a
-    user of another.
+    A call that replaces several operations stands where the last of them stood, which may be after
+    a user of its results.
     """
     operations = [op.operation for op in block.operations]
     here, placed = set(operations), set[ir.Operation]()
@@ -34,7 +34,7 @@ def sort_block(block: ir.Block) -> None:
 
 
 def _used(op: ir.Operation) -> list[ir.Value]:
-    """Return the values that an operation uses, including uses inside its regions."""
+    """Return the values that an operation or an operation in its regions uses."""
     values = list(op.operands)
     for region in op.regions:
         for block in region.blocks:

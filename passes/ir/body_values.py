@@ -51,7 +51,7 @@ def _evaluate(op: ir.Operation, known: Mapping[ir.Value, float]) -> float | None
 
 
 def _comparison(op: ir.Operation) -> Callable[..., float]:
-    """Return the function of an ``arith.cmpf``: 1 for true, 0 for false."""
+    """Return the function that an ``arith.cmpf`` computes: 1.0 for true, 0.0 for false."""
     ordered, unordered = _PREDICATES[ir.IntegerAttr(op.attributes["predicate"]).value]
 
     def compare(a: float, b: float) -> float:
@@ -64,13 +64,16 @@ def _comparison(op: ir.Operation) -> Callable[..., float]:
 
 
 _ORDERED = ("", "=", ">", ">=", "<", "<=", "<>", "=<>")
-"""Outcomes for which the ordered predicates of ``arith.cmpf``, by number, are true."""
+"""For each ordered predicate of ``arith.cmpf``, by number, the relations for which it is true."""
 
 _PREDICATES: Sequence[tuple[str, bool]] = (
     *((outcomes, False) for outcomes in _ORDERED),
     *((outcomes, True) for outcomes in (*_ORDERED[1:7], "", "=<>")),
 )
-"""The predicates of ``arith.cmpf``: the outcomes that satisfy each, and its result for NaNs."""
+"""For each predicate of ``arith.cmpf``, by number: its relations, and its result for NaN.
+
+A relation is ``=``, ``<`` or ``>``.
+"""
 
 
 def _maximum(a: float, b: float) -> float:

@@ -14,9 +14,12 @@ from rammer_mlir.bindings import ir
 
 @dataclass(frozen=True)
 class Span:
-    """The part of a loop in a tile: offset as an expression of the rTask id, and size.
+    """The part of a loop that a tile covers.
 
-    ``extent`` is the trip count of the whole loop.
+    Attributes:
+        offset: the first iteration as an expression of the rTask id.
+        size: the number of iterations in the tile.
+        extent: the trip count of the whole loop.
     """
 
     offset: ir.AffineExpr
@@ -25,13 +28,17 @@ class Span:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the tile covers the loop's whole extent."""
+        """Whether the tile covers the whole loop."""
         return self.size == self.extent
 
 
 @dataclass(frozen=True)
 class Box:
-    """The part of an operand that an rTask accesses: offsets by its id, sizes of a full tile."""
+    """The part of an operand that an rTask accesses.
+
+    ``offsets`` has an expression of the rTask id for each dimension, ``sizes`` the static size of a
+    full tile, both in elements.
+    """
 
     offsets: tuple[ir.AffineExpr, ...]
     sizes: tuple[int, ...]
@@ -39,18 +46,18 @@ class Box:
 
 @dataclass(frozen=True)
 class Linear:
-    """``constant + sum(coefficients[d] * d)`` over loop dimensions."""
+    """The linear form ``constant + sum(coefficients[d] * d)`` over loop dimensions ``d``."""
 
     coefficients: Mapping[int, int]
     constant: int
 
     def factors(self, dims: int) -> list[int]:
-        """Return the coefficient of each of ``dims`` dimensions."""
+        """Return the coefficients of the first ``dims`` dimensions, 0 for absent ones."""
         return [self.coefficients.get(dim, 0) for dim in range(dims)]
 
 
 def linear_form(expr: ir.AffineExpr) -> Linear | None:
-    """Return the expression as a linear form of dimensions; None if it is not linear."""
+    """Return the linear form of an expression in loop dimensions; None if it is not linear."""
     if isinstance(expr, ir.AffineDimExpr):
         return Linear({expr.position: 1}, 0)
     if isinstance(expr, ir.AffineConstantExpr):
@@ -74,19 +81,28 @@ def linear_form(expr: ir.AffineExpr) -> Linear | None:
 
 
 PANEL_WIDTH = 32
-"""Points of a panel: two AVX-512 registers of f32. Tiles of panel loops are whole panels."""
+"""The number of points in a panel: two AVX-512 registers of f32.
+
+Tiles of loops over panels are whole panels.
+"""
 
 
 @dataclass(frozen=True)
 class PanelIndex:
-    """An index into panels of ``PANEL_WIDTH`` points of a loop: a panel, or a point in it."""
+    """An index into panels of ``PANEL_WIDTH`` points of the loop ``loop``.
+
+    It is the panel's number if ``is_number``, else the position of a point in its panel.
+    """
 
     loop: int
     is_number: bool
 
 
 def panel_index(expr: ir.AffineExpr) -> PanelIndex | None:
-    """Match ``loop floordiv PANEL_WIDTH`` or ``loop mod PANEL_WIDTH``, else return None."""
+    """Return the panel index of ``loop floordiv PANEL_WIDTH`` or ``loop mod PANEL_WIDTH``.
+
+    None for any other expression.
+    """
     if not isinstance(expr, ir.AffineFloorDivExpr | ir.AffineModExpr):
         return None
     if not isinstance(expr.lhs, ir.AffineDimExpr) or expr.rhs != panel_width():
@@ -95,22 +111,22 @@ def panel_index(expr: ir.AffineExpr) -> PanelIndex | None:
 
 
 def panel_width() -> ir.AffineExpr:
-    """Return the width of panels as an expression."""
+    """Return the width of panels as a constant affine expression."""
     return ir.AffineExpr.get_constant(PANEL_WIDTH)
 
 
 def panel_number(index: ir.AffineExpr) -> ir.AffineExpr:
-    """Return the number of the panel that contains a point."""
+    """Return the expression of the number of the panel that contains the point ``index``."""
     return ir.AffineExpr.get_floor_div(index, panel_width())
 
 
 def point_of_panel(index: ir.AffineExpr) -> ir.AffineExpr:
-    """Return the position of a point in its panel."""
+    """Return the expression of the position of the point ``index`` in its panel."""
     return ir.AffineExpr.get_mod(index, panel_width())
 
 
 def loops_in(expr: ir.AffineExpr) -> set[int]:
-    """Return the loops that an expression depends on."""
+    """Return the loops, by number, that an index expression depends on."""
     if isinstance(expr, ir.AffineDimExpr):
         return {expr.position}
     if isinstance(expr, ir.AffineBinaryExpr):
@@ -119,9 +135,9 @@ def loops_in(expr: ir.AffineExpr) -> set[int]:
 
 
 def can_slice(expr: ir.AffineExpr, tiled: set[int]) -> bool:
-    """Whether an operand dimension indexed by ``expr`` shrinks to a box when loops are tiled.
+    """Whether a dimension indexed by ``expr`` shrinks to a box when the loops ``tiled`` are tiled.
 
-    Panel indices do if tiles consist of whole panels.
+    A panel index shrinks if tiles consist of whole panels.
     """
     if panel_index(expr) is not None:
         return True
@@ -133,7 +149,13 @@ def can_slice(expr: ir.AffineExpr, tiled: set[int]) -> bool:
 
 
 def operand_box(map_: ir.AffineMap, spans: Sequence[Span], shape: Sequence[int]) -> Box:
-    """Return the box of an operand of ``shape``, indexed by ``map_``, under a tile's ``spans``."""
+    """Return the box of an operand that a tile accesses.
+
+    Args:
+        map_: the indexing map of the operand.
+        spans: the part of each loop that the tile covers.
+        shape: the shape of the operand.
+    """
     offsets: list[ir.AffineExpr] = []
     sizes: list[int] = []
     for expr, extent in zip(map_.results, shape, strict=True):

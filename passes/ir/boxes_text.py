@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from rammer_mlir.bindings import ir
 
 Box = Sequence[tuple[int | str, int]]
-"""For each dimension, the offset of an rTask's box in terms of ``d0``, and its size.
+"""A user-written box: an offset and a size, in elements, for each dimension.
 
-Both are in elements.
+The offset is a number, or an expression of the rTask's id ``d0``.
 """
 
 
 def box_problems(kinds: Sequence[ir.Type], boxes: object) -> Iterator[tuple[str, object]]:
-    """Yield the errors in user-written boxes: the expected form, and the found object.
+    """Yield the errors in user-written boxes, each as the expected form and the found object.
 
     Args:
         kinds: types of the inputs, or of the outputs.
-        boxes: a mapping from their numbers to boxes, unchecked.
+        boxes: an unchecked object, expected to map the numbers of inputs or outputs to boxes.
     """
     if not isinstance(boxes, Mapping):
         yield "a mapping from numbers to boxes", repr(boxes)
@@ -54,7 +54,13 @@ def _is_offset(offset: int | str) -> bool:
 
 
 def accesses_of(kinds: Sequence[ir.Type], boxes: Mapping[int, Box], first: int) -> ir.ArrayAttr:
-    """Return the accesses of inputs or outputs, which are the arguments from ``first`` on."""
+    """Return the attribute with the boxes of all inputs or of all outputs.
+
+    Args:
+        kinds: types of the inputs, or of the outputs.
+        boxes: boxes by number of input or output; one without a box is accessed whole.
+        first: the number of the rKernel's argument that holds the first input or output.
+    """
     found: list[ir.Attribute] = []
     for number, kind in enumerate(kinds):
         whole = [(0, size) for size in ir.ShapedType(kind).shape]

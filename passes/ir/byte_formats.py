@@ -38,12 +38,12 @@ class FloatFormat:
 
     @property
     def bits(self) -> int:
-        """Number of bits without the sign."""
+        """The number of bits of exponent and mantissa, without the sign."""
         return self.exponent + self.mantissa
 
 
 EXPONENTS: DType = np.dtype(ml_dtypes.float8_e8m0fnu)
-"""Powers of two: only an 8-bit exponent."""
+"""The type of powers of two, stored as an 8-bit exponent without sign and mantissa."""
 
 BYTE_FLOATS: Mapping[DType, FloatFormat] = {
     np.dtype(ml_dtypes.float8_e4m3): FloatFormat(4, 3, 7, 0x77, 0x78, 0x7C),
@@ -64,11 +64,11 @@ BYTE_INTEGERS: Mapping[DType, int] = {
     np.dtype(ml_dtypes.int2): 2,
     np.dtype(ml_dtypes.uint2): 2,
 }
-"""Integer types with their number of bits."""
+"""Integer types of fewer than 8 bits, each with its number of bits."""
 
 
 def in_bytes(dtype: DType) -> bool:
-    """Whether elements of a type are only moved and converted, as bytes."""
+    """Whether elements of a type are bytes that code only moves and converts to other types."""
     return dtype in BYTE_FLOATS or dtype in BYTE_INTEGERS or dtype == EXPONENTS
 
 

@@ -1,4 +1,4 @@
-"""Private functions that rKernels call."""
+"""Inlining and checks of private functions that rKernels call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ADVICE = "write an rtask.kernel with 'external' and an rtask.module with its co
 
 
 def called_functions(module: ir.Module, names: Iterable[str]) -> set[str]:
-    """Return the given names and those of all functions that they call, even indirectly."""
+    """Return ``names`` and the names of all functions that they call, directly or indirectly."""
     known = {symbol_name(function): function for function in functions(module)}
     found: set[str] = set()
     pending = list(names)
@@ -103,7 +103,7 @@ def _declared(call: ir.Operation) -> OperationError:
 
 
 def _erase_unused(module: ir.Module, candidates: Collection[str]) -> None:
-    """Erase the candidates that no function calls any more."""
+    """Erase those functions named ``candidates`` that no other function calls any more."""
     roots = [name for f in functions(module) if (name := symbol_name(f)) not in candidates]
     used = called_functions(module, [*roots, *described_kernels(module)])
     for function in list(functions(module)):

@@ -8,7 +8,10 @@ ValueMap = dict[ir.Value, ir.Value]
 
 
 def clone_into(op: ir.OpView, mapping: ValueMap, ip: ir.InsertionPoint) -> ir.Operation:
-    """Clone the op at ``ip`` with operands and captured values replaced; map its results."""
+    """Clone ``op`` at ``ip`` with its operands and captured values replaced by ``mapping``.
+
+    Return the clone. Its results are added to ``mapping``.
+    """
     copy = op.operation.clone(ip=ip).operation
     rename_operands(copy, mapping)
     for old, new in zip(op.operation.results, copy.results, strict=True):
@@ -27,7 +30,7 @@ def copy_module(module: ir.Module) -> ir.Module:
 
 
 def rename_operands(op: ir.Operation, mapping: ValueMap) -> None:
-    """Replace every operand found in ``mapping``, in the op and in nested operations."""
+    """Replace each operand that is a key of ``mapping``, in the operation and nested operations."""
     for index, operand in enumerate(op.operands):
         new = mapping.get(operand)
         if new is not None:

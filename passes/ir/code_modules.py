@@ -31,13 +31,13 @@ def emit_module(
     objects: Sequence[bytes] = (),
     options: Mapping[str, str] | None = None,
 ) -> ir.Operation:
-    """Emit an ``rtask.module`` with foreign code at the current insertion point.
+    """Emit an ``rtask.module`` with foreign code at the current insertion point, and return it.
 
     Args:
         name: the name of its symbol.
         form: the format of the code.
         code: source, an object, a graph, or other bytes.
-        engine: the engine that runs a graph or other bytes.
+        engine: the engine that runs a graph or other bytes; empty for code that is linked.
         needs: packages that must be installed where the code runs.
         objects: relocatable objects that the code calls.
         options: values of the engine's options.
@@ -62,17 +62,17 @@ def _need(need: Requirement) -> ir.Attribute:
 
 
 def objects_of(code: ir.Operation) -> tuple[bytes, ...]:
-    """Return the objects that the code of an ``rtask.module`` calls."""
+    """Return the bytes of the relocatable objects that the code of an ``rtask.module`` calls."""
     if OBJECTS not in code.attributes:
         return ()
     return tuple(ir.StringAttr(each).value_bytes for each in ir.ArrayAttr(code.attributes[OBJECTS]))
 
 
 def adopt_module(code: ir.Operation, ip: ir.InsertionPoint) -> str:
-    """Copy an ``rtask.module`` to the insertion point; return the symbol of the copy.
+    """Copy an ``rtask.module`` to the insertion point; return the symbol name of the copy.
 
-    Reuse equal code in the same block under its existing name. A copy gets a name that no other
-    symbol has.
+    If the block already has a module of equal content, return the name of that module. A copy gets
+    a name that no other symbol has.
     """
     there = ip.block.owner
     for op in ip.block.operations:
@@ -102,7 +102,7 @@ def erase_unused_kernels(module: ir.Module, used: Collection[str]) -> None:
 
 
 def erase_unused_modules(module: ir.Module, also_used: Iterable[str] = ()) -> None:
-    """Erase modules of foreign code that no rKernel refers to, except ``also_used`` ones."""
+    """Erase each ``rtask.module`` that no rKernel refers to and ``also_used`` does not name."""
     found = (read_external(op.operation) for op in described_kernels(module).values())
     used = {external.module for external in found if external is not None} | set(also_used)
     for code in list(code_modules(module)):

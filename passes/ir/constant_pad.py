@@ -9,7 +9,7 @@ from rammer_mlir.bindings import arith, ir, tensor
 from rammer_mlir.passes.ir.structured import constant_value, is_constant, shape_of
 
 PAD = "tensor.pad"
-"""Surrounds a tensor by a border; becomes a concatenation with the border's strips."""
+"""The operation that surrounds a tensor by a border of padding."""
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class ConstantPad:
 
     Attributes:
         source: the padded tensor.
-        low, high: the number of elements before and after it in each dimension.
-        border: the scalar value of these elements.
+        low, high: the number of padding elements before and after the tensor in each dimension.
+        border: the scalar value of the padding elements.
     """
 
     source: ir.Value
@@ -34,7 +34,7 @@ class ConstantPad:
 
 
 def find_constant_pad(op: ir.OpView) -> ConstantPad | None:
-    """Match an operation as padding with a constant; None if it is not."""
+    """Return an operation as a static padding with a constant; None if it is none."""
     operation = op.operation
     if operation.name != PAD or len(operation.operands) != 1:
         return None
@@ -49,13 +49,16 @@ def find_constant_pad(op: ir.OpView) -> ConstantPad | None:
 
 
 def padding_of(value: ir.Value) -> ConstantPad | None:
-    """Return the constant padding whose result a value is; None if it is not."""
+    """Return the constant padding that computes a value; None if another operation does."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else find_constant_pad(owner.opview)
 
 
 def pad_with_zeros(source: ir.Value, low: Sequence[int], high: Sequence[int]) -> ir.Value:
-    """Emit a zero padding of floats with ``low`` and ``high`` elements per dimension."""
+    """Emit a zero padding of a float tensor, and return its result.
+
+    ``low`` and ``high`` are the numbers of elements before and after the tensor, by dimension.
+    """
     element = ir.RankedTensorType(source.type).element_type
     shape = [a + b + c for a, b, c in zip(low, shape_of(source), high, strict=True)]
     zero = arith.constant(element, 0.0)

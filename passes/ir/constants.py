@@ -28,15 +28,15 @@ PARTS = "rtask.parts"
 
 
 Matrix = tuple[tuple[float, ...], ...]
-"""Rows of numbers."""
+"""A matrix as rows of numbers."""
 
 Step = list[int] | Matrix
-"""A shape or a permutation, which alternate, or a matrix."""
+"""A step of ``rtask.pack``: a shape or a permutation, which alternate, or a matrix."""
 
 
 @dataclass(frozen=True)
 class ConstantArgument:
-    """A weight: its argument number and attributes."""
+    """A weight: the number, the value and the attributes of an argument."""
 
     number: int
     value: ir.Value
@@ -44,19 +44,25 @@ class ConstantArgument:
 
     @property
     def name(self) -> str:
-        """Name of the value that the argument is made from."""
+        """The name of the stored value from which the argument is made."""
         return ir.StringAttr(self.attributes[CONSTANT]).value
 
     @property
     def steps(self) -> list[Step]:
-        """Alternating reshapes and transposes, and matrices, that make the argument."""
+        """The steps, in order, that make the argument from the named value.
+
+        Empty if there are none. Reshapes and transposes alternate, and may be followed by matrices.
+        """
         if PACK not in self.attributes:
             return []
         return [_read_step(step) for step in ir.ArrayAttr(self.attributes[PACK])]
 
     @property
     def held(self) -> NDArray[np.generic] | None:
-        """The named value if an attribute has it, None if it is stored outside the IR."""
+        """The named value as an array if an attribute holds it.
+
+        None if it is stored outside the IR.
+        """
         attribute = self.attributes.get(VALUE)
         if attribute is None:
             return None
@@ -71,7 +77,7 @@ def _read_step(step: ir.Attribute) -> Step:
 
 
 def pack_attribute(steps: Sequence[Step]) -> ir.Attribute:
-    """Return ``rtask.pack`` for the steps."""
+    """Return the attribute ``rtask.pack`` that holds the steps."""
     return ir.ArrayAttr.get(
         [
             ir.DenseI64ArrayAttr.get(step)
@@ -91,7 +97,7 @@ def is_constant(value: ir.Value) -> bool:
 
 
 def argument_attributes(function: ir.OpView) -> list[dict[str, ir.Attribute]]:
-    """Return the attribute dictionary of each argument; empty where it has none."""
+    """Return the attributes of each argument of a function, by name; empty for none."""
     attributes = function.operation.attributes
     count = len(list(function.operation.regions[0].blocks[0].arguments))
     if "arg_attrs" not in attributes:
@@ -101,7 +107,7 @@ def argument_attributes(function: ir.OpView) -> list[dict[str, ir.Attribute]]:
 
 
 def constant_arguments(function: ir.OpView) -> Iterator[ConstantArgument]:
-    """Yield the function's weights."""
+    """Yield the weights among a function's arguments, in order."""
     arguments = function.operation.regions[0].blocks[0].arguments
     for number, attributes in enumerate(argument_attributes(function)):
         if CONSTANT in attributes:
@@ -109,7 +115,10 @@ def constant_arguments(function: ir.OpView) -> Iterator[ConstantArgument]:
 
 
 class ArgumentList:
-    """Appends arguments to a function; ``finish`` updates the signature once for all of them."""
+    """The arguments of a function while arguments are appended.
+
+    ``finish`` updates the function's signature once for all of them.
+    """
 
     def __init__(self, function: ir.OpView) -> None:
         self._function = function
@@ -117,16 +126,16 @@ class ArgumentList:
         self._attributes = argument_attributes(function)
 
     def add(self, kind: ir.Type, attributes: Mapping[str, ir.Attribute]) -> ir.Value:
-        """Append an argument of the given type and attributes and return its value."""
+        """Append an argument of type ``kind`` with attributes, and return its value."""
         self._attributes.append(dict(attributes))
         return self._block.add_argument(kind, ir.Location.unknown())
 
     def mark(self, number: int, key: str, value: ir.Attribute) -> None:
-        """Set an attribute of an argument."""
+        """Set attribute ``key`` of argument ``number`` to ``value``."""
         self._attributes[number][key] = value
 
     def finish(self) -> None:
-        """Erase the unused weights and update the function's type."""
+        """Erase the weights without uses, and update the function's type and attributes."""
         # Backwards, so that the numbers of the remaining arguments stay valid.
         for number in reversed(range(len(self._attributes))):
             unused = not any(True for _ in self._block.arguments[number].uses)

@@ -24,14 +24,14 @@ from rammer_mlir.passes.ir.scalar import (
 )
 
 _NAN, _INFINITY = 0x7FC00000, 0x7F800000
-"""Bit patterns of f32."""
+"""Bit patterns of NaN and infinity in f32."""
 
 
 def convert(x: Scalar, dtype: DType, saturate: bool = True, rounding: str = "up") -> Scalar:
-    """Convert between any two element types.
+    """Emit the conversion of a number between any two element types, and return the result.
 
     Args:
-        x: a number.
+        x: the number.
         dtype: the result's dtype.
         saturate: whether 8-bit floats saturate at their largest number instead of overflowing.
         rounding: rounding of powers of two: up, down or nearest.
@@ -51,7 +51,7 @@ def convert(x: Scalar, dtype: DType, saturate: bool = True, rounding: str = "up"
 
 
 def _decoded(x: Scalar) -> Scalar:
-    """Return an 8-bit integer or an f32 of the same value."""
+    """Return the value of an element in a byte: a narrow integer as 8-bit integer, else an f32."""
     code = Scalar(x.value, UINT8)
     if x.dtype in BYTE_INTEGERS:
         free = 8 - BYTE_INTEGERS[x.dtype]
@@ -68,7 +68,10 @@ def _power_of_two(code: Scalar) -> Scalar:
 
 
 def _float(code: Scalar, form: FloatFormat) -> Scalar:
-    """Return the f32 value of a code; subnormals are multiples of the smallest number."""
+    """Return the f32 value of a code, the bits of a float of the format ``form`` as UINT32.
+
+    A subnormal is a multiple of the smallest number.
+    """
     size = code & ((1 << form.bits) - 1)
     normal = size.shift_left(23 - form.mantissa) + ((127 - form.bias) << 23)
     subnormal = (size.cast(F32) * 2.0 ** (1 - form.bias - form.mantissa)).bitcast(UINT32)
@@ -86,14 +89,17 @@ def _float(code: Scalar, form: FloatFormat) -> Scalar:
 
 
 def _narrow_integer(x: Scalar, dtype: DType) -> Scalar:
-    """Keep the lowest bits; integers out of range wrap around."""
+    """Convert a number to a narrow integer by its lowest bits: out of range, it wraps around."""
     wide = x.cast(INT32) if is_float(x.dtype) else x
     byte = wide.cast(UINT8) & ((1 << BYTE_INTEGERS[dtype]) - 1)
     return Scalar(byte.value, dtype)
 
 
 def _encoded(x: Scalar, form: FloatFormat, saturate: bool) -> Scalar:
-    """Return the code of an f32, rounded to nearest even."""
+    """Return the code in the format ``form`` of an f32, rounded to nearest, ties to even.
+
+    Numbers too large become the largest number if ``saturate``, else infinity or NaN of the format.
+    """
     bits = x.bitcast(UINT32)
     size = bits & 0x7FFFFFFF
     code = size.compare("lt", (128 - form.bias) << 23).select(
@@ -119,14 +125,20 @@ def _normal(size: Scalar, form: FloatFormat) -> Scalar:
 
 
 def _subnormal(size: Scalar, form: FloatFormat) -> Scalar:
-    """Count multiples of the smallest number; clamp first, as large numbers overflow the count."""
+    """Return the code of the magnitude ``size``, bits of an f32, as a multiple of the least number.
+
+    Magnitudes are clamped first, because large ones overflow the integer.
+    """
     small = size.minimum((128 - form.bias) << 23).bitcast(F32)
     count = (small * 2.0 ** (form.bias - 1 + form.mantissa)).apply(math.RoundEvenOp)
     return count.cast(INT32).bitcast(UINT32)
 
 
 def _exponent(x: Scalar, saturate: bool, rounding: str) -> Scalar:
-    """Return the code of the power of two to which ``rounding`` rounds an f32 without its sign."""
+    """Return the code of the power of two to which ``rounding`` rounds an f32, without its sign.
+
+    If ``saturate``, rounding up stays below the code of NaN.
+    """
     bits = x.bitcast(UINT32)
     exponent, fraction = bits.shift_right(23) & 0xFF, bits & 0x7FFFFF
     more = fraction.compare("gt", 0)

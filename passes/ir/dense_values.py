@@ -21,7 +21,10 @@ _ALIGNMENT_BYTES = 4
 
 
 def dense_attribute(array: Array, element: ir.Type) -> ir.DenseElementsAttr:
-    """Return the attribute with an array's shape and content; ``element`` has the same size."""
+    """Return a dense attribute of an array's shape and content, with elements of type ``element``.
+
+    The element type has as many bytes as an element of the array.
+    """
     kind = ir.RankedTensorType.get(array.shape, element)
     dense = np.ascontiguousarray(array)
     if dense.dtype == np.bool_:
@@ -32,7 +35,7 @@ def dense_attribute(array: Array, element: ir.Type) -> ir.DenseElementsAttr:
 
 
 def array_of(attribute: ir.DenseElementsAttr) -> Array:
-    """Return the value of an attribute; bfloat16 as the type of ml_dtypes."""
+    """Return the value of a dense attribute as an array; bfloat16 has the type of ml_dtypes."""
     element = ir.ShapedType(attribute.type).element_type  # type: ignore[attr-defined]
     if isinstance(element, ir.BF16Type):
         return np.array(_bits(attribute)).view(np.dtype(ml_dtypes.bfloat16))
@@ -40,9 +43,9 @@ def array_of(attribute: ir.DenseElementsAttr) -> Array:
 
 
 def _bits(attribute: ir.DenseElementsAttr) -> ir.Attribute:
-    """Return the bits of bfloat16 elements as i16, because the bindings do not expose the numbers.
+    """Return an attribute with the bits of bfloat16 elements as i16.
 
-    MLIR's constant folding of a bitcast converts them.
+    The bindings do not expose bfloat16 numbers; MLIR's constant folding of a bitcast converts them.
     """
     kind: Any = attribute.type  # type: ignore[attr-defined]
     with attribute.context, ir.Location.unknown():  # type: ignore[attr-defined]
@@ -79,5 +82,5 @@ def resources_of(module: ir.Module) -> Mapping[str, bytes]:
 
 
 def resource_name(attribute: ir.Attribute) -> str:
-    """Return the name of a ``dense_resource``."""
+    """Return the name under which a ``dense_resource`` attribute refers to its content."""
     return str(attribute).removeprefix("dense_resource<").partition("> : ")[0].strip('"')

@@ -15,7 +15,7 @@ _NAMES = {
 }  # fmt: skip
 
 SUPPORTED = tuple(_NAMES)
-"""Element types of tensors, as MLIR spells them."""
+"""Supported element types of tensors, as MLIR spells them."""
 
 NARROW_FLOATS = {
     "f8E4M3": "float8_e4m3", "f8E4M3FN": "float8_e4m3fn", "f8E4M3FNUZ": "float8_e4m3fnuz",
@@ -23,7 +23,7 @@ NARROW_FLOATS = {
     "f8E5M2FNUZ": "float8_e5m2fnuz", "f8E8M0FNU": "float8_e8m0fnu",
     "f6E2M3FN": "float6_e2m3fn", "f6E3M2FN": "float6_e3m2fn", "f4E2M1FN": "float4_e2m1fn",
 }  # fmt: skip
-"""Floats of at most 8 bits, with the names that ml_dtypes gives them."""
+"""MLIR's names of floats of at most 8 bits, each with the name in ml_dtypes."""
 
 _COMPLEX = {"complex<f32>": "complex64", "complex<f64>": "complex128"}
 
@@ -33,24 +33,27 @@ _WIDEST_INTEGER = 64
 
 
 def is_packed(width: int) -> bool:
-    """Whether ml_dtypes has integers of ``width`` bits, each of which takes a byte."""
+    """Whether ml_dtypes has an integer type of ``width`` bits, whose elements take a byte each."""
     return width in (2, 4)
 
 
 def stored_width(width: int) -> int:
-    """Return the least of 8, 16, 32 and 64 bits that holds integers of ``width`` bits."""
+    """Return the least of the widths 8, 16, 32 and 64 that holds ``width`` bits."""
     return next(each for each in (8, 16, 32, _WIDEST_INTEGER) if width <= each)
 
 
 def dtype_of(kind: ir.Type) -> np.dtype[np.generic] | None:
-    """Return the NumPy type of an element type; None if it is not supported."""
+    """Return the NumPy type of an MLIR element type; None if it is not supported."""
     text = str(kind)
     name = _NAMES.get(text) or NARROW_FLOATS.get(text) or _COMPLEX.get(text) or _integer_name(text)
     return None if name is None else named_dtype(name)
 
 
 def _integer_name(text: str) -> str | None:
-    """Return NumPy's name of an integer type, the next wider one for widths that it lacks."""
+    """Return NumPy's name of an MLIR integer type; None if ``text`` is none of 2 to 64 bits.
+
+    A width without a NumPy type becomes the next wider one.
+    """
     found = _INTEGER.fullmatch(text)
     if found is None or not 1 < int(found["width"]) <= _WIDEST_INTEGER:
         return None
@@ -60,7 +63,7 @@ def _integer_name(text: str) -> str | None:
 
 
 def named_dtype(name: str) -> np.dtype[np.generic]:
-    """Return the NumPy type of a name, including the types of ml_dtypes."""
+    """Return the NumPy type with a name, which may be one of ml_dtypes."""
     try:
         return np.dtype(name)
     except TypeError:
@@ -68,5 +71,5 @@ def named_dtype(name: str) -> np.dtype[np.generic]:
 
 
 def element_of(kind: ir.Type) -> ir.Type:
-    """Return the element type of a tensor or buffer, and any other type unchanged."""
+    """Return the element type of a tensor or memref type; return any other type unchanged."""
     return kind.element_type if isinstance(kind, ir.ShapedType) else kind

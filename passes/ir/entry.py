@@ -8,12 +8,12 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.errors import PassError
 
 CODEGEN = "rtask.codegen"
-"""Attribute of a private function: the code generator of its computation."""
+"""Attribute of a region's private function: the name of the code generator."""
 
 COMPOSITE = "rtask.composite"
-"""Attribute with the name of a composite.
+"""Attribute of a composite's operations: the name of the composite.
 
-It is on the composite's operations and, once they are outlined, on their private function.
+Once the operations are outlined, it is on their private function.
 """
 
 
@@ -68,7 +68,10 @@ def entry_block(module: ir.Module) -> ir.Block:
 
 
 def callers(module: ir.Module) -> Mapping[str, list[ir.Operation]]:
-    """Return the entry function's rOperators that call each function, by the function's name."""
+    """Return the rOperators of the entry function by the name of a function that they call.
+
+    An rOperator with several candidates is in several lists.
+    """
     found: dict[str, list[ir.Operation]] = {}
     for op in entry_block(module).operations:
         if op.operation.name == "rtask.operator":

@@ -15,7 +15,7 @@ def is_fresh(value: ir.Value) -> bool:
 
 
 def filling(value: ir.Value) -> ir.Value | None:
-    """Return the scalar of a ``linalg.fill`` or of the generic it becomes.
+    """Return the scalar that fills a tensor, by a ``linalg.fill`` or a generic with its effect.
 
     None if another operation computes the tensor.
     """

@@ -11,7 +11,7 @@ from rammer_mlir.passes.ir.kernels import described_kernels
 
 
 def check_form(module: ir.Module, form: Form) -> None:
-    """Check that all functions of a module have a form; missing functions are no error.
+    """Check that all functions of a module have a form; a module without functions passes.
 
     Raises:
         PassError: naming the first function or operation that has another form.

@@ -10,10 +10,10 @@ from rammer_mlir.bindings import ir
 def update_function_type(
     function: ir.Operation, returned: Sequence[ir.Value] | None = None
 ) -> None:
-    """Set the type of a function of one block from its arguments and results.
+    """Set a function's type to the types of its arguments and of the values that it returns.
 
     Args:
-        function: a ``func.func`` with a body.
+        function: a ``func.func`` with a body of one block.
         returned: the values that it will return; None for the operands of its terminator.
     """
     block = function.regions[0].blocks[0]

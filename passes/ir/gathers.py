@@ -9,18 +9,18 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.structured import Structured
 
 EXTRACT = "tensor.extract"
-"""Reads an element of a tensor, at indices that the body computes."""
+"""The operation that reads an element of a tensor at indices that the body computes."""
 
 
 @dataclass(frozen=True)
 class Gather:
-    """A ``tensor.extract`` in a body.
+    """A ``tensor.extract`` in the body of a generic.
 
     Attributes:
-        op: the operation.
+        op: the ``tensor.extract``.
         value: the tensor that is read.
-        loops: for each dimension, the loop whose index it uses; None if the index is computed, for
-            example from data.
+        loops: for each dimension of the tensor, the loop whose index is used; None if the index is
+            computed, for example from data.
     """
 
     op: ir.Operation
@@ -29,7 +29,7 @@ class Gather:
 
 
 def gathers_of(op: Structured) -> list[Gather]:
-    """Return the gathers of the body from tensors outside of the operation, in order."""
+    """Return the gathers of a body from tensors that are computed outside of it, in order."""
     captured = set(op.captures)
     return [
         Gather(inner.operation, tensor, tuple(map(_loop, indices)))
@@ -41,7 +41,7 @@ def gathers_of(op: Structured) -> list[Gather]:
 
 
 def only_gathers(op: Structured, gathers: Sequence[Gather], value: ir.Value) -> bool:
-    """Whether these gathers are the only uses of a captured tensor in the body."""
+    """Whether ``gathers`` contains all uses of a captured tensor ``value`` in the body."""
     uses = sum(_is_within(use.owner.operation, op.op.operation) for use in value.uses)
     return uses == sum(gather.value == value for gather in gathers)
 
@@ -54,7 +54,7 @@ def _loop(index: ir.Value) -> int | None:
 
 
 def _is_within(inner: ir.Operation, outer: ir.Operation) -> bool:
-    """Whether an operation is nested in another."""
+    """Whether an operation is ``outer`` or nested in it."""
     parent = inner.parent
     while parent is not None and parent.operation != outer:
         parent = parent.operation.parent

@@ -9,12 +9,15 @@ from rammer_mlir.bindings import arith, ir, linalg, tensor
 
 
 def indexing_maps(maps: Iterable[ir.AffineMap]) -> ir.ArrayAttr:
-    """Return the attribute of a generic's indexing maps, inputs first, then outputs."""
+    """Return indexing maps as the attribute of a generic.
+
+    Maps of inputs precede those of outputs.
+    """
     return ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps])
 
 
 def iterator_types(parallel: Iterable[bool]) -> ir.ArrayAttr:
-    """Return the attribute of a generic's loop kinds; True stands for parallel."""
+    """Return the attribute ``iterator_types`` of a generic: True for parallel, else reduction."""
     kinds = ("parallel" if each else "reduction" for each in parallel)
     return ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{k}>") for k in kinds])
 
@@ -25,7 +28,7 @@ def generic(
     maps: Sequence[ir.AffineMap],
     parallel: Iterable[bool],
 ) -> ir.OpView:
-    """Create a ``linalg.generic`` with one result and without a body."""
+    """Create a ``linalg.generic`` with one result and an empty region, and return it."""
     return linalg.GenericOp(
         [output.type], list(inputs), [output], indexing_maps(maps), iterator_types(parallel)
     )
@@ -38,6 +41,8 @@ def sum_of_products(
     shape: Sequence[int],
 ) -> ir.Value:
     """Emit a contraction: the product of all factors, summed over the reduction dimensions.
+
+    Return its result, which starts at zero.
 
     Args:
         factors: tensors of a common floating-point type, which is also that of the result.

@@ -9,7 +9,7 @@ from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 
 
 def inline_calls(block: ir.Block, callees: Mapping[str, ir.OpView]) -> None:
-    """Inline the block's calls of these functions; calls within the functions stay."""
+    """Inline the block's calls of ``callees``, by name; calls inside the callees stay."""
     for op in list(block.operations):
         if op.operation.name == "func.call":
             callee = callees.get(ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value)
@@ -18,7 +18,10 @@ def inline_calls(block: ir.Block, callees: Mapping[str, ir.OpView]) -> None:
 
 
 def inline_call(call: ir.Operation, callee: ir.OpView) -> list[ir.Operation]:
-    """Replace a call by the operations of a function of one block; return the new operations."""
+    """Replace a call by clones of the operations of its callee, which has one block.
+
+    Return the new operations in order.
+    """
     block = callee.operation.regions[0].blocks[0]
     mapping: ValueMap = dict(zip(block.arguments, call.operands, strict=True))
     *operations, terminator = block.operations

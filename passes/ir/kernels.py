@@ -1,4 +1,4 @@
-"""The rKernel descriptions of a module."""
+"""Descriptions of rKernels in a module: lookup, emission and measured seconds."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from rammer_mlir.bindings import ir
 
 SECONDS = "seconds"
-"""Attribute of ``rtask.kernel``: measured seconds of an rTask, as in ``MeasuredSeconds``."""
+"""Attribute of ``rtask.kernel``: seconds of an rTask with hot, cold and far memory."""
 
 
 def described_kernels(module: ir.Module) -> dict[str, ir.OpView]:
-    """Map each described rKernel function's name to its ``rtask.kernel``."""
+    """Return the ``rtask.kernel`` of each described rKernel, by the name of its function."""
     return {
         ir.FlatSymbolRefAttr(op.operation.attributes["function"]).value: op
         for op in module.body.operations
@@ -56,7 +56,10 @@ def describe_kernel(
 
 
 def annotate_seconds(description: ir.OpView, seconds: Sequence[float]) -> None:
-    """Set an rTask's seconds with hot, cold and far memory on an ``rtask.kernel``."""
+    """Set the attribute ``seconds`` of an ``rtask.kernel``.
+
+    ``seconds`` are an rTask's with hot, cold and far memory, in this order.
+    """
     with description.operation.context:
         value = ir.DenseF64ArrayAttr.get(list(seconds))
     description.operation.attributes[SECONDS] = value

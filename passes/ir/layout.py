@@ -28,7 +28,7 @@ class Layout:
 
     @staticmethod
     def row_major(sizes: Sequence[int]) -> Layout:
-        """Return the dense layout of a whole buffer."""
+        """Return the dense row-major layout of a whole buffer of these sizes."""
         return Layout(0, tuple(sizes), row_major_strides(sizes))
 
     @property
@@ -41,13 +41,19 @@ class Layout:
         )
 
     def slice(self, offsets: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Layout:
-        """Return the view of ``sizes`` elements from ``offsets``, ``steps`` apart."""
+        """Return the layout of a slice, all numbers by dimension and in elements.
+
+        The slice has ``sizes`` elements from ``offsets`` on, ``steps`` apart.
+        """
         start = sum(o * s for o, s in zip(offsets, self.strides, strict=True))
         strides = tuple(k * s for k, s in zip(steps, self.strides, strict=True))
         return Layout(self.offset + start, tuple(sizes), strides)
 
     def collapse(self, groups: Iterable[Sequence[int]]) -> Layout | None:
-        """Merge each group of dimensions to a dimension; None if the strides do not allow it."""
+        """Return the layout with each group of dimensions merged to one dimension.
+
+        None if the strides of a group do not allow it.
+        """
         sizes: list[int] = []
         strides: list[int] = []
         for group in groups:
@@ -72,7 +78,10 @@ class Layout:
         return size, stride
 
     def expand(self, groups: Iterable[Sequence[int]], sizes: Sequence[int]) -> Layout:
-        """Split each dimension into a group of dimensions of the given sizes."""
+        """Return the layout with each dimension split into a group of dimensions.
+
+        ``sizes`` has the size of each new dimension, ``groups`` the new dimensions of each old one.
+        """
         strides = [0] * len(sizes)
         for dim, group in enumerate(groups):
             step = self.strides[dim]
@@ -83,5 +92,5 @@ class Layout:
 
     @property
     def num_elements(self) -> int:
-        """Number of elements of the view."""
+        """The number of elements of the view."""
         return prod(self.sizes)

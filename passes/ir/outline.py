@@ -11,11 +11,11 @@ from rammer_mlir.passes.ir.function_type import update_function_type
 from rammer_mlir.passes.ir.structured import captured_values
 
 Body = Callable[[Sequence[ir.Value]], Sequence[ir.Value]]
-"""Emits a computation at the current insertion point: arguments in, results out."""
+"""A function that emits a computation at the current insertion point: arguments in, results out."""
 
 
 class Outliner:
-    """Creates private functions before the entry function; equal functions are created once."""
+    """The creator of private functions before the entry function; equal functions are shared."""
 
     def __init__(self, module: ir.Module) -> None:
         self._main = entry_function(module)
@@ -30,9 +30,9 @@ class Outliner:
         body: Body,
         attributes: Mapping[str, ir.Attribute] | None = None,
     ) -> str:
-        """Return the name of a function with this body and these attributes.
+        """Return the name of a function with this body and these attributes; create it if needed.
 
-        ``kind`` is the prefix of the name of a new function.
+        ``kind`` is the prefix of the name of a new function, ``inputs`` are the arguments' types.
         """
         function = self._build(inputs, body)
         for name, value in (attributes or {}).items():
@@ -76,7 +76,10 @@ def create_operator(
     location: ir.Location,
     ip: ir.InsertionPoint,
 ) -> ir.Operation:
-    """Create an ``rtask.operator`` that calls a function."""
+    """Create an ``rtask.operator`` with a single candidate, the function ``kernel``.
+
+    ``inputs`` are its operands and ``results`` its result types.
+    """
     return ir.Operation.create(
         "rtask.operator",
         results=list(results),
@@ -88,7 +91,10 @@ def create_operator(
 
 
 def clone_constants(value: ir.Value, mapping: ValueMap, ip: ir.InsertionPoint) -> None:
-    """Clone the constant operations that compute a value to the insertion point."""
+    """Clone at ``ip`` the operations that compute a constant, which may be several.
+
+    ``mapping`` maps old to new values and is extended; values in it are not cloned again.
+    """
     if value in mapping or isinstance(value.owner, ir.Block):
         return
     owner = value.owner.opview

@@ -6,7 +6,7 @@ from rammer_mlir.bindings import ir, linalg, tensor
 from rammer_mlir.passes.ir.structured import shape_of
 
 BLOCK = 16
-"""Channels of a block: one AVX-512 register of f32, or two of AVX2."""
+"""The number of channels in a block: one AVX-512 register of f32, or two of AVX2."""
 
 PACK, UNPACK = "linalg.pack", "linalg.unpack"
 
@@ -20,21 +20,24 @@ def blocked_type(kind: ir.Type, dim: int) -> ir.Type:
 
 
 def pack(value: ir.Value, dim: int) -> ir.Value:
-    """Emit the blocked form of a plain value."""
+    """Emit a ``linalg.pack`` of ``value`` into blocks along ``dim``, and return its result."""
     kind = blocked_type(value.type, dim)
     return linalg.PackOp(kind, value, _empty(kind), [dim], [], [BLOCK]).result
 
 
 def unpack(value: ir.Value, kind: ir.Type, dim: int) -> ir.Value:
-    """Emit the plain form, of type ``kind``, of a blocked value."""
+    """Emit a ``linalg.unpack`` of a value in blocks along ``dim``.
+
+    Return the value of type ``kind``.
+    """
     return linalg.UnPackOp(kind, value, _empty(kind), [dim], [], [BLOCK]).result
 
 
 def packed_dim(op: ir.OpView) -> int | None:
-    """Return the dimension that a pack or unpack stores in blocks.
+    """Return the dimension that a ``linalg.pack`` or ``linalg.unpack`` stores in blocks.
 
-    None for other operations, and for packs with padding, a permutation, several blocked dimensions
-    or another block size.
+    None for any other operation, and for packs with padding, a permutation, several blocked
+    dimensions or another block size.
     """
     operation = op.operation
     if operation.name not in (PACK, UNPACK) or len(operation.operands) != 2:

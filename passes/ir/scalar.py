@@ -27,7 +27,7 @@ _FLOATS = {F16: ir.F16Type, BF16: ir.BF16Type, F32: ir.F32Type, F64: ir.F64Type}
 
 
 class ElementTypeError(TypeError):
-    """An element type without arithmetic; the message has the type, but no location."""
+    """An error about an element type without arithmetic; the message has the type, no location."""
 
 
 Comparison = Literal["eq", "ne", "lt", "le", "gt", "ge"]
@@ -59,7 +59,7 @@ def element_type(dtype: DType) -> ir.Type:
 
 
 def literal_attribute(value: float, dtype: DType) -> ir.Attribute:
-    """Return a number as an attribute of the MLIR type of ``dtype``."""
+    """Return the attribute of a number in the MLIR type of ``dtype``."""
     kind = element_type(dtype)
     if is_float(dtype):
         return ir.FloatAttr.get(kind, float(value))
@@ -70,13 +70,16 @@ def literal_attribute(value: float, dtype: DType) -> ir.Attribute:
 
 
 def literal(value: float, dtype: DType) -> Scalar:
-    """Emit a constant of type ``dtype``."""
+    """Emit a constant of type ``dtype``, and return it."""
     attribute = literal_attribute(value, dtype)
     return Scalar(arith.ConstantOp(element_type(dtype), attribute).result, dtype)
 
 
 def _signed(value: int, dtype: DType) -> int:
-    """Return the signed value of the same bits, which integer attributes require."""
+    """Return the signed integer with the bits of an unsigned integer of type ``dtype``.
+
+    MLIR's integer attributes require signed integers.
+    """
     bits = 1 if dtype == BOOL else 8 * dtype.itemsize
     return value - (1 << bits) if value >= 1 << (bits - 1) and dtype != BOOL else value
 
@@ -90,12 +93,12 @@ def integer_limits(dtype: DType) -> tuple[int, int]:
 
 
 def lowest(dtype: DType) -> float:
-    """Return the lower bound of a type's values: minus infinity for floats."""
+    """Return the least value of a type: minus infinity for floats."""
     return float("-inf") if is_float(dtype) else integer_limits(dtype)[0]
 
 
 def highest(dtype: DType) -> float:
-    """Return the upper bound of a type's values: infinity for floats."""
+    """Return the largest value of a type: infinity for floats."""
     return float("inf") if is_float(dtype) else integer_limits(dtype)[1]
 
 
@@ -106,7 +109,7 @@ _Conversion = Callable[[ir.Type, ir.Value], ir.OpView]
 
 @dataclass(frozen=True)
 class Scalar:
-    """A value with its NumPy dtype, because MLIR's integers are signless."""
+    """A value of a body with its NumPy dtype, because MLIR's integers are signless."""
 
     value: ir.Value
     dtype: DType
@@ -133,19 +136,19 @@ class Scalar:
         return signed if is_signed(self.dtype) else unsigned
 
     def __add__(self, other: Scalar | float) -> Scalar:
-        """Sum; integers wrap around."""
+        """Emit the sum; integers wrap around."""
         return self._binary(other, arith.AddFOp, arith.AddIOp)
 
     def __sub__(self, other: Scalar | float) -> Scalar:
-        """Difference; integers wrap around."""
+        """Emit the difference; integers wrap around."""
         return self._binary(other, arith.SubFOp, arith.SubIOp)
 
     def __mul__(self, other: Scalar | float) -> Scalar:
-        """Product; integers wrap around."""
+        """Emit the product; integers wrap around."""
         return self._binary(other, arith.MulFOp, arith.MulIOp)
 
     def __truediv__(self, other: Scalar | float) -> Scalar:
-        """Quotient; integer quotients round towards zero, and are 0 for divisor 0."""
+        """Emit the quotient; integers round towards zero, and division by 0 gives 0."""
         make = self._signed_choice(arith.DivSIOp, arith.DivUIOp)
         if self._divides_by(other):
             return self._binary(other, arith.DivFOp, make)
@@ -157,18 +160,21 @@ class Scalar:
         return divisor.compare("eq", -1).select(-self, quotient)
 
     def remainder(self, other: Scalar | float) -> Scalar:
-        """Remainder of division rounded towards zero; integer remainders are 0 for divisor 0."""
+        """Emit the remainder of a division rounded towards zero; 0 for integers and divisor 0."""
         make = self._signed_choice(arith.RemSIOp, arith.RemUIOp)
         if self._divides_by(other):
             return self._binary(other, arith.RemFOp, make)
         return self._divided(self._like(other), make)
 
     def _divides_by(self, other: Scalar | float) -> bool:
-        """Whether a division by ``other`` cannot trap: of floats, or by a positive number."""
+        """Whether a division by ``other`` cannot trap: floats, or division by a positive number."""
         return is_float(self.dtype) or (not isinstance(other, Scalar) and other > 0)
 
     def _divided(self, divisor: Scalar, make: _Binary) -> Scalar:
-        """Divide integers with divisors 0 and -1 replaced by 1; divisor 0 gives 0, as in NumPy."""
+        """Emit an integer division or remainder that cannot trap; for divisor 0, the result is 0.
+
+        ``make`` emits the operation; divisors 0 and -1 are replaced by 1 in its operand.
+        """
         zero = literal(0, self.dtype)
         is_zero = divisor.compare("eq", 0)
         traps = is_zero
@@ -178,58 +184,61 @@ class Scalar:
         return is_zero.select(zero, self._binary(safe, make, make))
 
     def __neg__(self) -> Scalar:
-        """Negation."""
+        """Emit the negation."""
         if is_float(self.dtype):
             return Scalar(arith.NegFOp(self.value).result, self.dtype)
         return literal(0, self.dtype) - self
 
     def __and__(self, other: Scalar | float) -> Scalar:
-        """Bits set in both."""
+        """Emit the bitwise and."""
         return self._binary(other, arith.AndIOp, arith.AndIOp)
 
     def __or__(self, other: Scalar | float) -> Scalar:
-        """Bits set in either."""
+        """Emit the bitwise or."""
         return self._binary(other, arith.OrIOp, arith.OrIOp)
 
     def __xor__(self, other: Scalar | float) -> Scalar:
-        """Bits set in exactly one operand."""
+        """Emit the bitwise exclusive or."""
         return self._binary(other, arith.XOrIOp, arith.XOrIOp)
 
     def __invert__(self) -> Scalar:
-        """All bits flipped."""
+        """Emit the bitwise complement."""
         return self ^ (1 if self.dtype == BOOL else -1)
 
     def shift_left(self, count: Scalar | float) -> Scalar:
-        """Shift by less than the width."""
+        """Emit a left shift by ``count`` bits, which must be less than the width."""
         return self._binary(count, arith.ShLIOp, arith.ShLIOp)
 
     def shift_right(self, count: Scalar | float) -> Scalar:
-        """Arithmetic shift of signed, logical shift of unsigned integers, below the width."""
+        """Emit a right shift by ``count`` bits, which must be less than the width.
+
+        The shift is arithmetic for signed and logical for unsigned integers.
+        """
         make = self._signed_choice(arith.ShRSIOp, arith.ShRUIOp)
         return self._binary(count, make, make)
 
     def maximum(self, other: Scalar | float) -> Scalar:
-        """Larger value; NaN if any operand is NaN."""
+        """Emit the larger value; NaN if any operand is NaN."""
         return self._binary(
             other, arith.MaximumFOp, self._signed_choice(arith.MaxSIOp, arith.MaxUIOp)
         )
 
     def minimum(self, other: Scalar | float) -> Scalar:
-        """Smaller value; NaN if any operand is NaN."""
+        """Emit the smaller value; NaN if any operand is NaN."""
         return self._binary(
             other, arith.MinimumFOp, self._signed_choice(arith.MinSIOp, arith.MinUIOp)
         )
 
     def clamp(self, low: Scalar | float, high: Scalar | float) -> Scalar:
-        """Clamp to a range; NaN is kept."""
+        """Emit the value clamped to the range from ``low`` to ``high``; NaN stays NaN."""
         return self.maximum(low).minimum(high)
 
     def power(self, other: Scalar | float) -> Scalar:
-        """Power of floating-point numbers."""
+        """Emit the power of floating-point numbers with exponent ``other``."""
         return Scalar(math.PowFOp(self.value, self._like(other).value).result, self.dtype)
 
     def compare(self, kind: Comparison, other: Scalar | float) -> Scalar:
-        """Compare; NaN is unequal to everything."""
+        """Emit a comparison, whose result is a truth value; NaN is unequal to every number."""
         right = self._like(other)
         self._require_arithmetic()
         if is_float(self.dtype):
@@ -241,22 +250,25 @@ class Scalar:
         return Scalar(arith.CmpIOp(predicate, self.value, right.value).result, BOOL)
 
     def select(self, yes: Scalar, no: Scalar) -> Scalar:
-        """Emit ``yes`` if this truth value is true, else ``no``."""
+        """Emit a select by this truth value: ``yes`` if it is true, else ``no``."""
         assert yes.dtype == no.dtype, f"{yes.dtype} and {no.dtype}"
         return Scalar(arith.SelectOp(self.value, yes.value, no.value).result, yes.dtype)
 
     def apply(self, make: Callable[[ir.Value], ir.OpView]) -> Scalar:
-        """Return the result of an operation of the same type, such as ``math.ExpOp``."""
+        """Emit an operation that keeps the type, such as ``math.ExpOp``, and return its result."""
         return Scalar(make(self.value).result, self.dtype)
 
     def bitcast(self, dtype: DType) -> Scalar:
-        """Reinterpret the bits as another type of the same width."""
+        """Emit a reinterpretation of the bits as another type of the same width."""
         if element_type(dtype) == self.value.type:
             return Scalar(self.value, dtype)
         return Scalar(arith.BitcastOp(element_type(dtype), self.value).result, dtype)
 
     def cast(self, dtype: DType) -> Scalar:
-        """Convert: to integers towards zero, to booleans by comparing with zero."""
+        """Emit the conversion to ``dtype``; floats become integers by rounding towards zero.
+
+        A truth value tells whether the number differs from zero.
+        """
         if dtype == self.dtype:
             return self
         self._require_arithmetic()
@@ -271,7 +283,7 @@ class Scalar:
         return Scalar(make(element_type(dtype), self.value).result, dtype)
 
     def index(self) -> ir.Value:
-        """Emit the conversion of the integer to an index."""
+        """Emit the conversion of the integer to an index, and return the index."""
         cast = self._signed_choice(arith.IndexCastOp, arith.IndexCastUIOp)
         return cast(ir.IndexType.get(), self.value).result
 
@@ -281,7 +293,10 @@ def _through_float32(_kind: ir.Type, _value: ir.Value) -> NoReturn:
 
 
 def _conversion(source: DType, target: DType) -> _Conversion | None:
-    """Return the class of the conversion operation; None if the bits are unchanged."""
+    """Return the class of the operation that converts ``source`` to ``target``.
+
+    None if both are integers of the same width, whose bits are the same.
+    """
     if is_float(source) and is_float(target):
         if source.itemsize == target.itemsize:
             return _through_float32

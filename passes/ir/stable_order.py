@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 
 
 def stable_order(sources: Mapping[int, Collection[int]]) -> list[int]:
-    """Return all numbers in topological order; of several ready numbers, the smallest first.
+    """Return all numbers in topological order, always the smallest that is ready next.
 
-    ``sources`` has the dependences of each number, which must be acyclic.
+    ``sources`` has for each number the numbers before it; they must have no cycle.
     """
     readers: dict[int, list[int]] = {number: [] for number in sources}
     missing = {number: len(found) for number, found in sources.items()}

@@ -32,7 +32,7 @@ def is_generic(op: ir.OpView) -> bool:
 
 
 def plain_dim(expr: ir.AffineExpr) -> int | None:
-    """Return the dimension if the expression is a single dimension, else None."""
+    """Return the loop if an index expression is a single loop, else None."""
     return expr.position if isinstance(expr, ir.AffineDimExpr) else None
 
 
@@ -42,7 +42,7 @@ def is_constant(value: ir.Value) -> bool:
 
 
 def constant_value(value: ir.Value) -> float | None:
-    """Return the float of an ``arith.constant``; None for other values."""
+    """Return the number of an ``arith.constant`` of floats; None for any other value."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "arith.constant":
         return None
@@ -100,63 +100,63 @@ class LoopDimension(NamedTuple):
 
 @dataclass(frozen=True)
 class Structured:
-    """A ``linalg.generic`` and the facts that passes and lowerings need.
+    """A ``linalg.generic``, and facts about its loops, operands and body.
 
-    Facts are memoized: read a changed operation again.
+    Facts are memoized: create a new object after a change to the operation.
     """
 
     op: ir.OpView
 
     @cached_property
     def captures(self) -> list[ir.Value]:
-        """Values from outside that the body uses without being operands."""
+        """The values from outside that the body uses without being operands of the generic."""
         return captured_values(self.op)
 
     @cached_property
     def maps(self) -> list[ir.AffineMap]:
-        """Indexing maps, inputs first, then outputs."""
+        """The indexing maps of inputs, then of outputs."""
         maps = ir.ArrayAttr(self.op.operation.attributes["indexing_maps"])
         return [ir.AffineMapAttr(attr).value for attr in maps]
 
     @cached_property
     def parallel(self) -> list[bool]:
-        """For each loop, whether it is parallel (else a reduction)."""
+        """For each loop, whether it is parallel; a loop that is not is a reduction."""
         kinds = str(self.op.operation.attributes["iterator_types"]).split(",")
         return ["parallel" in kind for kind in kinds if "iterator_type" in kind]
 
     @cached_property
     def parallel_loops(self) -> tuple[int, ...]:
-        """Numbers of the parallel loops."""
+        """The numbers of the parallel loops."""
         return tuple(loop for loop, parallel in enumerate(self.parallel) if parallel)
 
     @cached_property
     def reduction_loops(self) -> tuple[int, ...]:
-        """Numbers of the reduction loops."""
+        """The numbers of the reduction loops."""
         return tuple(loop for loop, parallel in enumerate(self.parallel) if not parallel)
 
     @cached_property
     def num_outputs(self) -> int:
-        """Number of destination operands; on tensors, also the number of results."""
+        """The number of destination operands; on tensors, also the number of results."""
         return ir.DenseI32ArrayAttr(self.op.operation.attributes["operandSegmentSizes"])[1]
 
     @property
     def operands(self) -> list[ir.Value]:
-        """All operands, inputs first, then outputs."""
+        """All operands: inputs, then outputs."""
         return list(self.op.operation.operands)
 
     @property
     def inputs(self) -> list[ir.Value]:
-        """Input operands."""
+        """The input operands."""
         return self.operands[: -self.num_outputs]
 
     @property
     def outputs(self) -> list[ir.Value]:
-        """Destination operands."""
+        """The destination operands."""
         return self.operands[-self.num_outputs :]
 
     @property
     def output_maps(self) -> list[ir.AffineMap]:
-        """Indexing maps of the destination operands."""
+        """The indexing maps of the destination operands."""
         return self.maps[-self.num_outputs :]
 
     @cached_property
@@ -166,23 +166,23 @@ class Structured:
 
     @cached_property
     def arguments(self) -> list[ir.BlockArgument]:
-        """The body's arguments, one for each operand."""
+        """The arguments of the body: an element of each operand."""
         return list(self.block.arguments)
 
     @cached_property
     def body(self) -> list[ir.OpView]:
-        """Operations of the body without its terminator."""
+        """The operations of the body without its terminator."""
         return list(body_operations(self.op))
 
     @cached_property
     def yielded(self) -> list[ir.Value]:
-        """Values that the body yields, one for each output."""
+        """The values that the body yields, one for each output."""
         operations = self.block.operations
         return list(operations[len(operations) - 1].operation.operands)
 
     @cached_property
     def used_loops(self) -> list[tuple[int, ...]]:
-        """For each operand, the loops that its indexing map depends on."""
+        """For each operand, the numbers of the loops that its indexing map depends on."""
         return [
             tuple(sorted(set[int]().union(*(loops_in(expr) for expr in map_.results))))
             for map_ in self.maps
@@ -190,7 +190,7 @@ class Structured:
 
     @cached_property
     def loop_dimensions(self) -> list[LoopDimension]:
-        """The dimensions of operands that a single loop indexes."""
+        """All dimensions of operands that a single loop indexes."""
         return [
             LoopDimension(loop, operand, value, dimension, size)
             for operand, (map_, value) in enumerate(zip(self.maps, self.operands, strict=True))
@@ -202,9 +202,9 @@ class Structured:
 
     @cached_property
     def extent_sources(self) -> list[LoopDimension]:
-        """For each loop, a dimension of the same size, static if any of them is.
+        """For each loop, a dimension of an operand whose size is the loop's trip count.
 
-        Every loop has such a dimension, which linalg's verifier guarantees.
+        It is a static dimension if there is one. Linalg's verifier guarantees that one exists.
         """
         found: dict[int, LoopDimension] = {}
         for source in self.loop_dimensions:
@@ -214,24 +214,30 @@ class Structured:
 
     @cached_property
     def extents(self) -> list[int]:
-        """Trip count of each loop; a dynamic size if no operand has a static size."""
+        """The trip count of each loop; MLIR's dynamic size if no operand has a static size."""
         return [source.size for source in self.extent_sources]
 
     def result_dims(self, result: int) -> list[int] | None:
-        """Return the loops that index a result; None if its map has other expressions."""
+        """Return the loop that indexes each dimension of a result.
+
+        None for other index expressions.
+        """
         return self.operand_dims(len(self.maps) - self.num_outputs + result)
 
     def operand_dims(self, number: int) -> list[int] | None:
-        """Return the loops that index an operand; None if its map has other expressions."""
+        """Return the loop that indexes each dimension of an operand; None for other expressions."""
         dims = [plain_dim(expr) for expr in self.maps[number].results]
         return None if None in dims else [dim for dim in dims if dim is not None]
 
     def reads_input(self, position: int) -> bool:
-        """Whether the body uses an input's elements; false for a window with only a shape."""
+        """Whether the body uses the elements of input ``position``.
+
+        It does not if the input only gives the shape of a window.
+        """
         return any(True for _ in self.block.arguments[position].uses)
 
     def reads_output(self, result: int) -> bool:
-        """Whether the body uses the destination's old value."""
+        """Whether the body uses the old elements of the destination of result ``result``."""
         return self.reads_input(len(self.maps) - self.num_outputs + result)
 
     @cached_property
@@ -246,7 +252,7 @@ class Structured:
 
     @cached_property
     def is_contraction(self) -> bool:
-        """Whether it reduces products of two tensors (matrix product, convolution).
+        """Whether the operation sums products of two tensors, as a matrix product or a convolution.
 
         A tensor times constant matrices does not count: that is a transform of its elements.
         """
@@ -262,25 +268,28 @@ class Structured:
 
     @cached_property
     def is_transform(self) -> bool:
-        """Whether it reduces a tensor times constants, as the transforms of Winograd tiles do."""
+        """Whether the operation reduces a tensor times constants, as Winograd's transforms do."""
         return not self.is_elementwise and any(map(is_constant, self.inputs))
 
     @cached_property
     def points(self) -> int:
-        """Number of points of the iteration space."""
+        """The number of points of the iteration space."""
         return prod(self.extents)
 
     @cached_property
     def operations(self) -> int:
-        """Scalar operations over the iteration space; a transcendental counts as sixteen."""
+        """The number of scalar operations over the iteration space.
+
+        A transcendental counts as 16.
+        """
         weights = (16 if inner.operation.name.startswith("math.") else 1 for inner in self.body)
         return self._evaluations * max(1, sum(weights))
 
     @cached_property
     def _evaluations(self) -> int:
-        """Number of evaluations of the body: all points, except for reductions with constants.
+        """The number of evaluations of the body: the points, except for reductions with constants.
 
-        Constant reductions along several loops are separable: they are computed one loop at a time.
+        A constant reduction along several loops is separable, and computed one loop at a time.
         """
         loops = {
             loop
@@ -304,7 +313,7 @@ def shape_of(value: ir.Value) -> list[int]:
 
 
 def element_bytes(kind: ir.Type) -> int:
-    """Return the bytes of an element of a tensor or memref type in memory (i1: one byte)."""
+    """Return the bytes that an element of a tensor or memref takes in memory; 1 for i1."""
     element = kind.element_type if isinstance(kind, ir.RankedTensorType | ir.MemRefType) else kind
     if isinstance(element, ir.IntegerType | ir.FloatType):
         return max(1, element.width // 8)

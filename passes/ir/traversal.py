@@ -8,7 +8,7 @@ from rammer_mlir.bindings import ir
 
 
 def nested_operations(op: ir.Operation) -> list[ir.Operation]:
-    """Return all operations nested in an operation, in pre-order."""
+    """Return all operations nested in ``op``, outer before inner, without ``op`` itself."""
     found: list[ir.Operation] = []
     pending = [op]
     while pending:
@@ -25,7 +25,7 @@ def nested_operations(op: ir.Operation) -> list[ir.Operation]:
 
 
 def operations_named(root: ir.Operation, *names: str) -> Iterator[ir.Operation]:
-    """Yield the nested operations with these names; callers may replace them meanwhile."""
+    """Yield the nested operations with these names, collected first: callers may replace them."""
     yield from [op for op in nested_operations(root) if op.name in names]
 
 
@@ -35,18 +35,18 @@ def first_named(root: ir.Operation, prefix: str) -> ir.Operation | None:
 
 
 def replace(op: ir.Operation, values: list[ir.Value]) -> None:
-    """Replace an operation's results by values, and erase the operation."""
+    """Replace an operation's results by ``values``, and erase the operation."""
     for old, new in zip(op.results, values, strict=True):
         old.replace_all_uses_with(new)
     op.erase()
 
 
 Rewrite = Callable[[ir.Operation], bool]
-"""Rewrites an operation if it can; returns whether it did, and so erased the operation."""
+"""A function that rewrites and erases an operation if it can; it returns whether it did."""
 
 
 def constant_integer(value: ir.Value) -> int | None:
-    """Return the integer of an ``arith.constant``; None for other values."""
+    """Return the integer of an ``arith.constant``; None for any other value."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "arith.constant":
         return None

@@ -36,11 +36,14 @@ module attributes {transform.with_named_sequence} {
   }
 }
 """
-"""Transform script of the decompositions, which MLIR offers in its transform dialect only."""
+"""Transform script that decomposes softmax, pack and unpack.
+
+MLIR offers these decompositions in its transform dialect only.
+"""
 
 
 def decompose_aggregates(module: ir.Module) -> None:
-    """Replace softmax, pack and unpack by loops, reshapes and transpositions.
+    """Replace ``linalg`` softmax, pack and unpack by loop nests, reshapes and transpositions.
 
     Raises:
         MLIRError: if a pack or unpack has dynamic tiles.

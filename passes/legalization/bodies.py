@@ -33,9 +33,10 @@ def _select(op: ir.Operation) -> None:
 
 
 def _branch(op: ir.Operation, number: int, is_taken: ir.Value) -> list[ir.Value]:
-    """Clone branch ``number`` before its ``scf.if``, guarded for any condition; return its values.
+    """Clone branch ``number`` of an ``scf.if`` so that it cannot trap; return its values.
 
-    ``is_taken`` is true where the ``scf.if`` would execute the branch.
+    ``is_taken`` is true where the ``scf.if`` would execute the branch; elsewhere the clone divides
+    by 1 and reads element 0.
     """
     *inner, last = op.regions[number].blocks[0].operations
     mapping: ValueMap = {}

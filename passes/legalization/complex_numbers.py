@@ -13,7 +13,10 @@ _FOLDED = "builtin.module(canonicalize,cse)"
 
 
 def lower_complex(module: ir.Module) -> None:
-    """Lower complex scalars, which nothing but arithmetic uses by now."""
+    """Lower operations on complex scalars to arithmetic on real and imaginary parts.
+
+    Only arithmetic may use complex scalars by then.
+    """
     if not uses_dialect(module, "complex"):
         return
     _split_selections(module)
@@ -23,7 +26,7 @@ def lower_complex(module: ir.Module) -> None:
 
 
 def _split_selections(module: ir.Module) -> bool:
-    """Replace selects of complex numbers by selects of each part; return whether there were any."""
+    """Replace selects of complex numbers by selects of each part; return whether any was found."""
     found = [
         op
         for op in operations_named(module.operation, "arith.select")

@@ -14,7 +14,7 @@ _DENSE = re.compile(r"dense<(?P<values>.*)> : tensor<", re.DOTALL)
 
 
 def constant_parts(op: ir.Operation) -> list[ir.Value]:
-    """Emit the tensors that store the value of an ``arith.constant``, one for each part."""
+    """Emit the tensors that together store the value of an ``arith.constant``, and return them."""
     kind = ir.RankedTensorType(op.results[0].type)
     storage = storage_of(kind.element_type)
     assert storage is not None
@@ -24,7 +24,7 @@ def constant_parts(op: ir.Operation) -> list[ir.Value]:
 
 
 def _complex_parts(op: ir.Operation, kind: ir.RankedTensorType) -> list[ir.Value]:
-    """Emit the real and the imaginary part of a constant, read from its text.
+    """Emit the real and the imaginary part of a complex constant, read from its text.
 
     The bindings have no class for dense attributes of complex numbers.
     """

@@ -14,7 +14,10 @@ _SLICE = ("static_offsets", "static_sizes", "static_strides", "operandSegmentSiz
 
 
 def lower_destinations(module: ir.Module) -> None:
-    """Replace allocations and copies of tensors, and loops that insert slices in parallel."""
+    """Replace allocations and copies of tensors, and ``scf.forall`` loops that insert slices.
+
+    The loops become sequential ``scf.for`` loops.
+    """
     for op in list(operations_named(module.operation, "bufferization.alloc_tensor")):
         with ir.InsertionPoint(op), op.location:
             replace(op, [_allocated(op)])
@@ -29,7 +32,10 @@ def lower_destinations(module: ir.Module) -> None:
 
 
 def _allocated(op: ir.Operation) -> ir.Value:
-    """Return the tensor that the allocation copies, or an empty tensor."""
+    """Return the tensor that replaces a ``bufferization.alloc_tensor``.
+
+    It is the tensor that the allocation copies, or a new empty tensor.
+    """
     sizes, copied, _ = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
     if copied:
         return op.operands[sizes]
@@ -40,12 +46,12 @@ def _allocated(op: ir.Operation) -> ir.Value:
 
 
 def _bounds(op: ir.Operation) -> list[tuple[int, ...]]:
-    """Return (begin, end, step) of each loop, in the order of ``_BOUNDS``."""
+    """Return the static begin, end and step of each loop of an ``scf.forall``."""
     return list(zip(*(ir.DenseI64ArrayAttr(op.attributes[n]) for n in _BOUNDS), strict=True))
 
 
 def _has_simple_bounds(op: ir.Operation) -> bool:
-    """Whether an ``scf.forall`` has constant bounds, and its threads only insert slices."""
+    """Whether an ``scf.forall`` has constant bounds, and its terminator only inserts slices."""
     *_, last = op.regions[0].blocks[0].operations
     joined = last.operation.regions[0].blocks[0].operations
     return not any(_DYNAMIC in each for each in _bounds(op)) and all(
@@ -54,7 +60,13 @@ def _has_simple_bounds(op: ir.Operation) -> bool:
 
 
 def _loops(op: ir.Operation, counters: list[ir.Value], shared: list[ir.Value]) -> list[ir.Value]:
-    """Emit nested ``scf.for`` loops that carry the shared tensors."""
+    """Emit nested ``scf.for`` loops for an ``scf.forall``; return the final shared tensors.
+
+    Args:
+        op: the ``scf.forall``.
+        counters: the induction variables of the loops around the current one.
+        shared: the shared tensors, which the loops carry.
+    """
     bounds = _bounds(op)
     if len(counters) == len(bounds):
         return _thread(op.regions[0].blocks[0], counters, shared)
@@ -66,7 +78,10 @@ def _loops(op: ir.Operation, counters: list[ir.Value], shared: list[ir.Value]) -
 
 
 def _thread(block: ir.Block, counters: list[ir.Value], shared: list[ir.Value]) -> list[ir.Value]:
-    """Emit an iteration; return the shared tensors with the slices that it inserts."""
+    """Emit an iteration of an ``scf.forall``; return the shared tensors with inserted slices.
+
+    ``counters`` are the induction variables, ``block`` is the loop's body.
+    """
     mapping: ValueMap = dict(zip(block.arguments, [*counters, *shared], strict=True))
     *inner, last = block.operations
     for each in inner:

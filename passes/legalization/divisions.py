@@ -17,7 +17,7 @@ _INDEX_BITS = 64
 
 
 def guard_divisions(module: ir.Module) -> None:
-    """Divide by 1 instead if the division would trap."""
+    """Let integer divisions and remainders that would trap divide by 1 instead."""
     for op in nested_operations(module.operation):
         if op.name in SIGNED | UNSIGNED and _may_trap(op.operands[1]):
             with ir.InsertionPoint(op), op.location:

@@ -10,7 +10,7 @@ from rammer_mlir.passes.ir.generics import generic
 Values = Sequence[ir.Value]
 
 Body = Callable[[Values, Values], ir.Value]
-"""Emits an element from the elements of the inputs and the element's indices."""
+"""A function that emits an element from the elements of the inputs and the element's indices."""
 
 
 def per_element(
@@ -19,7 +19,7 @@ def per_element(
     inputs: Sequence[tuple[ir.Value, ir.AffineMap]],
     body: Body,
 ) -> ir.Value:
-    """Emit a loop nest that computes each element of a tensor independently.
+    """Emit a loop nest that computes each element of a tensor independently; return the tensor.
 
     Args:
         shape: the shape of the tensor.
@@ -43,17 +43,17 @@ def per_element(
 
 
 def scalar_map(rank: int) -> ir.AffineMap:
-    """Return the map from loops to the only element of a 0-D tensor."""
+    """Return the indexing map from ``rank`` loops to the only element of a 0-D tensor."""
     return ir.AffineMap.get(rank, 0, [])
 
 
 def index(value: int) -> ir.Value:
-    """Emit an index constant."""
+    """Emit an index constant, and return it."""
     return arith.ConstantOp(ir.IndexType.get(), value).result
 
 
 def all_of(conditions: Sequence[ir.Value]) -> ir.Value:
-    """Emit the conjunction of conditions, which must not be empty."""
+    """Emit the conjunction of truth values, at least one, and return it."""
     found, *rest = conditions
     for condition in rest:
         found = arith.andi(found, condition)
@@ -61,7 +61,7 @@ def all_of(conditions: Sequence[ir.Value]) -> ir.Value:
 
 
 def to_index(value: ir.Value) -> ir.Value:
-    """Emit the conversion of an integer to an index."""
+    """Emit the conversion of an integer to an index, and return the index."""
     if isinstance(value.type, ir.IndexType):
         return value
     return arith.index_cast(ir.IndexType.get(), value)

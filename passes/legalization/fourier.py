@@ -1,7 +1,8 @@
 """``stablehlo.fft`` as products with matrices of the discrete Fourier transform.
 
 Specification: https://openxla.org/stablehlo/spec#fft. A dimension of n elements costs n
-multiplications for each element; real and imaginary parts are tensors from here on.
+multiplications for each element. The emitted operations compute on tensors of real parts and of
+imaginary parts.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ Matrix = NDArray[np.float64]
 
 
 def lower_fourier_transforms(module: ir.Module) -> None:
-    """Rewrite static transforms of at most ``_MOST_ELEMENTS`` per dimension; others stay."""
+    """Replace each ``stablehlo.fft`` of static shape by products with constant matrices.
+
+    Transforms of more than ``_MOST_ELEMENTS`` elements along a dimension stay.
+    """
     if stablehlo is None:
         return
     for op in list(operations_named(module.operation, "stablehlo.fft")):
@@ -36,7 +40,7 @@ def lower_fourier_transforms(module: ir.Module) -> None:
 
 
 class _Transform:
-    """Emits a transform of the last dimensions of a tensor."""
+    """The emitter of a discrete Fourier transform over the last dimensions of a tensor."""
 
     def __init__(self, op: ir.Operation, lengths: list[int]) -> None:
         self._op = op
@@ -45,7 +49,7 @@ class _Transform:
         self._first = self._rank - len(lengths)
 
     def result(self) -> ir.Value:
-        """Emit the transformed tensor."""
+        """Emit the transform, and return the transformed tensor."""
         name = str(self._op.attributes["fft_type"])
         (given,) = self._op.operands
         for kind, transform in _KINDS.items():
@@ -60,7 +64,7 @@ class _Transform:
         return self._complex(*self._along_all(*_parts(given), is_inverse=True))
 
     def of_real(self, given: ir.Value) -> ir.Value:
-        """Emit the transform of a real tensor: n / 2 + 1 results along the last dimension.
+        """Emit the transform of a real tensor; return n / 2 + 1 results along the last dimension.
 
         The omitted results are conjugates of these.
         """
@@ -70,9 +74,10 @@ class _Transform:
         return self._complex(*self._along_all(*parts, is_inverse=False, without_last=True))
 
     def to_real(self, given: ir.Value) -> ir.Value:
-        """Emit the real tensor with a transform of n / 2 + 1 elements along the last dimension.
+        """Emit the real tensor whose transform is ``given``, and return it.
 
-        The last dimension is inverted last; its omitted elements are conjugates of the others.
+        ``given`` has n / 2 + 1 elements along the last dimension, which is inverted last; the
+        omitted elements are conjugates of these.
         """
         real, imaginary = self._along_all(*_parts(given), is_inverse=True, without_last=True)
         count = self._lengths[-1]
@@ -104,7 +109,7 @@ class _Transform:
         return real, imaginary
 
     def _product(self, value: ir.Value, matrix: Matrix, dimension: int) -> ir.Value:
-        """Emit the product of a matrix with each line along a dimension."""
+        """Emit the product of each line along a dimension, as a row vector, with a matrix."""
         kind = ir.RankedTensorType(value.type)
         dtype = dtype_of(kind.element_type)
         weights = dense_attribute(np.ascontiguousarray(matrix).astype(dtype), kind.element_type)
@@ -137,7 +142,10 @@ _KINDS: dict[str, Callable[[_Transform, ir.Value], ir.Value]] = {
 
 
 def _matrix(count: int, *, is_inverse: bool) -> NDArray[np.complex128]:
-    """Return the matrix of a transform of ``count`` elements; angles are reduced modulo 2 pi."""
+    """Return the square matrix of a discrete Fourier transform of ``count`` elements.
+
+    The inverse has the factor ``1 / count``. Angles are reduced modulo 2 pi.
+    """
     turns = np.outer(np.arange(count), np.arange(count)) % count / count
     matrix = np.exp((2j if is_inverse else -2j) * np.pi * turns)
     return np.asarray(matrix / count if is_inverse else matrix, np.complex128)

@@ -36,7 +36,7 @@ _NOT_LOWERED = re.compile(r"failed to legalize operation '([\w.]+)'")
 
 
 def uses_dialect(module: ir.Module, dialect: str) -> bool:
-    """Whether a module contains operations of a dialect."""
+    """Whether a module contains any operation of a dialect, given by its name."""
     return any(op.name.startswith(f"{dialect}.") for op in nested_operations(module.operation))
 
 
@@ -70,7 +70,10 @@ def _with_advice(message: str) -> str:
 
 
 def structure_control_flow(module: ir.Module) -> None:
-    """Turn branches between blocks into loops and branches of scf, where that is possible."""
+    """Turn branches between blocks into loops and branches of scf.
+
+    The module is left for a later check if MLIR cannot do so.
+    """
     if uses_dialect(module, "cf"):
         try:
             run(module, "func.func(lift-cf-to-scf,canonicalize)")
@@ -79,7 +82,11 @@ def structure_control_flow(module: ir.Module) -> None:
 
 
 def prepare_stablehlo(module: ir.Module) -> None:
-    """Lower CHLO, replace deprecated StableHLO, inline composites, and make types signless."""
+    """Rewrite StableHLO so that its lowering accepts it.
+
+    CHLO is lowered, deprecated operations are replaced, composites inlined, and types made
+    signless.
+    """
     if stablehlo is None:
         return
     _lower_chlo(module)
@@ -96,7 +103,7 @@ def _lower_chlo(module: ir.Module) -> None:
 
 
 def _drop_hints(module: ir.Module) -> None:
-    """Remove ``stablehlo.optimization_barrier``, and ``algorithm`` of ``stablehlo.dot_general``."""
+    """Drop optimization barriers, and the attribute ``algorithm`` of ``stablehlo.dot_general``."""
     for op in operations_named(module.operation, "stablehlo.optimization_barrier"):
         replace(op, list(op.operands))
     for op in operations_named(module.operation, "stablehlo.dot_general"):
@@ -105,7 +112,7 @@ def _drop_hints(module: ir.Module) -> None:
 
 
 def _has_signs(module: ir.Module) -> bool:
-    """Whether functions of a module without TOSA take signed or unsigned integers.
+    """Whether a function of a module without TOSA takes signed or unsigned integers.
 
     In modules with TOSA, TOSA's own pass makes integers signless.
     """
@@ -123,11 +130,14 @@ _LOGICAL = {
     "stablehlo.add": "stablehlo.or", "stablehlo.maximum": "stablehlo.or",
     "stablehlo.multiply": "stablehlo.and", "stablehlo.minimum": "stablehlo.and",
 }  # fmt: skip
-"""The logical operation that each arithmetic operation on truth values is, by specification."""
+"""Arithmetic operations of StableHLO, each with the logical operation that it is on i1."""
 
 
 def _make_logical(module: ir.Module) -> None:
-    """Replace arithmetic on i1 by ``or`` and ``and``: MLIR's lowering would add modulo 2."""
+    """Replace arithmetic on i1 by ``or`` and ``and``, which StableHLO specifies.
+
+    MLIR's lowering would add modulo 2.
+    """
     truth = ir.IntegerType.get_signless(1)
     for op in list(operations_named(module.operation, *_LOGICAL)):
         if element_of(op.results[0].type) == truth:

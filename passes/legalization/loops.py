@@ -15,14 +15,14 @@ from rammer_mlir.passes.ir.traversal import (
 from rammer_mlir.passes.legalization.elementwise import index
 
 _MOST_STEPS = 64
-"""Maximum trip count of an unrolled loop; each step becomes separate rOperators."""
+"""Maximum trip count of an unrolled loop; each iteration becomes separate rOperators."""
 
 _MOST_OPERATIONS = 2048
-"""Maximum number of operations after unrolling a loop."""
+"""Maximum number of operations that unrolling a loop may make."""
 
 
 def unroll_loops(module: ir.Module) -> None:
-    """Unroll short ``scf.for`` loops with constant trip counts, outer loops first."""
+    """Unroll ``scf.for`` loops with small constant trip counts, outer loops first."""
     while True:
         found = [op for op in operations_named(module.operation, "scf.for") if _is_short(op)]
         if not found:
@@ -61,7 +61,10 @@ def _unroll(op: ir.Operation) -> None:
 
 
 def _cloned(block: ir.Block, mapping: ValueMap) -> list[ir.Value]:
-    """Clone a block at the insertion point; return the operands of its terminator."""
+    """Clone a block at the insertion point; return the new operands of its terminator.
+
+    ``mapping`` maps old to new values and is extended.
+    """
     *inner, last = block.operations
     ip = ir.InsertionPoint.current
     for each in inner:
@@ -70,7 +73,7 @@ def _cloned(block: ir.Block, mapping: ValueMap) -> list[ir.Value]:
 
 
 def lower_stablehlo_control_flow(module: ir.Module) -> None:
-    """Lower ``stablehlo.while``, ``if`` and ``case`` to ``scf``, inner operations first."""
+    """Lower ``stablehlo.while``, ``if`` and ``case`` to ``scf``, inner before outer operations."""
     names = ("stablehlo.while", "stablehlo.if", "stablehlo.case")
     for op in reversed(list(operations_named(module.operation, *names))):
         with ir.InsertionPoint(op), op.location:
@@ -101,9 +104,9 @@ def _while(op: ir.Operation) -> list[ir.Value]:
 def _choice(
     condition: ir.Value, first: ir.Region, second: ir.Region, op: ir.Operation
 ) -> list[ir.Value]:
-    """Emit an ``scf.if`` of the blocks of two regions, and return its results.
+    """Emit an ``scf.if`` with clones of two regions as branches, and return its results.
 
-    ``op`` is the branch of StableHLO, whose result types it has.
+    ``op`` is the operation of StableHLO; the results have the types of its results.
     """
     chosen = scf.IfOp(condition, [value.type for value in op.results], has_else=True)
     for region, block in ((first, chosen.then_block), (second, chosen.else_block)):
@@ -113,7 +116,7 @@ def _choice(
 
 
 def _case(op: ir.Operation) -> None:
-    """Replace a ``case`` with several branches by nested ``scf.if``."""
+    """Replace a ``stablehlo.case`` by nested ``scf.if``, one for each branch but the last."""
     number = arith.index_cast(ir.IndexType.get(), tensor.extract(op.operands[0], []))
     replace(op, _branches(number, list(op.regions), 0, op))
 

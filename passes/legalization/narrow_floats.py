@@ -13,7 +13,7 @@ _CONVERSIONS = ("arith.extf", "arith.truncf")
 
 
 def compute_in_f32(module: ir.Module) -> None:
-    """Let operations on narrow floats compute in f32, and round the result of each operation."""
+    """Let each operation on floats of at most 8 bits compute in f32 and round its result."""
     names = sorted(
         {
             str(element_of(value.type))
@@ -40,7 +40,7 @@ def _is_narrow(value: ir.Value) -> bool:
 
 
 def expand_conversions(module: ir.Module) -> None:
-    """Replace conversions of narrow floats by arithmetic on their bits.
+    """Replace conversions of floats of at most 8 bits by arithmetic on their bits.
 
     An f64 is rounded to f32 first, as ml_dtypes rounds it.
     """
@@ -59,12 +59,15 @@ def _dtype(value: ir.Value) -> DType:
 
 
 def _given(value: ir.Value) -> Scalar:
-    """Return a value as a ``Scalar``; a narrow float as its bits, in a byte."""
+    """Return a value as a ``Scalar``: a float of at most 8 bits as the byte of its bits."""
     storage = storage_of(value.type)
     return Scalar(value if storage is None else storage.store(value)[0], _dtype(value))
 
 
 def _as_float(found: Scalar, kind: ir.Type) -> ir.Value:
-    """Return the value of a ``Scalar`` as ``kind``; a narrow float from its bits, in a byte."""
+    """Return the value of a ``Scalar`` with the type ``kind``.
+
+    A float of at most 8 bits is loaded from the byte of its bits.
+    """
     storage = storage_of(kind)
     return found.value if storage is None else storage.load([found.value])

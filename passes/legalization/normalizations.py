@@ -11,7 +11,7 @@ from rammer_mlir.passes.legalization.elementwise import Values, per_element
 
 
 def lower_normalizations(module: ir.Module) -> None:
-    """Rewrite normalizations of static shapes; others stay."""
+    """Replace each ``stablehlo.batch_norm_inference`` of static shape by elementwise arithmetic."""
     if stablehlo is None:
         return
     for op in list(operations_named(module.operation, "stablehlo.batch_norm_inference")):

@@ -19,10 +19,13 @@ from rammer_mlir.passes.ir.traversal import operations_named
 
 
 def read_resources(module: ir.Module) -> None:
-    """Replace all resources by their values.
+    """Replace ``dense_resource`` constants by dense constants.
+
+    Complex constants stay.
 
     Raises:
-        FindingsError: naming the constants whose values were elided when they were printed.
+        FindingsError: with the constants whose values were elided when the module was printed, or
+            whose size is wrong.
     """
     found = [
         op
@@ -50,7 +53,7 @@ def _sparse_constants(module: ir.Module) -> Iterator[OperationError]:
 
 
 def _is_complex(op: ir.Operation) -> bool:
-    """Whether a constant is complex: the bindings have no class for such values."""
+    """Whether a constant is complex; the bindings have no class for complex values."""
     return isinstance(element_of(op.results[0].type), ir.ComplexType)
 
 
@@ -59,7 +62,10 @@ def _attribute_names(op: ir.Operation) -> list[str]:
 
 
 def _read(op: ir.Operation, name: str, content: bytes | None) -> str:
-    """Replace a resource; return the error message, empty on success."""
+    """Replace a resource in attribute ``name`` by its content; return the error, empty for none.
+
+    ``content`` is None if the module has no content for the resource.
+    """
     kind = ir.RankedTensorType(op.results[0].type)
     dtype = dtype_of(kind.element_type)
     if dtype is None:

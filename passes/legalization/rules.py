@@ -27,10 +27,10 @@ _TENSOR_OPERATIONS = frozenset(
         REGION,
     }
 )  # fmt: skip
-"""Operations that may stand in a function, besides constants and index arithmetic."""
+"""Operations that may stand directly in a function, besides constants and index arithmetic."""
 
 _BODY_OPERATIONS = frozenset({"linalg.yield", "linalg.index", "tensor.extract", "tensor.yield"})
-"""Operations in loop nests' bodies, besides arithmetic on scalars."""
+"""Operations that may stand in the body of a loop nest, besides arithmetic on scalars."""
 
 _SEQUENTIAL_OPERATIONS = frozenset(
     {
@@ -39,7 +39,7 @@ _SEQUENTIAL_OPERATIONS = frozenset(
         "tensor.generate", "tensor.dim", MATERIALIZE,
     }
 )  # fmt: skip
-"""Operations in loops and branches that a single rTask executes."""
+"""Operations that may stand in a loop or branch that a single rTask executes."""
 
 _BODY_DIALECTS = ("arith", "math", "affine")
 
@@ -47,7 +47,7 @@ _ELEMENTS = (
     "integers of at most 64 bits, index, f32, f64, f16, bf16, complex<f32>, complex<f64> or floats "
     "of at most 8 bits"
 )
-"""Element types of inputs and outputs."""
+"""Supported element types of inputs and outputs, as text for error messages."""
 
 _ADVICE = {
     "cf": "give structured control flow (scf), or functions of one block",
@@ -64,24 +64,27 @@ _ADVICE = {
     "onnx": "compile the ONNX model itself",
     "shape": "give static shapes, or dimensions of inputs that bind all others",
 }
-"""Advice to the user about operations, by their dialect."""
+"""Advice for error messages about unsupported operations, by dialect."""
 
 _OF_REAL_NUMBERS = ("stablehlo.bitcast_convert", "stablehlo.maximum", "stablehlo.minimum")
-"""Operations whose lowering in MLIR ends the process, or is wrong, for complex numbers."""
+"""Operations that are refused on complex numbers.
+
+MLIR's lowering of them crashes or is wrong.
+"""
 
 _OPERATION_ADVICE = {
     "stablehlo.rng": "give random numbers as an argument, or use rng_bit_generator and a state",
     "stablehlo.custom_call": "replace the call by operations, or give its result as an argument",
     "stablehlo.fft": "give static shapes and at most 2048 elements along a dimension",
 }
-"""Advice to the user about operations, by name; preferred to the advice for the dialect."""
+"""Advice for error messages by operation; it is preferred to the advice for the dialect."""
 
 
 def check_interface(function: ir.OpView) -> None:
-    """Check arguments and results of a function, before any rewrite.
+    """Check the types of a function's arguments and results, before any rewrite.
 
     Raises:
-        FindingsError: with all arguments and results whose type is not supported.
+        FindingsError: with the arguments and results of an unsupported type.
     """
     found = list(_interface_problems(function))
     if found:
@@ -89,10 +92,10 @@ def check_interface(function: ir.OpView) -> None:
 
 
 def check_given(module: ir.Module) -> None:
-    """Refuse operations that cannot be rewritten, or that would crash MLIR's passes.
+    """Check that a module has no operation that cannot be rewritten or would crash MLIR's passes.
 
     Raises:
-        FindingsError: with all such operations.
+        FindingsError: with these operations.
     """
     found = [problem for function in functions(module) for problem in _given_problems(function)]
     if found:
@@ -100,7 +103,7 @@ def check_given(module: ir.Module) -> None:
 
 
 def check_before_lifting(module: ir.Module) -> None:
-    """Check that loop states can stay in place and that shapes are static.
+    """Check that loops can keep their states in place, and that shapes are static.
 
     Raises:
         FindingsError: with all loops and shapes that break these rules.
@@ -143,7 +146,7 @@ def check_legal(module: ir.Module) -> None:
 
 
 def _entry_operations(module: ir.Module) -> Iterator[ir.Operation]:
-    """Yield the operations that stand in public functions."""
+    """Yield the operations that stand directly in public functions."""
     for function in functions(module):
         if not is_private(function):
             yield from (op.operation for op in function.operation.regions[0].blocks[0].operations)
@@ -171,7 +174,10 @@ def _interface_problems(
 
 
 def _type_problem(kind: ir.Type, *, is_static: bool) -> str:
-    """Return the error in the type of an input or output; empty if it is valid."""
+    """Return the error message about the type of an input or output; empty if it is valid.
+
+    If ``is_static``, the shape has to be static.
+    """
     if isinstance(kind, ir.UnrankedTensorType | ir.UnrankedMemRefType):
         return f"expected a tensor with a number of dimensions, found {kind}; give it a shape"
     if isinstance(kind, ir.MemRefType):
@@ -215,7 +221,7 @@ def _given_problems(function: ir.OpView) -> Iterator[OperationError]:
 
 
 def _dynamic_shapes(root: ir.Operation) -> Iterator[OperationError]:
-    """Yield operations whose results have no static shape."""
+    """Yield an error for each operation in ``root`` that has a result without a static shape."""
     for op in nested_operations(root):
         for value in op.results:
             if isinstance(value.type, ir.RankedTensorType) and not value.type.has_static_shape:
@@ -241,7 +247,7 @@ def _nest_problems(
 
 
 def _advice(op: ir.Operation) -> str:
-    """Return the advice to the user about an operation without a lowering."""
+    """Return the advice for an error message about an operation without a lowering."""
     found = _OPERATION_ADVICE.get(op.name) or _ADVICE.get(op.name.partition(".")[0])
     return found or "lower it to linalg on tensors first"
 

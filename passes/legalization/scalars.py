@@ -19,11 +19,11 @@ from rammer_mlir.passes.legalization.elementwise import (
 from rammer_mlir.passes.legalization.sequential import is_control_flow, wrap
 
 _COMPUTING = ("arith", "math", "affine", "complex")
-"""Dialects whose operations on scalars compute."""
+"""Dialects whose operations on scalars are lifted to 0-D tensors."""
 
 
 def lift_scalars(function: ir.OpView) -> None:
-    """Rewrite a function of one block such that all values between its operations are tensors."""
+    """Rewrite a function of one block so that all values between its operations are tensors."""
     _Lifting(function).run()
 
 
@@ -40,7 +40,7 @@ class _Lifting:
         self._function = function.operation
         self._block = self._function.regions[0].blocks[0]
         self._tensors: dict[ir.Value, ir.Value] = {}
-        """The 0-D tensors that hold computed scalars, by scalar."""
+        """The 0-D tensor that holds each computed scalar, by scalar."""
 
     def run(self) -> None:
         self._lift_arguments()
@@ -82,7 +82,10 @@ class _Lifting:
                 self._compute(op)
 
     def _compute(self, op: ir.OpView) -> None:
-        """Compute a scalar in a 0-D ``linalg.generic``, unless it is a constant."""
+        """Replace an operation on scalars by a 0-D ``linalg.generic``.
+
+        An operation on constants alone stays, for its users to clone.
+        """
         operation = op.operation
         if not operation.operands or not all(map(_is_scalar, operation.results)):
             return
@@ -103,7 +106,7 @@ class _Lifting:
             self._tensors[result] = per_element([], result.type, elements, body)
 
     def _inputs(self, values: Sequence[ir.Value]) -> list[ir.Value]:
-        """Return the computed scalars among ``values``, each once."""
+        """Return the values that have a 0-D tensor, each once."""
         return list(dict.fromkeys(value for value in values if value in self._tensors))
 
     @staticmethod
@@ -118,7 +121,7 @@ class _Lifting:
         return clone_into(op, mapping, ip)
 
     def _held(self, value: ir.Value) -> ir.Value:
-        """Return the 0-D tensor of a computed scalar; emit a 0-D tensor for a constant."""
+        """Return the 0-D tensor that holds a scalar; emit it for a constant."""
         if value in self._tensors:
             return self._tensors[value]
 
@@ -130,7 +133,7 @@ class _Lifting:
         return per_element([], value.type, [], body)
 
     def _lift_captures(self, op: ir.OpView) -> None:
-        """Make the scalars that a loop nest's body captures operands of the nest."""
+        """Replace a loop nest by a nest with the captured scalars as operands."""
         operation = op.operation
         captured = self._inputs(captured_values(op))
         if not captured:
@@ -171,7 +174,7 @@ class _Lifting:
         replace(op, [value])
 
     def _from_elements(self, op: ir.Operation) -> None:
-        """Concatenate the elements, each of which is a tensor."""
+        """Replace a ``tensor.from_elements`` by a concatenation of its elements' 0-D tensors."""
         kind = ir.RankedTensorType(op.results[0].type)
         parts = [self._held(value) for value in op.operands]
         if not kind.rank:
@@ -191,7 +194,7 @@ class _Lifting:
         replace(op, [flat])
 
     def _insert(self, op: ir.Operation) -> None:
-        """Rebuild the tensor with a replaced element, by an index comparison per element."""
+        """Replace a ``tensor.insert`` by a loop nest that compares the indices of each element."""
         value, target, *places = op.operands
         kind = ir.RankedTensorType(target.type)
         scalars = self._inputs([value, *places])
@@ -216,7 +219,7 @@ class _Lifting:
         replace(op, [found])
 
     def _generate(self, op: ir.Operation) -> None:
-        """Compute the elements in a loop nest, whose captured scalars are then lifted."""
+        """Replace a ``tensor.generate`` by a loop nest, and lift the scalars that it captures."""
         kind = ir.RankedTensorType(op.results[0].type)
         old = op.regions[0].blocks[0]
 
@@ -242,4 +245,4 @@ _TENSORS_OF_SCALARS = {
     "tensor.insert": _Lifting._insert,  # pyright: ignore[reportPrivateUsage]
     "tensor.generate": _Lifting._generate,  # pyright: ignore[reportPrivateUsage]
 }
-"""Rewrites of the operations that make tensors from scalars."""
+"""Rewrites, by operation, of the operations that make tensors from scalars."""

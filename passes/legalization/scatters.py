@@ -23,11 +23,14 @@ _COMBINED: dict[str, tuple[_Combine, _Combine]] = {
     "stablehlo.maximum": (arith.maximumf, arith.maxsi),
     "stablehlo.minimum": (arith.minimumf, arith.minsi),
 }
-"""The combination of an update with an element, for floats and for integers."""
+"""The functions that combine an update with an element, for floats and for integers.
+
+The key is the operation in the scatter's body.
+"""
 
 
 def lower_scatters(module: ir.Module) -> None:
-    """Rewrite scatters of one operand that add, multiply, take an extremum, or overwrite.
+    """Replace scatters of one operand that add, multiply, take an extremum, or overwrite.
 
     Other scatters stay unchanged.
     """
@@ -55,7 +58,7 @@ def _signless(kind: ir.Type) -> ir.Type:
 
 
 def _viewed(value: ir.Value, kind: ir.Type) -> ir.Value:
-    """Emit a cast to ``kind``, whose integers differ in the sign only.
+    """Emit a cast of a tensor to ``kind``, in which integers may have another signedness.
 
     The cast disappears when StableHLO is lowered.
     """
@@ -66,7 +69,10 @@ def _viewed(value: ir.Value, kind: ir.Type) -> ir.Value:
 
 
 def _combine(op: ir.Operation) -> _Combine | None:
-    """Return the combination of an update with an element; None if it is not supported."""
+    """Return the function that combines an update with an element in the scatter ``op``.
+
+    None if the scatter's body is not supported.
+    """
     if len(op.operands) != 3 or not all(
         ir.RankedTensorType(value.type).has_static_shape for value in op.operands
     ):
@@ -96,7 +102,7 @@ def _overwrite(_current: ir.Value, update: ir.Value) -> ir.Value:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """The dimension numbers of a scatter, with the specification's names."""
+    """The dimension numbers of a scatter, with the names of StableHLO's specification."""
 
     update_window_dims: Sequence[int]
     inserted_window_dims: Sequence[int]
@@ -120,7 +126,10 @@ def _numbers(op: ir.Operation) -> _Numbers:
 
 
 def _reduction(op: ir.Operation, combine: _Combine) -> ir.Value:
-    """Emit loops over the elements of the result, with a reduction over all scatter indices."""
+    """Emit loops over the elements of the result, with a reduction over all scatter indices.
+
+    Return the result. ``combine`` emits the combination of an update with an element.
+    """
     operand, indices, updates = op.operands
     numbers = _numbers(op)
     rank = len(ir.RankedTensorType(operand.type).shape)
@@ -147,7 +156,7 @@ def _reduction(op: ir.Operation, combine: _Combine) -> ir.Value:
 
 @dataclass(frozen=True)
 class _Element:
-    """An element of the result and a scatter index, in the body of the loops."""
+    """The emitter for an element of the result and a scatter index, in the body of the loops."""
 
     indices: ir.Value
     updates: ir.Value
@@ -156,7 +165,10 @@ class _Element:
     rank: int
 
     def update(self) -> tuple[ir.Value, ir.Value]:
-        """Emit whether the update hits the element, and the update, which is arbitrary if not."""
+        """Emit and return whether the update hits the element, and the update.
+
+        The update is arbitrary if it does not hit the element.
+        """
         own = [_loop_index(n) for n in range(self.rank)]
         scatter = [_loop_index(self.rank + n) for n in range(len(self.scatter_dims))]
         starts = self._starts(scatter)
@@ -181,7 +193,10 @@ class _Element:
         return all_of(conditions) if conditions else _true(), read
 
     def _starts(self, scatter: Sequence[ir.Value]) -> dict[int, ir.Value]:
-        """Emit the start index of the update's window, by dimension of the operand."""
+        """Emit and return the start index of the update's window, by dimension of the operand.
+
+        ``scatter`` has the coordinates of the scatter index.
+        """
         numbers = self.numbers
         index_rank = len(ir.RankedTensorType(self.indices.type).shape)
         batch = [n for n in range(index_rank) if n != numbers.index_vector_dim]
@@ -197,7 +212,7 @@ class _Element:
         return starts | {dimension: places[at] for dimension, at in pairs}
 
     def _windows(self) -> dict[int, int]:
-        """Return the update's window dimensions, by dimension of the operand."""
+        """Return the dimension of the update's window for each operand dimension that has one."""
         numbers = self.numbers
         without = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
         kept = [n for n in range(self.rank) if n not in without]

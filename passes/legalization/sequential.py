@@ -11,21 +11,21 @@ from rammer_mlir.passes.ir.structured import captured_values
 from rammer_mlir.passes.ir.traversal import constant_integer, nested_operations, operations_named
 
 REGION = "scf.execute_region"
-"""Contains control flow: an rOperator of one rTask."""
+"""The operation around control flow that becomes an rOperator of one rTask."""
 
 CONTROL_FLOW = ("scf.for", "scf.while", "scf.if", "scf.index_switch")
 
 MATERIALIZE = "bufferization.materialize_in_destination"
-"""Keeps the state of a loop in a fixed buffer."""
+"""The operation that keeps the state of a loop in a fixed buffer."""
 
 
 def is_control_flow(op: ir.OpView) -> bool:
-    """Whether an operation is a loop or branch that becomes a single rTask."""
+    """Whether an operation is a loop or a branch, which becomes a single rTask."""
     return op.operation.name in CONTROL_FLOW
 
 
 def wrap(op: ir.Operation, tensors: dict[ir.Value, ir.Value]) -> None:
-    """Wrap a loop or branch into a region that uses and returns only tensors.
+    """Wrap a loop or branch into an ``scf.execute_region`` that uses and returns only tensors.
 
     Args:
         op: an operation directly in a function.
@@ -52,7 +52,7 @@ def wrap(op: ir.Operation, tensors: dict[ir.Value, ir.Value]) -> None:
 
 
 def keep_states_in_place(root: ir.Operation) -> None:
-    """Let each iteration of a loop update its states in place."""
+    """Let each iteration of the loops in ``root`` update the loop-carried tensors in place."""
     for op in (root, *nested_operations(root)):
         if op.name == "scf.for":
             block = op.regions[0].blocks[0]
@@ -74,9 +74,10 @@ def _keep(block: ir.Block, states: Sequence[ir.Value], *, skipped: int) -> None:
 
 
 def loop_problems(root: ir.Operation) -> list[OperationError]:
-    """Return the errors in loops.
+    """Return the errors about loops in ``root``, each at its loop.
 
-    States that change their types cannot stay in place, and loops with steps of 0 never end.
+    An ``scf.while`` has to carry equal types before and after its condition, or its states cannot
+    stay in place. The constant step of an ``scf.for`` has to be positive, or the loop never ends.
     """
     endless = [
         OperationError(op, f"expected a positive step, found {step}; count upwards")

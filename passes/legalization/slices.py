@@ -10,11 +10,11 @@ from rammer_mlir.passes.ir.traversal import operations_named, replace
 from rammer_mlir.passes.legalization.elementwise import all_of, index, per_element, to_index
 
 _DYNAMIC = -(1 << 63)
-"""Marks a dynamic offset, size or stride in a static attribute."""
+"""Value that marks a dynamic offset, size or stride in a static attribute."""
 
 
 def lower_slices(module: ir.Module) -> None:
-    """Rewrite gathers, slices with dynamic offsets, and strided insertions."""
+    """Rewrite gathers, slices with dynamic offsets, and strided insertions to loop nests."""
     for name, rewrite in _REWRITES.items():
         for op in operations_named(module.operation, name):
             with ir.InsertionPoint(op), op.location:
@@ -28,7 +28,7 @@ def _integers(op: ir.Operation, name: str) -> list[int]:
 
 
 class _Slice:
-    """Offsets, sizes and strides of a slice with static sizes."""
+    """The offsets, sizes and strides of a slice with static sizes; offsets may be dynamic."""
 
     def __init__(self, op: ir.Operation, first: int) -> None:
         self._given = list(op.operands)[first:]
@@ -40,13 +40,13 @@ class _Slice:
         self.has_steps = any(stride != 1 for stride in self.strides)
 
     def offsets(self) -> list[ir.Value]:
-        """Emit the offsets."""
+        """Return the offsets as index values; emit constants for static offsets."""
         given = iter(self._given)
         return [next(given) if each == _DYNAMIC else index(each) for each in self._offsets]
 
 
 def _dropped(full: Sequence[int], reduced: Sequence[int]) -> set[int]:
-    """Return the dimensions of size 1 that a rank-reduced shape omits."""
+    """Return the dimensions of size 1 in ``full`` that the rank-reduced shape ``reduced`` omits."""
     rest, dropped = list(reduced), set[int]()
     for number, size in enumerate(full):
         if (
@@ -62,7 +62,10 @@ def _dropped(full: Sequence[int], reduced: Sequence[int]) -> set[int]:
 
 
 def _extract_slice(op: ir.Operation) -> list[ir.Value] | None:
-    """Read each element at computed indices; static slices stay, because they are views."""
+    """Return a loop nest's result that replaces an ``extract_slice`` with dynamic offsets.
+
+    None for a static slice, which is a view, and for dynamic sizes or strides.
+    """
     found = _Slice(op, 1)
     kind = ir.RankedTensorType(op.results[0].type)
     if found.is_static or not found.is_known:
@@ -89,7 +92,11 @@ def _at(offset: ir.Value, step: ir.Value, stride: int) -> ir.Value:
 
 
 def _insert_slice(op: ir.Operation) -> list[ir.Value] | None:
-    """Select between source and target per element; contiguous static slices stay."""
+    """Return a loop nest's result that replaces an ``insert_slice``.
+
+    Each element is selected from the source or the target. None for a contiguous static slice, and
+    for dynamic sizes or strides.
+    """
     found = _Slice(op, 2)
     if not found.is_known or (found.is_static and not found.has_steps):
         return None
@@ -126,7 +133,7 @@ def _insert_slice(op: ir.Operation) -> list[ir.Value] | None:
 
 
 def _gather(op: ir.Operation) -> list[ir.Value] | None:
-    """Read the slices that the indices of ``tensor.gather`` select."""
+    """Return a loop nest's result that replaces a ``tensor.gather``."""
     source, places = op.operands
     dims = _integers(op, "gather_dims")
     kind = ir.RankedTensorType(op.results[0].type)
@@ -151,7 +158,10 @@ def _gather(op: ir.Operation) -> list[ir.Value] | None:
 
 
 def _reshape(op: ir.Operation) -> list[ir.Value] | None:
-    """Replace a ``tensor.reshape`` between static shapes by a collapse and an expansion."""
+    """Return a collapse and an expansion that replace a ``tensor.reshape``.
+
+    None if a shape is not static.
+    """
     source = op.operands[0]
     old, new = ir.RankedTensorType(source.type), ir.RankedTensorType(op.results[0].type)
     if not old.has_static_shape or not new.has_static_shape:
@@ -186,7 +196,10 @@ def _bitcast(op: ir.Operation) -> list[ir.Value] | None:
 
 
 def _pad(op: ir.Operation) -> list[ir.Value] | None:
-    """Replace padding with a computed value by an insertion into a filled tensor."""
+    """Return an insertion into a filled tensor that replaces a padding with a computed value.
+
+    None if the value is constant or depends on the position, or the padding is dynamic.
+    """
     block = op.regions[0].blocks[0]
     inner = list(block.operations)
     value = inner[-1].operation.operands[0]
@@ -214,4 +227,7 @@ _REWRITES: dict[str, Callable[[ir.Operation], list[ir.Value] | None]] = {
     "tensor.extract_slice": _extract_slice,
     "tensor.insert_slice": _insert_slice,
 }
-"""The rewrite of each operation: returns the values of its results, or None if it may stay."""
+"""The rewrite of each operation, by name.
+
+It returns the values that replace the results, or None if the operation may stay.
+"""

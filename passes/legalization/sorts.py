@@ -19,7 +19,7 @@ _MOST_ELEMENTS = 4096
 
 
 def lower_sorts(module: ir.Module) -> None:
-    """Rewrite sorts of lines of at most ``_MOST_ELEMENTS``; other sorts stay.
+    """Replace sorts of lines of at most ``_MOST_ELEMENTS`` elements; other sorts stay.
 
     The comparison has to be elementwise.
     """
@@ -45,10 +45,10 @@ def _dimension(op: ir.Operation) -> int:
 
 
 class _Sort:
-    """Emits a sort.
+    """The emitter of a sort by pairwise comparisons.
 
-    Comparisons have one more dimension than the operands, the last: the position of the other
-    element.
+    The tensor of all pairs has one more dimension than the operands, the last: the position of the
+    other element of the pair.
     """
 
     def __init__(self, op: ir.Operation) -> None:
@@ -63,7 +63,7 @@ class _Sort:
         self._maps = [ir.AffineMap.get(self._rank + 1, 0, each) for each in (own, other, loops)]
 
     def results(self) -> list[ir.Value]:
-        """Emit the sorted operands."""
+        """Emit and return the sorted operands."""
         own = [self._spread(value, is_other=False) for value in self._op.operands]
         other = [self._spread(value, is_other=True) for value in self._op.operands]
         # Both orders are compared, which tells ties from smaller elements.
@@ -71,7 +71,10 @@ class _Sort:
         return [self._placed(value, places) for value in self._op.operands]
 
     def _spread(self, value: ir.Value, *, is_other: bool) -> ir.Value:
-        """Broadcast an operand to all pairs: each element, or the other element of the pair."""
+        """Emit and return a broadcast of an operand to all pairs.
+
+        Each pair has its first element, or its other element if ``is_other``.
+        """
         dims = list(range(self._rank))
         if is_other:
             dims[self._dimension] = self._rank
@@ -87,7 +90,10 @@ class _Sort:
         return ir.RankedTensorType.get(self._pairs, ir.RankedTensorType(value.type).element_type)
 
     def _compared(self, first: Sequence[ir.Value], second: Sequence[ir.Value]) -> ir.Value:
-        """Emit whether the first element of each pair sorts before the second."""
+        """Emit and return, for each pair, whether ``first`` sorts before ``second``.
+
+        Each sequence has a tensor of all pairs for each operand of the sort.
+        """
         block = self._op.regions[0].blocks[0]
         pairs = [v for pair in zip(first, second, strict=True) for v in pair]
         mapping: ValueMap = dict(zip(block.arguments, pairs, strict=True))
@@ -105,13 +111,20 @@ class _Sort:
         return self._at_pairs(last.operands[0], mapping)
 
     def _at_pairs(self, value: ir.Value, mapping: ValueMap) -> ir.Value:
-        """Return a value of the comparison at all pairs; values from outside are broadcast."""
+        """Return a value of the comparison's body at all pairs, from ``mapping``.
+
+        A value from outside of the body is broadcast and added.
+        """
         if value not in mapping:
             mapping[value] = self._broadcast(value, [])
         return mapping[value]
 
     def _places(self, before: ir.Value, after: ir.Value) -> ir.Value:
-        """Emit each element's position: the number of elements that sort before it."""
+        """Emit and return each element's position: the number of elements that sort before it.
+
+        ``before`` has for each pair whether its first element sorts before the other, ``after``
+        whether the other sorts before the first. Equal elements keep their order.
+        """
         kind = ir.IndexType.get()
         start = tensor.SplatOp(ir.RankedTensorType.get(self._shape, kind), index(0), []).result
         own, _, pairs = self._maps
@@ -128,7 +141,10 @@ class _Sort:
         return loop.results[0]
 
     def _placed(self, value: ir.Value, places: ir.Value) -> ir.Value:
-        """Emit an operand's elements at their positions, each by a search through all elements."""
+        """Emit and return the operand ``value`` with each element at its position in ``places``.
+
+        Each position is found by a search through all elements.
+        """
         own, other, _ = self._maps
         loop = generic([value, places], value, [other, other, own], self._parallel())
         element = ir.RankedTensorType(value.type).element_type

@@ -16,7 +16,7 @@ def _before_casts(value: ir.Value) -> ir.Value:
 
 
 def take_static_operands(op: ir.Operation) -> None:
-    """Let an operation take tensors of static shapes in place of their casts to dynamic ones."""
+    """Replace each operand that is a cast from a static to a dynamic shape by the static tensor."""
     for number, value in enumerate(list(op.operands)):
         source = _before_casts(value)
         if isinstance(source.type, ir.RankedTensorType) and source.type.has_static_shape:
@@ -24,7 +24,7 @@ def take_static_operands(op: ir.Operation) -> None:
 
 
 def return_static_shapes(function: ir.OpView) -> None:
-    """Return the values of static shape instead of their casts to dynamic shapes."""
+    """Let a function return tensors of static shape instead of their casts to dynamic shapes."""
     block = function.operation.regions[0].blocks[0]
     last = list(block.operations)[-1].operation
     take_static_operands(last)
@@ -32,7 +32,7 @@ def return_static_shapes(function: ir.OpView) -> None:
 
 
 def join_static_shapes(module: ir.Module) -> None:
-    """Give ``tensor.concat`` the static shape that follows from its operands."""
+    """Give each ``tensor.concat`` of static operands its static shape, followed by a cast."""
     for op in list(operations_named(module.operation, "tensor.concat")):
         kind = ir.RankedTensorType(op.results[0].type)
         parts = [_before_casts(value) for value in op.operands]

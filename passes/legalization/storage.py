@@ -32,7 +32,7 @@ def store_elements(function: ir.OpView) -> None:
 
 
 def _storage(kind: ir.Type) -> Storage | None:
-    """Return the storage of values of a type; None if such values stay unchanged."""
+    """Return the storage of a tensor or complex type; None if its values stay unchanged."""
     if isinstance(kind, ir.RankedTensorType):
         return storage_of(kind.element_type)
     return storage_of(kind) if isinstance(kind, ir.ComplexType) else None
@@ -111,7 +111,10 @@ class _Storing:
         self._rewrites.get(op.name, self._by_parts)(op)
 
     def _copy(self, block: ir.Block, upto: int | None = None) -> None:
-        """Copy the operations ``[:upto]`` of a nested block, rewritten, to the insertion point."""
+        """Clone the operations ``[:upto]`` of a block to the insertion point.
+
+        Operations with values that are stored in parts are rewritten.
+        """
         for each in list(block.operations)[:upto]:
             op = each.operation
             if any(map(self._is_concerned, (op, *nested_operations(op)))):
@@ -123,7 +126,7 @@ class _Storing:
             self._values.update(zip(op.results, copy.results, strict=True))
 
     def _value(self, value: ir.Value) -> ir.Value:
-        """Return the new value of an old value; load a scalar that is stored in parts."""
+        """Return the new value of an old value; load a scalar that is stored in parts from them."""
         if value in self._parts and not isinstance(value.type, ir.RankedTensorType):
             storage = storage_of(value.type)
             assert storage is not None
@@ -131,7 +134,7 @@ class _Storing:
         return self._values.get(value, value)
 
     def _parts_of(self, value: ir.Value) -> list[ir.Value]:
-        """Return the parts of a value, or the value alone if it has none."""
+        """Return the parts of a value, or a list of its new value if it is not stored in parts."""
         if value in self._parts:
             return self._parts[value]
         if isinstance(value.type, ir.RankedTensorType):
@@ -140,7 +143,10 @@ class _Storing:
         return [self._value(value)] if storage is None else storage.store(self._value(value))
 
     def _expanded(self, values: Values) -> list[ir.Value]:
-        """Return the new operands for ``values``: the parts of stored values, and other values."""
+        """Return the new operands for the old operands ``values``, in order.
+
+        A value that is stored in parts is replaced by all its parts.
+        """
         return [
             part
             for value in values
@@ -152,7 +158,10 @@ class _Storing:
         ]
 
     def _record(self, old: Values, new: Values) -> None:
-        """Record the new values of ``old`` values in order; a stored value takes one per part."""
+        """Record ``new`` as the replacements of the values ``old``, in order.
+
+        An old value that is stored in parts takes one new value for each part.
+        """
         rest = list(new)
         for value in old:
             count = len(_part_types(value.type))
@@ -164,7 +173,7 @@ class _Storing:
                 self._parts[value] = taken
 
     def _by_parts(self, op: ir.Operation) -> None:
-        """Repeat an operation on tensors for each part; copy an operation on scalars alone.
+        """Repeat an operation on tensors for each part; clone an operation on scalars alone.
 
         Operations on complex scalars are lowered later.
         """
@@ -232,7 +241,7 @@ class _Storing:
         self._record(op.results, list(new.results))
 
     def _load(self, old: Values, new: Values) -> None:
-        """Map the ``old`` arguments of a body to elements, loaded from the ``new`` arguments."""
+        """Map the arguments ``old`` of a body to the elements that the arguments ``new`` store."""
         rest = list(new)
         for value in old:
             storage = storage_of(value.type)
@@ -241,11 +250,14 @@ class _Storing:
             self._values[value] = taken[0] if storage is None else storage.load(taken)
 
     def _stored(self, values: Values) -> list[ir.Value]:
-        """Return the values that a body yields for ``values``: the parts of stored elements."""
+        """Return the values that a new body yields for the old yielded ``values``.
+
+        A value that is stored in parts is replaced by all its parts.
+        """
         return [part for value in values for part in self._parts_of(value)]
 
     def _with_region(self, op: ir.Operation) -> None:
-        """Repeat an operation for each part, with a body that yields this part of an element."""
+        """Repeat an operation with a region for each part; the region then yields this part."""
         (old,) = [region.blocks[0] for region in op.regions]
         operands = [self._parts_of(value) for value in op.operands]
         made: list[ir.Value] = []
@@ -264,7 +276,10 @@ class _Storing:
         self._record(op.results, made)
 
     def _control_flow(self, op: ir.Operation) -> None:
-        """Copy a loop, branch or region; stored operands, arguments and results become parts."""
+        """Clone a loop, branch or region.
+
+        Operands, arguments and results that are stored become parts.
+        """
         new = ir.Operation.create(
             op.name,
             [kind for value in op.results for kind in _part_types(value.type)],
@@ -295,7 +310,10 @@ def _attributes(op: ir.Operation) -> dict[str, ir.Attribute]:
 
 
 def _joined(parts: Values) -> ir.Value:
-    """Emit a tensor whose last dimension indexes the parts; return a single part unchanged."""
+    """Emit and return a tensor with the parts along a new last dimension.
+
+    Return a single part unchanged.
+    """
     if len(parts) == 1:
         return parts[0]
     kind = ir.RankedTensorType(parts[0].type)

@@ -25,7 +25,7 @@ _BYTE = 8
 
 
 class Storage(Protocol):
-    """How tensors of other element types store the elements of a type."""
+    """The storage of an element type in tensors of other element types."""
 
     @property
     def parts(self) -> Sequence[ir.Type]:
@@ -33,23 +33,26 @@ class Storage(Protocol):
         ...
 
     def load(self, parts: Sequence[ir.Value]) -> ir.Value:
-        """Emit the element, from one element of each tensor."""
+        """Emit and return an element; ``parts`` has an element of each tensor of the storage."""
         ...
 
     def store(self, value: ir.Value) -> list[ir.Value]:
-        """Emit an element of each tensor; the tensors if ``value`` is a tensor of elements."""
+        """Emit and return the parts of ``value``, one for each tensor of the storage.
+
+        ``value`` is an element, or a tensor whose parts are then tensors.
+        """
         ...
 
 
 def like(kind: ir.Type, element: ir.Type) -> ir.Type:
-    """Return ``kind`` with another element type; ``element`` itself if ``kind`` is no tensor."""
+    """Return ``kind`` with the element type ``element``; if it is no tensor, ``element`` itself."""
     if isinstance(kind, ir.RankedTensorType):
         return ir.RankedTensorType.get(kind.shape, element)
     return element
 
 
 def storage_of(element: ir.Type) -> Storage | None:
-    """Return how an element type is stored; None if it is stored as a tensor of this type."""
+    """Return the storage of an element type; None if tensors have the type itself."""
     if isinstance(element, ir.ComplexType):
         return _Complex(element) if isinstance(element.element_type, ir.FloatType) else None
     if isinstance(element, ir.FloatType):

@@ -10,7 +10,7 @@ from rammer_mlir.passes.ir.traversal import replace
 
 
 def drop_empty_tensors(function: ir.OpView) -> None:
-    """Replace operations whose results, operands or loops have no elements."""
+    """Replace operations of a function that compute or read tensors without elements."""
     block = function.operation.regions[0].blocks[0]
     for op in list(block.operations):
         operation = op.operation
@@ -28,7 +28,10 @@ def _is_empty(value: ir.Value) -> bool:
 
 
 def _replacements(op: ir.Operation) -> list[ir.Value] | None:
-    """Return the values that replace an operation's results; None if it may stay."""
+    """Return the values that replace the results of an operation on tensors without elements.
+
+    None if the operation may stay.
+    """
     if op.name in ("tensor.empty", "func.return", "arith.constant"):
         return None
     if op.results and all(map(_is_empty, op.results)):
@@ -49,7 +52,7 @@ def _empty(kind: ir.Type) -> ir.Value:
 
 
 def _has_no_steps(op: ir.Operation) -> bool:
-    """Whether a loop has the trip count 0."""
+    """Whether a generic has a loop of trip count 0."""
     structured = Structured(op.opview)
     for value, map_ in zip(op.operands, structured.maps, strict=True):
         if isinstance(value.type, ir.RankedTensorType):

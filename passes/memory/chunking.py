@@ -13,25 +13,34 @@ from rammer_mlir.passes.memory.regions import Chunk, Region, Regions, first_used
 from rammer_mlir.scheduling.recomputation.operator_sequence import Step, Steps, Value
 
 _REACH = 16
-"""Maximum distance of a region's end from the peak, in rOperators."""
+"""Maximum distance, in rOperators, between a region's last rOperator and the memory peak."""
 
 _MOST_OPERATORS = 40
 """Maximum number of rOperators in a region."""
 
 _NEARLY = 0.9
-"""Choose the region with the least added work among those that save this share of the maximum."""
+"""Minimum share of the largest saving for a region to be considered.
+
+Of the regions that save as much, the region that adds the least work is chosen.
+"""
 
 _MOST_EXTRA = 1.0
-"""Maximum work that overlapping windows may add, as a share of the region's work."""
+"""Maximum work that overlapping windows may add, relative to the region's work."""
 
 
 _POWER = 6
-"""Exponent of the norm over memory usage: a high power weights peaks over averages."""
+"""Exponent of the norm of memory usage over time; a high power weights peaks most."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A region, the reduction of memory usage by chunks, and the share of work that they add."""
+    """A candidate region for chunks.
+
+    Attributes:
+        region: the region.
+        saved: the reduction of the norm of memory usage.
+        extra: the work that chunks repeat, relative to the region's work.
+    """
 
     region: Region
     saved: float
@@ -39,13 +48,13 @@ class Found:
 
 
 def choose_region(read: OperatorSteps, regions: Regions, count: int, limit: int) -> Region | None:
-    """Return a region around the peak whose chunks save memory; None if there is none.
+    """Return the region around the peak to compute in chunks; None if no region saves memory.
 
     Args:
-        read: the rOperators.
-        regions: the regions of the same block.
+        read: the rOperators of a block.
+        regions: the finder of regions in the same block.
         count: the number of chunks.
-        limit: bytes; usage up to it does not count.
+        limit: bytes in use up to which memory usage does not count.
     """
     live = read.steps.live_bytes
     before = _height(live, limit)
@@ -78,7 +87,7 @@ def _around(read: OperatorSteps, regions: Regions, peak: int, count: int) -> Ite
 
 
 def _extra_work(read: OperatorSteps, region: Region) -> float:
-    """Return the work that a region repeats in chunks, as a share of its work."""
+    """Return the work that chunks of a region repeat, relative to the region's work."""
     cost = {op.operation: s.cost for op, s in zip(read.operators, read.steps.steps, strict=True)}
     own = added = 0.0
     for number, node in enumerate(region.nodes):
@@ -90,7 +99,7 @@ def _extra_work(read: OperatorSteps, region: Region) -> float:
 
 
 def _share(node: ir.OpView, parts: Parts) -> float:
-    """Return the share of a node's results that a part covers."""
+    """Return the largest share that ``parts`` cover of any of a node's results."""
     return max(
         cut.size / shape_of(result)[cut.axis]
         for result, cut in zip(node.results, parts, strict=True)
@@ -99,12 +108,18 @@ def _share(node: ir.OpView, parts: Parts) -> float:
 
 
 def _height(live: Sequence[int], limit: int) -> float:
-    """Return the sum over ``live`` of MiB to the power ``_POWER``, where bytes exceed ``limit``."""
+    """Return the sum of ``m ** _POWER`` over steps with more than ``limit`` bytes in use.
+
+    ``live`` has the bytes in use at each step, and ``m`` is this number in MiB.
+    """
     return sum((size / 2**20) ** _POWER for size in live if size > limit)
 
 
 def _live_in_chunks(read: OperatorSteps, region: Region) -> list[int]:
-    """Return the maximum bytes in use during any chunk of each rOperator."""
+    """Return the bytes in use at each rOperator if a region is computed in chunks.
+
+    For an rOperator of the region, it is the maximum over all chunks.
+    """
     steps, origins = _in_chunks(read, region)
     most = [0] * len(read.operators)
     for origin, size in zip(origins, steps.live_bytes, strict=True):
@@ -113,7 +128,7 @@ def _live_in_chunks(read: OperatorSteps, region: Region) -> list[int]:
 
 
 def _in_chunks(read: OperatorSteps, region: Region) -> tuple[Steps, list[int]]:
-    """Return the steps with a region in chunks, and the rOperator of each step."""
+    """Return the steps of the block with a region in chunks, and the rOperator of each step."""
     number = {op.operation: n for n, op in enumerate(read.operators)}
     inside = [number[op.operation] for op in region.operators]
     sink = inside[-1]
@@ -142,7 +157,10 @@ def _renamed(numbers: Sequence[int], parts: dict[int, int]) -> tuple[int, ...]:
 def _parts(
     read: OperatorSteps, region: Region, chunk: Chunk, values: list[Value]
 ) -> dict[int, int]:
-    """Add buffers for a chunk's parts of the region's intermediates; map old numbers to new."""
+    """Append to ``values`` a buffer for the chunk's part of each intermediate of the region.
+
+    Return the number of the new buffer by the number of the old buffer.
+    """
     numbers: dict[Root, int] = {root: n for n, root in enumerate(read.roots)}
     results = {read.root(result) for result in region.nodes[0].results}
     found: dict[int, int] = {}

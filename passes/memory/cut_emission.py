@@ -17,7 +17,7 @@ def emit_part(
     operands: Sequence[ir.Value],
     ip: ir.InsertionPoint,
 ) -> ir.Operation:
-    """Clone an operation for a part of a result.
+    """Clone an operation for a part of a result, and return the clone.
 
     Args:
         op: an operation that ``operand_cuts`` supports.
@@ -40,7 +40,11 @@ def emit_part(
 
 
 def result_cuts(op: ir.OpView, number: int, cut: Cut) -> list[Cut]:
-    """Return the parts of all results that are computed together with a part of a result."""
+    """Return the part of each result that is computed together with part ``cut`` of a result.
+
+    ``number`` is the number of this result; the same loop of a generic computes the others. Results
+    that the loop does not index are left out.
+    """
     if not is_generic(op):
         return [cut]
     structured = Structured(op)
@@ -51,13 +55,13 @@ def result_cuts(op: ir.OpView, number: int, cut: Cut) -> list[Cut]:
 
 
 def part_type(value: ir.Value, cut: Cut) -> ir.Type:
-    """Return the type of a part of a tensor."""
+    """Return the tensor type of part ``cut`` of a tensor."""
     kind = ir.RankedTensorType(value.type)
     return ir.RankedTensorType.get(cut.shape(shape_of(value)), kind.element_type, kind.encoding)
 
 
 def slice_of(value: ir.Value, cut: Cut) -> ir.Value:
-    """Emit a view of a part of a tensor at the current insertion point."""
+    """Emit and return a slice of a tensor, its part ``cut``, at the current insertion point."""
     shape = shape_of(value)
     if cut.covers(shape):
         return value

@@ -20,7 +20,7 @@ Parts = tuple[Cut | None, ...]
 
 @dataclass
 class CutFunctions:
-    """The functions of a module's rOperators, and the functions for their parts."""
+    """The functions of a module's rOperators, and functions made for parts of their results."""
 
     module: ir.Module
     _known: dict[tuple[str, Parts], Needed | None] = field(
@@ -28,12 +28,12 @@ class CutFunctions:
     )
 
     def __post_init__(self) -> None:
-        """Index the functions by name."""
+        """Read the functions of the module by name."""
         self._outliner = Outliner(self.module)
         self._functions = {symbol_name(f): f for f in functions(self.module)}
 
     def argument_cuts(self, name: str, parts: Parts) -> Needed | None:
-        """Return the parts of a function's arguments that parts of its results need.
+        """Return the part of each argument of the function ``name`` that parts of its results need.
 
         None if the parts cannot be computed separately.
         """
@@ -57,7 +57,10 @@ class CutFunctions:
         return _argument_parts(block, operations, wanted)
 
     def part(self, name: str, parts: Parts) -> str:
-        """Return the name of the function that computes the given parts of the results."""
+        """Return the name of a function that computes only ``parts`` of the results of ``name``.
+
+        It is created if it does not exist.
+        """
         block = _body(self._functions[name])
         needed = self.argument_cuts(name, parts)
         assert block is not None and needed is not None
@@ -84,9 +87,10 @@ def _body(function: ir.OpView) -> ir.Block | None:
 def _argument_parts(
     block: ir.Block, operations: Sequence[ir.OpView], wanted: dict[ir.Value, set[Cut | None]]
 ) -> Needed | None:
-    """Return the part of each argument from which ``wanted`` parts of values are computed.
+    """Return the part of each argument of a block from which parts of values are computed.
 
-    None if operands of an operation, or an argument, are needed in more than one part.
+    ``wanted`` has the parts, by value, and is extended. None if an operation's operands, or an
+    argument, are needed in more than one part.
     """
     for op in reversed(operations):
         parts = [
@@ -122,7 +126,10 @@ def _hashed(op: ir.OpView, number: int, cut: Cut) -> tuple[Cut | None, ...] | No
 
 
 def _can_cut_clone(op: ir.OpView) -> bool:
-    """Whether a constant operation can produce a smaller tensor with the same elements."""
+    """Whether a clone of a constant operation can have a smaller tensor as its result.
+
+    It can for an empty tensor, a fill and a splat.
+    """
     if op.operation.name == "tensor.empty" or is_generic(op):
         return True
     value = op.operation.attributes["value"] if op.operation.name == "arith.constant" else None
@@ -131,7 +138,7 @@ def _can_cut_clone(op: ir.OpView) -> bool:
 
 @dataclass
 class _Emitter:
-    """Emits the computation of parts at the current insertion point; memoized per part."""
+    """The emitter of parts of values at the current insertion point, memoized by value and part."""
 
     arguments: ValueMap
     _parts: dict[tuple[ir.Value, Cut], ir.Value] = field(

@@ -1,7 +1,8 @@
 """The parts of operands that an operation reads for a part of its result along a dimension.
 
 A part of a result along the dimension of a parallel loop is computed from parts of the operands
-that the loop indexes, and from all of the others. Windows of convolutions make the parts overlap.
+that the loop indexes, and from the whole of all other operands. Windows of convolutions make the
+parts overlap.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, 
 
 @dataclass(frozen=True)
 class Cut:
-    """A half-open interval ``[begin, end)`` of a tensor's dimension."""
+    """A part of a tensor: the interval ``[begin, end)`` of the dimension ``axis``."""
 
     axis: int
     begin: int
@@ -27,27 +28,27 @@ class Cut:
 
     @property
     def size(self) -> int:
-        """Number of indices."""
+        """The number of indices in the interval."""
         return self.end - self.begin
 
     def shape(self, whole: Sequence[int]) -> list[int]:
-        """Return the shape of the part of a tensor."""
+        """Return the shape of the part; ``whole`` is the shape of the tensor."""
         return [self.size if n == self.axis else size for n, size in enumerate(whole)]
 
     def covers(self, whole: Sequence[int]) -> bool:
-        """Whether it covers the whole dimension."""
+        """Whether the interval covers its whole dimension; ``whole`` is the shape of the tensor."""
         return self.begin == 0 and self.end == whole[self.axis]
 
 
 Needed = list["Cut | None"]
-"""For each operand the part that is read; None for the whole operand."""
+"""For each operand, the part that is read; None for the whole operand."""
 
 
 def operand_cuts(op: ir.OpView, number: int, cut: Cut) -> Needed | None:
-    """Return the parts of operands that an operation reads for a part of a result.
+    """Return the part of each operand that an operation reads for part ``cut`` of a result.
 
-    None if the part cannot be computed separately: the dimension is reduced, indexed by another
-    expression than a loop, or indexed twice.
+    ``number`` is the number of the result. None if the part cannot be computed separately: the
+    dimension is reduced, indexed by another expression than a loop, or indexed twice.
     """
     if is_generic(op):
         return _of_generic(Structured(op), number, cut)
@@ -56,7 +57,10 @@ def operand_cuts(op: ir.OpView, number: int, cut: Cut) -> Needed | None:
 
 
 def cut_loop(op: Structured, number: int, cut: Cut) -> int | None:
-    """Return the parallel loop over a dimension of a generic's result; None if there is none."""
+    """Return the parallel loop over the cut dimension of result ``number``.
+
+    None if no such loop exists, or the body uses its index.
+    """
     loop = plain_dim(op.output_maps[number].results[cut.axis])
     if loop is None or not op.parallel[loop] or _reads_index(op.op, loop):
         return None
@@ -64,7 +68,10 @@ def cut_loop(op: Structured, number: int, cut: Cut) -> int | None:
 
 
 def result_axis(op: Structured, number: int, loop: int) -> int | None:
-    """Return the only dimension of a result that a loop indexes, and alone; else None."""
+    """Return the dimension of result ``number`` that ``loop`` alone indexes.
+
+    None if there is no such dimension, or ``loop`` also indexes another one.
+    """
     exprs = op.output_maps[number].results
     found = [axis for axis, expr in enumerate(exprs) if loop in loops_in(expr)]
     return found[0] if len(found) == 1 and plain_dim(exprs[found[0]]) == loop else None
@@ -95,12 +102,11 @@ def _of_generic(op: Structured, number: int, cut: Cut) -> Needed | None:
 def _interval(
     op: Structured, expr: ir.AffineExpr, loop: int, cut: Cut, place: tuple[int, int]
 ) -> Cut | None:
-    """Return the range of an index expression while ``loop`` runs over ``cut`` only.
+    """Return the interval of an index expression while ``loop`` runs over ``cut`` only.
 
-    ``place`` is the dimension that the expression indexes, and its size. None if the expression is
-    not linear, has negative terms, or exceeds the size.
-
-    It begins where all other terms are zero, so that the indexing map stays the same.
+    It begins where all other terms are zero, so that the indexing map stays the same. ``place`` is
+    the dimension that the expression indexes, and its size. None if the expression is not linear,
+    has negative terms, or exceeds the size.
     """
     axis, size = place
     form = linear_form(expr)
@@ -113,7 +119,7 @@ def _interval(
 
 
 def _reads_index(op: ir.OpView, loop: int) -> bool:
-    """Whether a body uses the index of a loop, which starts at 0 in each part."""
+    """Whether a generic's body uses the index of ``loop``, which would start at 0 in each part."""
     return any(
         inner.operation.name == "linalg.index"
         and ir.IntegerAttr(inner.operation.attributes["dim"]).value == loop
@@ -122,7 +128,7 @@ def _reads_index(op: ir.OpView, loop: int) -> bool:
 
 
 def groups_of(op: ir.OpView) -> list[list[int]]:
-    """Return the groups of dimensions that a reshape merges or splits."""
+    """Return, for each dimension of a reshape's smaller shape, the dimensions of the larger one."""
     attribute = ir.ArrayAttr(op.operation.attributes["reassociation"])
     return [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in attribute]
 

@@ -18,7 +18,7 @@ from rammer_mlir.scheduling.memory import aligned
 from rammer_mlir.scheduling.recomputation.operator_sequence import Step, Steps, Value
 
 Root = ir.Value | int
-"""The value that owns a tensor's buffer, or the number of the output that it is part of."""
+"""The owner of a tensor's buffer: a value, or the number of the output that holds the tensor."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class OperatorSteps:
 
     Attributes:
         operators: the rOperator of each step.
-        roots: the buffer of each value.
+        roots: the buffers' owners; a buffer's position is its number in ``steps``.
         steps: the problem of the search; costs are scalar operations plus bytes moved.
         placement: the placement of each tensor.
         padded: maps buffers to the padded buffers into which their producers write.
@@ -40,12 +40,12 @@ class OperatorSteps:
     padded: Mapping[Root, Root]
 
     def root(self, value: ir.Value) -> Root:
-        """Return the buffer of a tensor."""
+        """Return the owner of the buffer that holds a tensor."""
         return _root(self.placement, self.padded, value)
 
 
 def read_steps(block: ir.Block, kernels: Mapping[str, ir.OpView] | None = None) -> OperatorSteps:
-    """Read the rOperators of an entry block on tensors.
+    """Return the rOperators of an entry block on tensors, and the buffers between them.
 
     Args:
         block: an entry block after `rtask-form-operators`.
@@ -81,7 +81,7 @@ def read_steps(block: ir.Block, kernels: Mapping[str, ir.OpView] | None = None) 
 
 
 def _padded(block: ir.Block, placement: Placement) -> dict[Root, Root]:
-    """Return the buffers that become parts of padded buffers in `rtask-decompose-pad`."""
+    """Return the padded buffer into which `rtask-decompose-pad` places a buffer, by buffer."""
     found: dict[Root, Root] = {}
     for op in block.operations:
         pad = find_constant_pad(op)
@@ -100,7 +100,10 @@ def _root(placement: Placement, padded: Mapping[Root, Root], value: ir.Value) ->
 
 
 def _storage(placement: Placement, value: ir.Value) -> Storage:
-    """Return the storage of a tensor; a tensor that is to be copied gets a separate buffer."""
+    """Return the storage of a tensor; for one without storage, a separate dense buffer.
+
+    A tensor without storage is copied later.
+    """
     own = Storage(value, Layout.row_major(shape_of(value)))
     return placement.storage.get(value, own)
 
@@ -145,9 +148,9 @@ def _is_repeatable(
     padded: Mapping[Root, Root],
     kernels: Mapping[str, ir.OpView],
 ) -> bool:
-    """Whether an rOperator can be recomputed with equal results, each in a separate buffer.
+    """Whether an rOperator can be repeated with equal results, each in a separate buffer.
 
-    Foreign code may keep a state.
+    Foreign code cannot, because it may keep a state.
     """
     own = all(
         isinstance(root := _root(placement, padded, value), int) or root == value

@@ -17,11 +17,11 @@ from rammer_mlir.passes.memory.operator_steps import kernel_names
 
 @dataclass(frozen=True)
 class Chunk:
-    """The work of a chunk of a region.
+    """The work of one chunk of a region.
 
     Attributes:
-        parts: the parts of each node's results; None for an unused result.
-        needed: the parts of each node's operands; None for the whole operand.
+        parts: for each node, the part of each result; None for an unused result.
+        needed: for each node, the part of each operand; None for the whole operand.
     """
 
     parts: tuple[Parts, ...]
@@ -30,7 +30,9 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Region:
-    """rOperators and the views between them; only the results of the last are used elsewhere.
+    """A region of rOperators and views between them, with a single last rOperator.
+
+    Only the results of the last rOperator are used outside of the region.
 
     Attributes:
         nodes: the operations in reverse order of the block; the first computes the results.
@@ -42,18 +44,21 @@ class Region:
 
     @property
     def operators(self) -> list[ir.OpView]:
-        """The rOperators in the order of the block."""
+        """The rOperators of the region in the order of the block."""
         return [op for op in reversed(self.nodes) if op.operation.name == OPERATOR]
 
 
 def intervals(size: int, count: int) -> list[tuple[int, int]]:
-    """Cut a dimension into at most ``count`` intervals, equal except for the last."""
+    """Cut ``range(size)`` into at most ``count`` intervals, each of begin and end.
+
+    All intervals are equally long except for the last, which may be shorter.
+    """
     step = -(-size // count)
     return [(begin, min(begin + step, size)) for begin in range(0, size, step)]
 
 
 def first_used(op: ir.OpView) -> ir.Value:
-    """Return the first used result of an rOperator, or else its first result."""
+    """Return the first result of an rOperator that has a use; without uses, its first result."""
     used = [result for result in op.results if any(True for _ in result.uses)]
     return (used or list(op.results))[0]
 
@@ -63,26 +68,26 @@ def _on_axes(axes: Sequence[int | None], part: tuple[int, int]) -> Parts:
 
 
 def _used(op: ir.OpView, parts: Parts) -> list[tuple[ir.Value, Cut]]:
-    """Return the results that have a part, with their parts."""
+    """Return the results of an operation that have a part, each with its part."""
     return [(r, cut) for r, cut in zip(op.results, parts, strict=True) if cut is not None]
 
 
 class Regions:
-    """Finds regions of an entry block."""
+    """The finder of regions of an entry block that can be computed in chunks."""
 
     def __init__(self, block: ir.Block, functions: CutFunctions, fixed: set[ir.Operation]) -> None:
-        """Read a block; operations in ``fixed`` are in no region."""
+        """Read a block; operations in ``fixed`` belong to no region."""
         self._functions, self._fixed = functions, fixed
         self._operations = list(block.operations)
         self._place = {op.operation: n for n, op in enumerate(self._operations)}
 
     def ending_at(self, sink: ir.OpView, axis: int, count: int) -> Iterator[Region]:
-        """Yield the regions with an rOperator's results, by growing size.
+        """Yield the regions whose results are those of the rOperator ``sink``, by growing size.
 
-        Each has intermediates.
+        Each region has at least one intermediate.
 
         Args:
-            sink: the rOperator.
+            sink: the last rOperator of the regions.
             axis: the cut dimension of its first used result; other results are cut along the same
                 loop.
             count: the number of chunks.
@@ -106,10 +111,10 @@ class Regions:
     def _axes(
         self, sink: ir.OpView, axis: int, part: tuple[int, int]
     ) -> tuple[int | None, ...] | None:
-        """Return the axes of the results that are cut with ``axis`` of the first used result.
+        """Return the dimension along which each result of ``sink`` is cut, None if it is unused.
 
-        An unused result has the axis None. Return None if the rOperator cannot be computed for the
-        interval ``part`` of these axes.
+        ``axis`` is the dimension of the first used result. Return None if the rOperator cannot be
+        computed for the interval ``part`` of these dimensions.
         """
         first = first_used(sink)
         size = shape_of(first)[axis]
@@ -177,9 +182,10 @@ class Regions:
 
 
 def _parts_of_results(op: ir.OpView, parts: Mapping[ir.Value, Cut | None]) -> Parts | None:
-    """Return the part of each result; None if any is needed whole or along another axis.
+    """Return the part of each result of an operation, None for an unused result.
 
-    Results with equal dimensions get a common part, because the same loops compute them.
+    Results that are cut along equal dimensions get a common part, because the same loops compute
+    them. Return None if no result is used, or one is needed whole.
     """
     used = [result for result in op.results if result in parts]
     cuts = [cut for result in used if (cut := parts[result]) is not None]
@@ -194,7 +200,10 @@ def _parts_of_results(op: ir.OpView, parts: Mapping[ir.Value, Cut | None]) -> Pa
 
 
 def _ends(nodes: Sequence[ir.OpView]) -> Iterator[int]:
-    """Yield the prefix lengths of nodes that form a region: up to an rOperator or a padding."""
+    """Yield each number of leading ``nodes`` that form a region.
+
+    A region ends at an rOperator or a padding, and contains at least two of them.
+    """
     new = 0
     for end, node in enumerate(nodes, 1):
         is_new = node.operation.name in (OPERATOR, PAD)
@@ -204,7 +213,10 @@ def _ends(nodes: Sequence[ir.OpView]) -> Iterator[int]:
 
 
 def _add(parts: dict[ir.Value, Cut | None], op: ir.OpView, needed: Needed) -> None:
-    """Record the parts that an operation needs; None for a value needed whole or along two axes."""
+    """Extend ``parts`` by the parts of its operands that an operation needs.
+
+    A value that is needed whole, or along two dimensions, gets None.
+    """
     for value, cut in zip(op.operation.operands, needed, strict=True):
         before = parts.get(value, cut)
         if cut is None or before is None or before.axis != cut.axis:

@@ -43,7 +43,9 @@ def choose_groups(
     growth: float,
     device: Device,
 ) -> list[list[Member]]:
-    """Return the groups of operators to merge for the fastest predicted stages of a device.
+    """Return the groups of operators whose merge minimizes the predicted time on a device.
+
+    The search divides the graph into stages as IOS does.
 
     Args:
         block: the block of the entry function.
@@ -78,9 +80,9 @@ def choose_groups(
 
 
 def _copied(members: Sequence[Member]) -> list[ir.Value]:
-    """Return the results that need a copy out of a merged result.
+    """Return the members' results that have to be copied out of the merged result.
 
-    A concatenation reads them, and its operands are not the members' results in order.
+    A concatenation reads them, but its operands are not exactly the members' results in order.
     """
     results = [member.result for member in members]
     joins = [
@@ -93,7 +95,7 @@ def _copied(members: Sequence[Member]) -> list[ir.Value]:
 
 
 def nest_of_members(members: Sequence[Member]) -> LoopNest:
-    """Return the loop nest of merged operators of the same kind."""
+    """Return the loop nest of the operator that merges members of the same kind."""
     convolutions = [member for member in members if isinstance(member, Convolution)]
     if convolutions:
         return convolutions_nest(convolutions)
@@ -101,7 +103,10 @@ def nest_of_members(members: Sequence[Member]) -> LoopNest:
 
 
 def nest_of_group(member: Member | None, group: Group) -> LoopNest:
-    """Return the loop nest of a group's costliest operation; without loops, its memory traffic."""
+    """Return the loop nest of a group's mergeable member, or else of its costliest operation.
+
+    A group without loops gets one iteration with its memory traffic.
+    """
     if member is not None:
         return nest_of_members([member])
     generics = [Structured(op) for op in group.operations if is_generic(op)]
@@ -117,9 +122,9 @@ def nest_of_group(member: Member | None, group: Group) -> LoopNest:
 
 
 def _graph(groups: Sequence[Group], weights: DerivedWeights) -> tuple[list[Group], list[list[int]]]:
-    """Return the groups in topological order, and the numbers of each operator's sources.
+    """Return the groups in topological order, and each operator's sources by number.
 
-    The inputs are operator 0, the first group is operator 1.
+    The model's inputs are operator 0, the first group is operator 1.
     """
     number = {op.operation: n for n, group in enumerate(groups, 1) for op in group.operations}
     producers = [set[int]()]
@@ -131,7 +136,11 @@ def _graph(groups: Sequence[Group], weights: DerivedWeights) -> tuple[list[Group
 
 
 def _producers(group: Group, number: dict[ir.Operation, int], weights: DerivedWeights) -> set[int]:
-    """Return the operators that a group reads from, looking through views."""
+    """Return the numbers of the operators that a group reads from, directly or through views.
+
+    ``number`` has the operator of each operation. The model's inputs are operator ``_INPUTS``;
+    weights are left out.
+    """
     found: set[int] = set()
     seen: set[ir.Value] = set()
     pending = [v for op in group.operations for v in (*op.operation.operands, *captured_values(op))]

@@ -17,20 +17,23 @@ from rammer_mlir.passes.weights.merged import WeightPart
 
 @dataclass(frozen=True)
 class Window:
-    """The hull of several windows: padding before it and its size, (rows, columns) each."""
+    """The window of a merged convolution, in rows and columns.
+
+    ``low`` is the padding before the image, ``size`` the size of the window.
+    """
 
     low: tuple[int, int]
     size: tuple[int, int]
 
     @staticmethod
     def around(members: Sequence[Convolution]) -> Window:
-        """Return the smallest window that contains those of all members."""
+        """Return the smallest window that contains the windows of all convolutions."""
         low = tuple(max(m.low[d] for m in members) for d in range(2))
         size = tuple(max(low[d] - m.low[d] + m.window[d] for m in members) for d in range(2))
         return Window((low[0], low[1]), (size[0], size[1]))
 
     def work(self, members: Sequence[Convolution]) -> int:
-        """Return the multiplications per output pixel and input channel of the merged members."""
+        """Return the merged convolution's multiplications per output pixel and input channel."""
         return sum(m.filters for m in members) * self.size[0] * self.size[1]
 
 
@@ -57,7 +60,10 @@ def _part(member: Convolution, window: Window) -> WeightPart:
 
 
 def _padded(first: Convolution, window: Window) -> ir.Value:
-    """Pad the image with the zeros that the merged window reads."""
+    """Return the image of a merged convolution, padded with the zeros that ``window`` reads.
+
+    ``first`` is any of the merged convolutions.
+    """
     shape = shape_of(first.image)
     reach = [(n - 1) * s + k for n, s, k in zip(first.out, first.strides, window.size, strict=True)]
     high = [max(0, r - a - n) for r, a, n in zip(reach, window.low, shape[2:], strict=True)]

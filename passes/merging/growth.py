@@ -1,4 +1,4 @@
-"""Growth of arithmetic when operators are merged."""
+"""The factor by which a merge of operators increases the arithmetic, and a limit on it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from rammer_mlir.passes.contractions.product import Product
 from rammer_mlir.passes.merging.convolutions import Window
 
 Member = Convolution | Product
-"""An operator that may be merged with others of its kind."""
+"""An operator that may be merged with operators of its kind."""
 
 
 def growth_of(group: Sequence[Member]) -> float:
-    """Return the factor by which a merge increases the arithmetic; 1 without padded windows."""
+    """Return the factor by which merging a group increases the arithmetic.
+
+    It is above 1 only if windows of convolutions are padded to a common window.
+    """
     convolutions = [member for member in group if isinstance(member, Convolution)]
     if not convolutions:
         return 1.0
@@ -22,9 +25,9 @@ def growth_of(group: Sequence[Member]) -> float:
 
 
 def groups_within(members: Sequence[Member], growth: float) -> list[list[Member]]:
-    """Add every operator to the first group whose growth stays within the limit.
+    """Return groups of at least two operators to merge.
 
-    Return the groups of at least two operators.
+    Each operator in order joins the first group that then has at most the growth ``growth``.
     """
     found: list[list[Member]] = []
     for member in members:

@@ -19,7 +19,7 @@ from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
 
 Terms = tuple[tuple[int, int], ...]
-"""The loops in a linear index expression, with their coefficients."""
+"""A linear index expression: pairs of a loop and its coefficient."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,10 @@ class LoopNest:
     operations: int
 
     def cost(self, tiling: Tiling) -> TileCost:
-        """Return the work of an rTask; ``tiling`` has the tile sizes of the parallel loops."""
+        """Return the operations and bytes of an rTask.
+
+        ``tiling`` has the parallel loops' tile sizes.
+        """
         sizes = [*tiling, *self.extents[self.num_parallel :]]
         num_bytes = sum(
             operand.element_bytes
@@ -66,7 +69,10 @@ class LoopNest:
         return TileCost(self.operations * prod(sizes), num_bytes)
 
     def limits(self) -> list[LoopLimit]:
-        """Return the limits on the tiles of each parallel loop: vectors along contiguous memory."""
+        """Return the limits on the tile size of each parallel loop.
+
+        A loop along contiguous memory needs tiles for whole vectors.
+        """
         last = {operand.terms[-1] for operand in self.operands if operand.terms}
         return [
             CONTIGUOUS if ((loop, 1),) in last else LoopLimit() for loop in range(self.num_parallel)
@@ -75,13 +81,16 @@ class LoopNest:
 
 @cache
 def estimate(nest: LoopNest, device: Device) -> RKernel:
-    """Return the fastest rKernel by the device's cost model; the same object for the same nest."""
+    """Return the fastest rKernel of a loop nest by the device's cost model.
+
+    The result is memoized: an equal nest gives the same object.
+    """
     extents = nest.extents[: nest.num_parallel]
     return estimated_kernel(device, extents, nest.limits(), nest.cost)
 
 
 def nest_of(op: Structured) -> LoopNest:
-    """Return the loop nest of any structured operation."""
+    """Return the loop nest of a structured operation, with the operation's operands."""
     order = sorted(range(len(op.parallel)), key=lambda loop: not op.parallel[loop])
     place = {loop: number for number, loop in enumerate(order)}
     operands: list[Operand] = []
@@ -101,7 +110,7 @@ def nest_of(op: Structured) -> LoopNest:
 
 
 def convolutions_nest(group: Sequence[Convolution]) -> LoopNest:
-    """Return the loop nest of convolutions of the same kind after merging."""
+    """Return the loop nest of the convolution that merges convolutions of the same kind."""
     first, size = group[0], element_bytes(group[0].image.type)
     window = Window.around(group).size
     filters = sum(member.filters for member in group)
@@ -123,7 +132,7 @@ def convolutions_nest(group: Sequence[Convolution]) -> LoopNest:
 
 
 def products_nest(group: Sequence[Product]) -> LoopNest:
-    """Return the loop nest of products of the same kind after merging."""
+    """Return the loop nest of the product that merges products of the same kind."""
     first, size = group[0], element_bytes(group[0].matrix.type)
     rows, inner = shape_of(first.matrix)
     columns = sum(member.columns for member in group)
@@ -141,7 +150,7 @@ def products_nest(group: Sequence[Product]) -> LoopNest:
 
 
 def copy_nest(value: ir.Value) -> LoopNest:
-    """Return the loop nest of a copy."""
+    """Return the loop nest that copies a tensor."""
     shape = tuple(shape_of(value))
     terms = tuple(((loop, 1),) for loop in range(len(shape)))
     operand = Operand(terms, shape, element_bytes(value.type))

@@ -18,7 +18,7 @@ CHANNELS = 1
 
 
 def finish_merging(group: Sequence[Contraction], merged: ir.Value, weights: DerivedWeights) -> None:
-    """Merge the steps after each member, split the result, and erase the members.
+    """Merge the elementwise operations after the members, split the result, and erase the members.
 
     Args:
         group: operators of the same kind.
@@ -34,9 +34,12 @@ def finish_merging(group: Sequence[Contraction], merged: ir.Value, weights: Deri
 
 
 def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeights) -> ir.Value:
-    """Emit one operation for ``ops``, the same elementwise step of each member, on ``source``.
+    """Emit one elementwise operation for the same step of all members, and return its result.
 
-    ``source`` is the merged input; the steps' per-channel weights are concatenated.
+    Args:
+        ops: the operation of each member.
+        source: the merged input.
+        weights: the module's weights, to concatenate the per-channel weights of the operations.
     """
     readings = [Structured(op) for op in ops]
     first = readings[0]
@@ -61,7 +64,10 @@ def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeight
 
 
 def _split(group: Sequence[Contraction], merged: ir.Value) -> None:
-    """Replace each member's result by a slice; a concatenation of all becomes the merged result."""
+    """Replace each member's result by a slice of ``merged``.
+
+    A concatenation of exactly the members' results is replaced by ``merged`` itself.
+    """
     results = [member.result for member in group]
     shapes = [shape_of(result) for result in results]
     offsets = [0, *accumulate(shape[CHANNELS] for shape in shapes)]

@@ -20,7 +20,7 @@ _NOTES = "rtask.policy_notes"
 
 @dataclass(frozen=True)
 class OperatorCall:
-    """The rKernel, operands and location that all runs of an rOperator share."""
+    """A call of an rOperator: the rKernel, operands and location that all its rTasks share."""
 
     kernel: str
     operands: Sequence[ir.Value]
@@ -45,7 +45,14 @@ def program_operations(module: ir.Module) -> list[ir.OpView]:
 def write_plan(
     plan: Plan, calls: Mapping[int, OperatorCall], device: str, ip: ir.InsertionPoint
 ) -> None:
-    """Emit an ``rtask.program`` for each rProgram of the plan."""
+    """Emit an ``rtask.program`` for each rProgram of the plan.
+
+    Args:
+        plan: the schedule.
+        calls: the call of each scheduled operator, by number.
+        device: the name of the device for which the plan was made.
+        ip: the insertion point.
+    """
     i64 = ir.IntegerType.get_signless(64)
     for program in plan.programs:
         op = ir.Operation.create(
@@ -101,7 +108,7 @@ def _write_veu(
 
 
 def rewrite_plan(module: ir.Module, change: Callable[[Plan], Plan]) -> None:
-    """Replace the rPrograms of a module by a changed plan.
+    """Replace the rPrograms of a module by the rPrograms of the plan that ``change`` returns.
 
     Raises:
         PassError: if there is no rProgram, or runs of an operator differ in rKernel or buffers.
@@ -116,7 +123,7 @@ def rewrite_plan(module: ir.Module, change: Callable[[Plan], Plan]) -> None:
 
 
 def record_predictions(module: ir.Module, plan: Plan) -> None:
-    """Store the predictions and notes of a plan as attributes of the entry function."""
+    """Store a plan's predicted seconds, requested waits and notes in the entry function."""
     attributes = entry_function(module).operation.attributes
     i64 = ir.IntegerType.get_signless(64)
     attributes[_REQUESTED] = ir.IntegerAttr.get(i64, plan.requested_waits)
@@ -143,7 +150,7 @@ def _notes(module: ir.Module) -> tuple[str, ...]:
 
 
 def read_plan(module: ir.Module) -> ScheduledModule:
-    """Read the rPrograms of a module.
+    """Return the plan, task graph and calls of the rPrograms of a module.
 
     Raises:
         PassError: if it has no rProgram, or runs of an operator differ in rKernel or buffers.

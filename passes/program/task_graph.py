@@ -40,7 +40,7 @@ _VIEWS = frozenset(
 
 @dataclass
 class GraphBuilder:
-    """Collects buffers and rKernels of a module; operators are added in a valid order."""
+    """The builder of a module's task graph: operators are added in topological order."""
 
     module: ir.Module
     buffers: list[Buffer] = field(default_factory=list[Buffer])
@@ -48,7 +48,7 @@ class GraphBuilder:
     operators: list[ROperator] = field(default_factory=list[ROperator])
 
     def __post_init__(self) -> None:
-        """Index the module's kernels and the entry function's arguments."""
+        """Read the module's rKernels by name and the entry function's arguments."""
         self._main = entry_function(self.module)
         self._descriptions = described_kernels(self.module)
         self._functions = {symbol_name(f): f for f in functions(self.module)}
@@ -59,26 +59,26 @@ class GraphBuilder:
         self._arguments = list(self._main.operation.regions[0].blocks[0].arguments)
 
     def add_operator(self, name: str, kernels: Sequence[str], operands: Sequence[ir.Value]) -> None:
-        """Append an rOperator with its candidate rKernels and its buffers."""
+        """Append an rOperator with its name, its candidate rKernels by name, and its memrefs."""
         candidates = tuple(self.kernel(kernel) for kernel in kernels)
         views = tuple(self.view(operand) for operand in operands)
         self.operators.append(ROperator(name=name, kernels=candidates, operands=views))
 
     def add_outputs(self) -> None:
-        """Add the buffers of all outputs, including outputs that no operator writes."""
+        """Add the buffers of the program's outputs, also of those that no operator writes."""
         for argument, attributes in zip(self._arguments, self._attributes, strict=True):
             if "rtask.output" in attributes:
                 self.view(argument)
 
     def graph(self) -> TaskGraph:
-        """Return the finished graph."""
+        """Return the task graph of the operators and buffers that have been added."""
         return with_reuse(TaskGraph(tuple(self.buffers), tuple(self.operators)))
 
     def kernel(self, name: str) -> RKernel:
-        """Return the rKernel of a described function, the same object for the same name.
+        """Return the rKernel that the module describes under ``name``, always the same object.
 
         Raises:
-            PassError: if the module does not describe such an rKernel.
+            PassError: if the module does not describe an rKernel of this name.
         """
         if name not in self._kernels:
             if name not in self._descriptions or name not in self._functions:
@@ -90,7 +90,7 @@ class GraphBuilder:
         return self._kernels[name]
 
     def view(self, value: ir.Value) -> View:
-        """Return the buffer and the element offset of a memref value."""
+        """Return the buffer of a memref by number, and its offset in the buffer in elements."""
         if value not in self._views:
             root = root_of(value)
             if root not in self._number:
@@ -124,14 +124,14 @@ class GraphBuilder:
 
 
 def root_of(value: ir.Value) -> ir.Value:
-    """Return the buffer that a chain of memref views refers to."""
+    """Return the memref at the root of a chain of views: an argument or an allocation."""
     while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _VIEWS:
         value = value.owner.operation.operands[0]
     return value
 
 
 def graph_of_operators(module: ir.Module) -> GraphBuilder:
-    """Build the task graph of a module at the `buffers` stage."""
+    """Return a builder with the task graph of a module at the `buffers` stage."""
     builder = GraphBuilder(module)
     main = entry_function(module)
     _check_buffers(main)
@@ -148,7 +148,7 @@ def graph_of_operators(module: ir.Module) -> GraphBuilder:
 
 
 def _check_buffers(main: ir.OpView) -> None:
-    """Refuse a module before the `buffers` stage, whose computations would be omitted.
+    """Check that the entry function has no operations on tensors, which would be omitted.
 
     Raises:
         OperationError: naming the first operation on tensors.
@@ -164,12 +164,12 @@ def _check_buffers(main: ir.OpView) -> None:
 
 
 def operator_name(location: ir.Location, kernel: str) -> str:
-    """Return an operator's name in the model, from its location, or else its rKernel's name."""
+    """Return an operator's name in the model from its location; ``kernel`` if it has no name."""
     return location_name(location) or kernel
 
 
 def location_name(location: ir.Location) -> str:
-    """Return the first name in a location, or an empty string."""
+    """Return the first name in a location; empty if the location has no name."""
     if isinstance(location, ir.NameLoc):
         return location.name_str
     if isinstance(location, ir.FusedLoc):
@@ -228,6 +228,9 @@ def _access(access: rtask.Access, kind: ir.Type, num_rtasks: int) -> Access:
 
 
 def _box_strides(strides: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
-    """Give unit dimensions the dense stride, so that equal memory has equal strides."""
+    """Return the strides with those of unit dimensions replaced by the dense strides.
+
+    Boxes of equal memory then have equal strides.
+    """
     dense = row_major_strides(shape)
     return tuple(d if size == 1 else s for s, d, size in zip(strides, dense, shape, strict=True))

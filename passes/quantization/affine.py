@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rammer_mlir.passes.quantization.ranges import Range
 
 LOWEST, HIGHEST = -128, 127
-"""The range of i8."""
+"""The least and the largest i8."""
 
 TINIEST = float(np.finfo(np.float32).tiny)
 """The scale of an all-zero tensor, which avoids a division by zero."""
@@ -20,14 +20,17 @@ TINIEST = float(np.finfo(np.float32).tiny)
 
 @dataclass(frozen=True)
 class Affine:
-    """Quantization parameters of a tensor: the scale, and the zero point."""
+    """The quantization parameters of a tensor: ``real = (integer - zero) * scale``."""
 
     scale: float
     zero: int
 
 
 def affine_of(found: Range, *, is_symmetric: bool = False) -> Affine:
-    """Return the parameters that map a range including 0 to i8; symmetric: zero point 0."""
+    """Return the parameters that map a range including 0 to i8.
+
+    If ``is_symmetric``, the zero point is 0.
+    """
     if is_symmetric:
         return Affine(_scale(max(-found.low, found.high), HIGHEST), 0)
     scale = _scale(found.high - found.low, HIGHEST - LOWEST)
@@ -36,7 +39,7 @@ def affine_of(found: Range, *, is_symmetric: bool = False) -> Affine:
 
 
 def _scale(extent: float, steps: int) -> float:
-    """Return the step size, rounded to f32."""
+    """Return the size of a step if ``steps`` steps cover ``extent``, rounded to f32."""
     return float(np.float32(max(extent / steps, TINIEST)))
 
 
@@ -56,7 +59,7 @@ class QuantizedWeight:
 
 
 def quantize_weight(weight: NDArray[Any], channels: Sequence[int]) -> QuantizedWeight:
-    """Quantize a weight with a scale for each index of the dimensions ``channels``."""
+    """Return a weight in i8 with a scale for each index of the dimensions ``channels``."""
     others = tuple(dim for dim in range(weight.ndim) if dim not in channels)
     largest = np.abs(weight).max(axis=others, keepdims=True, initial=0.0).astype(np.float64)
     scales = np.maximum(largest / HIGHEST, TINIEST).astype(np.float32)

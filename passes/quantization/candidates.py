@@ -25,7 +25,7 @@ from rammer_mlir.passes.regions.units import units_of
 
 @dataclass(frozen=True)
 class Candidate:
-    """A quantized region.
+    """A quantized region beside the f32 region from which it is made.
 
     Attributes:
         call: the call of the f32 region.
@@ -38,7 +38,10 @@ class Candidate:
     function: ir.OpView
 
     def changed_readings(self) -> Iterator[Reading | str]:
-        """Yield the readings with other types than f32; names of operations without a reading."""
+        """Yield the reading of each operation of the region that computes in other types than f32.
+
+        For an operation without a reading, yield its name.
+        """
         for unit in units_of(body_of(self.function), {}):
             if not unit.readings and not _is_f32(unit.root):
                 yield unit.root.name
@@ -47,7 +50,7 @@ class Candidate:
                     yield reading
 
     def accept(self) -> None:
-        """Replace the f32 region by the quantized region."""
+        """Let the quantized region compute the results, and erase the call of the f32 region."""
         for old, new in zip(self.call.op.results, self.made.results, strict=True):
             old.replace_all_uses_with(new)
         self.call.op.erase()
@@ -68,7 +71,7 @@ def add_candidates(
     precision: Precision,
     arrays: Mapping[int, Array],
 ) -> list[Candidate]:
-    """Add a quantized region beside each call, called with the same values.
+    """Add a quantized region beside each call, with the same operands; return the candidates.
 
     Args:
         module: the module whose entry function gets the quantized weights as constants.
@@ -85,7 +88,7 @@ def add_candidates(
 
 @dataclass
 class _Constants:
-    """Constants of quantized regions: arguments of the entry function, deduplicated."""
+    """Constants of quantized regions: arguments of the entry function, one for equal values."""
 
     arguments: ArgumentList
     known: dict[tuple[str, bytes], ir.Value] = field(
@@ -93,7 +96,7 @@ class _Constants:
     )
 
     def add(self, kind: ir.Type, array: Array) -> ir.Value:
-        """Return the argument with an array as its value."""
+        """Return the entry function's argument of type ``kind`` that has an array as its value."""
         key = str(kind), array.tobytes()
         if key not in self.known:
             attributes = {
@@ -106,7 +109,7 @@ class _Constants:
 
 @dataclass
 class _Maker:
-    """Builds quantized regions; regions with equal operations share a function."""
+    """The builder of quantized regions; equal regions share a function."""
 
     module: ir.Module
     precision: Precision
@@ -115,7 +118,10 @@ class _Maker:
     known: dict[str, ir.OpView] = field(default_factory=dict[str, "ir.OpView"])
 
     def make(self, call: RegionCall, ranges: Sequence[FactorRanges]) -> Candidate:
-        """Emit a call of a quantized region beside the call of the f32 region."""
+        """Emit a call of a quantized region before the call of the f32 region; return both.
+
+        ``ranges`` has the ranges of the factors of each contraction in order.
+        """
         function = cloned_function(call.function)
         inline_composites(self.module, function)
         block = body_of(function)
@@ -130,7 +136,10 @@ class _Maker:
         return Candidate(call, call_of(shared, operands, call.op), shared)
 
     def _shared(self, function: ir.OpView, name: str) -> ir.OpView:
-        """Return an equal earlier function and erase this one; else name this one and return it."""
+        """Return an existing function equal to ``function`` and erase ``function``.
+
+        If there is none, give ``function`` a name that begins with ``name``, and return it.
+        """
         text = function.operation.get_asm(enable_debug_info=False, use_local_scope=True)
         known = self.known.setdefault(text, function)
         if known is function:
@@ -141,7 +150,7 @@ class _Maker:
 
 
 def _without_unused(block: ir.Block, operands: Sequence[ir.Value]) -> list[ir.Value]:
-    """Erase a function's unused arguments; return the operands of the others."""
+    """Erase a function's unused arguments; return the call's operands for the other arguments."""
     used = [any(True for _ in argument.uses) for argument in block.arguments]
     for number in reversed([n for n, is_used in enumerate(used) if not is_used]):
         block.erase_argument(number)
@@ -149,7 +158,7 @@ def _without_unused(block: ir.Block, operands: Sequence[ir.Value]) -> list[ir.Va
 
 
 def erase_uncalled(module: ir.Module) -> None:
-    """Erase regions and composites without callers, and weights without uses."""
+    """Erase functions of regions and composites without callers, and weights without uses."""
     while True:
         called = {
             ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value

@@ -20,7 +20,7 @@ class Factor:
 
     Attributes:
         operand: the tensor.
-        source: the tensor before the views.
+        source: the tensor from which views make the operand.
         views: zero paddings and reshapes that make the operand from the source, in order.
     """
 
@@ -30,7 +30,10 @@ class Factor:
 
     @property
     def argument(self) -> int | None:
-        """Return the number of the region's input that the source is; None for inner values."""
+        """The number of the region's input that is the source.
+
+        None if the region computes the source.
+        """
         if isinstance(self.source.owner, ir.Block):
             return ir.BlockArgument(self.source).arg_number
         return None
@@ -38,18 +41,18 @@ class Factor:
 
 @dataclass(frozen=True)
 class Contraction:
-    """A sum of products of f32: a matrix product or a convolution."""
+    """A sum of products of f32: a matrix product or a convolution, and its two factors."""
 
     op: Structured
     factors: tuple[Factor, Factor]
 
     @property
     def result(self) -> ir.Value:
-        """Return the result of the operation."""
+        """The result of the contraction."""
         return self.op.op.operation.results[0]
 
     def channels(self, factor: int) -> list[int]:
-        """Return the dimensions of a factor that are also dimensions of the result.
+        """Return the dimensions of factor ``factor``, 0 or 1, that are dimensions of the result.
 
         Dimensions of both factors (batches, groups) are among them if a single loop indexes them.
         """
@@ -58,7 +61,7 @@ class Contraction:
         return [dim for dim, loop in enumerate(loops) if loop in result]
 
     def channel_map(self, factor: int) -> list[int]:
-        """Return the dimension of the result for each of the factor's channel dimensions."""
+        """Return the result's dimension for each channel dimension of factor ``factor``, 0 or 1."""
         loops = [plain_dim(expr) for expr in self.op.maps[factor].results]
         return [self._result_dims.index(loop) for loop in loops if loop in self._result_dims]
 

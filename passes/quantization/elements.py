@@ -13,17 +13,21 @@ from rammer_mlir.passes.ir.structured import Structured, shape_of
 from rammer_mlir.passes.quantization.affine import HIGHEST, LOWEST
 
 FIRST = -1
-"""Instead of a dimension of the result: index 0, for a unit dimension."""
+"""Marks, instead of a dimension of the result, a unit dimension that is read at index 0."""
 
 Body = Callable[[Sequence[ir.Value]], ir.Value]
-"""Emits a scalar function of the inputs' elements and, last, the result's old element."""
+"""A function that emits an element of the result.
+
+Its arguments are the inputs' elements and, last, the result's old element.
+"""
 
 
 @dataclass(frozen=True)
 class Operand:
-    """An input of an elementwise operation: a tensor, and the result dimension of each dimension.
+    """An input of an elementwise operation.
 
-    ``FIRST`` marks a unit dimension that is broadcast.
+    It has the tensor, and for each dimension of the tensor the dimension of the result that indexes
+    it. ``FIRST`` marks a unit dimension that is broadcast.
     """
 
     value: ir.Value
@@ -31,17 +35,17 @@ class Operand:
 
 
 def whole(value: ir.Value) -> Operand:
-    """Return an operand with all dimensions of the result."""
+    """Return an operand with the shape of the result."""
     return Operand(value, range(len(shape_of(value))))
 
 
 def scalar(value: ir.Value) -> Operand:
-    """Return a 0-D operand, which is broadcast."""
+    """Return a 0-D operand that is broadcast to the result."""
     return Operand(value, ())
 
 
 def single(value: ir.Value) -> Operand:
-    """Return an operand of shape [1], which is broadcast."""
+    """Return an operand of shape [1] that is broadcast to the result."""
     return Operand(value, (FIRST,))
 
 
@@ -51,24 +55,31 @@ class Types:
 
     @cached_property
     def f32(self) -> ir.Type:
-        """Floats of 32 bits."""
+        """The type of 32-bit floats."""
         return ir.F32Type.get()
 
     @cached_property
     def i8(self) -> ir.Type:
-        """Integers of 8 bits."""
+        """The type of 8-bit integers."""
         return ir.IntegerType.get_signless(8)
 
     @cached_property
     def i32(self) -> ir.Type:
-        """Integers of 32 bits."""
+        """The type of 32-bit integers."""
         return ir.IntegerType.get_signless(32)
 
 
 def elementwise(
     operands: Sequence[Operand], shape: Sequence[int], element: ir.Type, body: Body
 ) -> ir.Value:
-    """Emit an elementwise operation as a ``linalg.generic``."""
+    """Emit an elementwise operation as a ``linalg.generic``, and return its result.
+
+    Args:
+        operands: the inputs.
+        shape: the shape of the result.
+        element: the element type of the result.
+        body: emits an element of the result.
+    """
     rank = len(shape)
     maps = [_projection(operand.dims, rank) for operand in operands]
     out = tensor.EmptyOp(list(shape), element).result
@@ -87,7 +98,7 @@ def _projection(dims: Sequence[int], rank: int) -> ir.AffineMap:
 
 
 def _filled(op: ir.OpView, body: Body) -> ir.Value:
-    """Emit the body of a ``linalg.generic``; return its result."""
+    """Emit the body of a ``linalg.generic``; return the operation's result."""
     kinds = (value.type for value in op.operation.operands)
     elements = [k.element_type if isinstance(k, ir.RankedTensorType) else k for k in kinds]
     block = op.operation.regions[0].blocks.append(*elements)
@@ -97,14 +108,17 @@ def _filled(op: ir.OpView, body: Body) -> ir.Value:
 
 
 def _full(shape: Sequence[int], number: ir.Value) -> ir.Value:
-    """Emit a tensor filled with a number, as a generic that fusion clones for every user."""
+    """Emit and return a tensor filled with a number.
+
+    It is a generic, because fusion clones generics for every user.
+    """
     out = tensor.EmptyOp(list(shape), number.type).result
     maps = [_projection(dims, len(shape)) for dims in ((), range(len(shape)))]
     return _filled(generic([number], out, maps, [True] * len(shape)), lambda elements: elements[0])
 
 
 def quantized(source: ir.Value, scale: Operand, zero: Operand) -> ir.Value:
-    """Emit the quantization of a tensor to i8.
+    """Emit the quantization of a tensor to i8, and return the i8 tensor.
 
     Args:
         source: a tensor of f32.
@@ -119,7 +133,10 @@ def quantized(source: ir.Value, scale: Operand, zero: Operand) -> ir.Value:
 
 
 def _quantize(low: ir.Value, high: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
-    """Emit ``i8(clip(round(x / scale) + zero))``."""
+    """Emit and return ``i8(clip(round(x / scale) + zero, low, high))``.
+
+    ``values`` has the elements ``x``, ``scale``, ``zero``, and the result's unused old element.
+    """
     number, scale, zero, _ = values
     types = Types()
     if zero.type == types.i8:
@@ -133,14 +150,17 @@ def _quantize(low: ir.Value, high: ir.Value, values: Sequence[ir.Value]) -> ir.V
 
 @dataclass(frozen=True)
 class DynamicAffine:
-    """Scale and zero point that are computed from the data, as f32 tensors of shape [1]."""
+    """A scale and a zero point that are computed at run time, as f32 tensors of shape [1]."""
 
     scale: ir.Value
     zero: ir.Value
 
 
 def range_of_data(source: ir.Value, tiniest: float, *, is_symmetric: bool) -> DynamicAffine:
-    """Emit the scale and zero point of a tensor from its extremes, as ONNX defines them."""
+    """Emit and return the scale and zero point of a tensor, from its extremes at run time.
+
+    They are those of ONNX's DynamicQuantizeLinear. ``tiniest`` is the least scale.
+    """
     f32 = Types().f32
     low, high = _extreme(source, is_largest=False), _extreme(source, is_largest=True)
     zero, least = arith.constant(f32, 0.0), arith.constant(f32, tiniest)
@@ -177,18 +197,18 @@ def _extreme(source: ir.Value, *, is_largest: bool) -> ir.Value:
 
 
 def cast(source: ir.Value, element: ir.Type) -> ir.Value:
-    """Emit the truncation of an f32 tensor to ``element``, a float type of 16 bits."""
+    """Emit and return the truncation of an f32 tensor to ``element``, a float type of 16 bits."""
     return elementwise(
         [whole(source)], shape_of(source), element, lambda e: arith.truncf(element, e[0])
     )
 
 
 def viewed(value: ir.Value, views: Sequence[ir.Operation], border: int) -> ir.Value:
-    """Emit paddings and reshapes of an f32 tensor again, for its quantized tensor.
+    """Emit the paddings and reshapes of an f32 tensor on its quantized tensor; return the result.
 
     Args:
         value: the quantized tensor.
-        views: the operations on the f32 tensor.
+        views: the operations on the f32 tensor, in order.
         border: the zero point, with which to pad.
     """
     element = ir.RankedTensorType(value.type).element_type
@@ -219,7 +239,10 @@ def _padded(value: ir.Value, view: ir.Operation, kind: ir.Type, border: int) -> 
 
 
 def contraction(op: Structured, factors: Sequence[ir.Value], total: ir.Type) -> ir.Value:
-    """Emit a contraction of quantized factors that accumulates in the wider type ``total``."""
+    """Emit a contraction of quantized factors, and return its result of element type ``total``.
+
+    ``op`` is the contraction of f32, and ``total`` a wider type than that of the factors.
+    """
     is_integer = isinstance(total, ir.IntegerType)
     shape = shape_of(op.op.operation.results[0])
     out = _full(shape, arith.constant(total, 0 if is_integer else 0.0))

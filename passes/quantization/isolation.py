@@ -15,7 +15,7 @@ from rammer_mlir.passes.quantization.taps import RegionTaps, Tap
 def isolate_candidates(
     module: ir.Module, copy: ir.Module, chosen: Sequence[tuple[Candidate, RegionTaps]]
 ) -> list[Tap]:
-    """Reduce a program to quantized regions, whose results it returns.
+    """Reduce a program to calls of quantized regions, whose results it returns.
 
     Args:
         module: the module with the quantized regions; unchanged.
@@ -47,7 +47,7 @@ def isolate_candidates(
 
 
 def _erase_unused(block: ir.Block) -> None:
-    """Erase operations without used results; calls of regions have no side effects."""
+    """Erase operations of a block without used results; calls of regions have no side effects."""
     *operations, _ = block.operations
     for op in reversed(operations):
         if not any(True for result in op.operation.results for _ in result.uses):

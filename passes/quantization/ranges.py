@@ -16,32 +16,35 @@ Floats = NDArray[np.floating[Any]]
 Counts = NDArray[np.float64]
 
 _SIDE_BINS = 4096
-"""Bins on each side of zero.
+"""The number of a histogram's bins on each side of zero.
 
-Fine enough that data with a maximum of 1,000 standard deviations has 4 bins per deviation.
+Data with a maximum of 1,000 standard deviations still has 4 bins per deviation.
 """
 
 _KEPT = 0.9999
-"""Share of the values that the method ``percentile`` keeps; it clips both tails equally."""
+"""The share of the values that the method ``percentile`` keeps; it clips both tails equally."""
 
 _LEVELS, _SIDE_LEVELS = 255, 128
-"""Steps of 8 bits for values of one sign only, and for each side of zero."""
+"""The number of steps of 8 bits for values of one sign, and for each of two signs."""
 
 _CANDIDATES = 128
-"""Number of limits that the method ``entropy`` compares."""
+"""The number of limits that the method ``entropy`` compares."""
 
 _FEWEST_BINS, _ENOUGH = 512, 16
-"""Minimum bins of the method ``entropy``, and minimum values per bin above that.
+"""The method ``entropy``: minimum bins, and minimum values per bin for more bins.
 
 With fewer values, the shape of a distribution is indistinguishable from noise.
 """
 
 _SMALLEST = 1e-12
-"""Replaces probability zero, so that a divergence stays finite."""
+"""Replacement of probability zero, which keeps a divergence finite."""
 
 
 class Range(NamedTuple):
-    """The representable values, ``low`` to ``high``; other values are clipped."""
+    """A range of values, ``low`` to ``high``, that is mapped to integers.
+
+    Other values are clipped.
+    """
 
     low: float
     high: float
@@ -49,7 +52,7 @@ class Range(NamedTuple):
 
 @dataclass
 class Histogram:
-    """Extremes of a tensor over all samples, then a histogram of its values.
+    """The extremes of a tensor over all samples, and a histogram of its values.
 
     The extremes have to be complete before values are counted.
 
@@ -63,29 +66,29 @@ class Histogram:
     counts: Counts = field(default_factory=lambda: np.zeros(2 * _SIDE_BINS))
 
     def widen(self, values: Floats) -> None:
-        """Update the extremes with more values."""
+        """Extend the extremes to include more values."""
         if values.size:
             self.low = min(self.low, float(values.min()))
             self.high = max(self.high, float(values.max()))
 
     def count(self, values: Floats) -> None:
-        """Count more values, all within the extremes."""
+        """Add values, all within the extremes, to the counts."""
         limits = (-self.largest, self.largest)
         self.counts += np.histogram(values, 2 * _SIDE_BINS, limits)[0]
 
     @property
     def largest(self) -> float:
-        """Return the largest absolute value; 1 if all are zero."""
+        """The largest absolute value; 1 if all values are zero."""
         return max(-self.low, self.high, 0.0) or 1.0
 
     @property
     def extremes(self) -> Range:
-        """Return the smallest and the largest value, extended to include 0."""
+        """The smallest and the largest value, extended to include 0."""
         return Range(min(self.low, 0.0), max(self.high, 0.0))
 
 
 def _percentile(histogram: Histogram) -> Range:
-    """Clip both tails equally, so that the share ``_KEPT`` of the values remains."""
+    """Return the range that keeps the share ``_KEPT`` of the values and clips equal tails."""
     share = np.cumsum(histogram.counts) / max(1.0, histogram.counts.sum())
     edges = np.linspace(-histogram.largest, histogram.largest, share.size + 1)
     cut = (1 - _KEPT) / 2
@@ -95,7 +98,7 @@ def _percentile(histogram: Histogram) -> Range:
 
 
 def _entropy(histogram: Histogram) -> Range:
-    """Return the range whose 8-bit distribution diverges least from the values (Migacz, 2017)."""
+    """Return the range in which 8-bit values diverge least from the distribution (Migacz, 2017)."""
     counts = _absolute(histogram)
     one_sided = histogram.low >= 0 or histogram.high <= 0
     levels = _LEVELS if one_sided else _SIDE_LEVELS
@@ -107,7 +110,10 @@ def _entropy(histogram: Histogram) -> Range:
 
 
 def _absolute(histogram: Histogram) -> Counts:
-    """Count absolute values, in wider bins while the average bin has few values."""
+    """Return the counts of absolute values.
+
+    Bins are merged pairwise while the average bin has few values.
+    """
     sides = histogram.counts.reshape(2, _SIDE_BINS)
     counts = sides[0][::-1] + sides[1]
     while counts.size > _FEWEST_BINS and counts.sum() < _ENOUGH * counts.size:
@@ -118,8 +124,10 @@ def _absolute(histogram: Histogram) -> Counts:
 def _divergence(counts: Counts, bins: int, levels: int) -> float:
     """Return the Kullback-Leibler divergence between a histogram and its quantized form.
 
-    The histogram is the first ``bins`` bins of ``counts``, with ``levels`` levels when quantized.
-    Values beyond these bins are clipped to the last bin.
+    Args:
+        counts: the histogram of absolute values.
+        bins: the number of leading bins to keep; larger values are clipped to the last of them.
+        levels: the number of quantized levels for these bins.
     """
     clipped = counts[:bins].copy()
     steps = np.arange(bins) * levels // bins
@@ -134,7 +142,7 @@ def _divergence(counts: Counts, bins: int, levels: int) -> float:
 
 
 def _within(found: Range, extremes: Range) -> Range:
-    """Return the range within the extremes, extended to include 0."""
+    """Return the intersection of a range with the extremes, extended to include 0."""
     low, high = max(found.low, extremes.low), min(found.high, extremes.high)
     return Range(min(low, 0.0), max(high, 0.0))
 
@@ -153,12 +161,15 @@ EXTREMES_ONLY = "minmax"
 
 
 def range_of(histogram: Histogram, method: str) -> Range:
-    """Return the range of values to map to 8 bits; it always includes 0."""
+    """Return the range of values to map to 8 bits by a method of ``METHODS``.
+
+    The range always includes 0.
+    """
     return _METHODS[method](histogram)
 
 
 def check_method(method: str) -> None:
-    """Refuse an unknown method.
+    """Check that a method of choosing ranges exists.
 
     Raises:
         OptionError: listing the known methods.

@@ -19,12 +19,12 @@ from rammer_mlir.passes.ir.inlining import inline_calls
 
 @dataclass(frozen=True)
 class RegionCall:
-    """A call of a region.
+    """A call of a region in the entry function.
 
     Attributes:
-        op: the call in the entry function.
+        op: the call.
         function: the region's function.
-        codegen: name of the region's code generator.
+        codegen: the name of the region's code generator.
     """
 
     op: ir.Operation
@@ -33,19 +33,19 @@ class RegionCall:
 
     @property
     def region(self) -> str:
-        """Return the name of the region's function."""
+        """The name of the region's function."""
         return symbol_name(self.function)
 
     @property
     def title(self) -> str:
-        """Return the names of the region and of the call's node in the model."""
+        """The names of the region and of the call's node in the model, for messages."""
         location = self.op.location
         node = f" ({location.name_str})" if isinstance(location, ir.NameLoc) else ""
         return f"region '{self.region}'{node}"
 
 
 def region_calls(module: ir.Module, codegens: Collection[str]) -> list[RegionCall]:
-    """Return the calls of regions for these code generators, in order."""
+    """Return the calls of regions whose code generator is in ``codegens``, in order."""
     regions = {
         symbol_name(each): each
         for each in functions(module)
@@ -80,18 +80,18 @@ def inline_composites(module: ir.Module, function: ir.OpView) -> None:
 
 
 UNNAMED = "quantized"
-"""Temporary name of a new function."""
+"""The temporary name of a new function, until it is given a unique name."""
 
 
 def cloned_function(function: ir.OpView) -> ir.OpView:
-    """Return a copy of a function, inserted before it with a temporary name."""
+    """Clone a function before it under a temporary name, and return the clone."""
     copy = function.operation.clone(ir.InsertionPoint(function))
     copy.attributes["sym_name"] = ir.StringAttr.get(UNNAMED)
     return copy.opview
 
 
 def name_function(module: ir.Module, function: ir.OpView, name: str) -> None:
-    """Give a function a unique name, derived from ``name``."""
+    """Rename a function to ``name``, or to a unique name that begins with it."""
     function.operation.attributes["sym_name"] = ir.StringAttr.get(name)
     ir.SymbolTable(module.operation).insert(function.operation)
 
@@ -107,7 +107,7 @@ def return_more(function: ir.OpView, values: Sequence[ir.Value]) -> None:
 
 
 def return_only(function: ir.OpView, values: Sequence[ir.Value]) -> None:
-    """Replace the results of a function by these values."""
+    """Let a function return ``values`` instead of its results."""
     _return(function, values)
     if "res_attrs" in function.operation.attributes:
         del function.operation.attributes["res_attrs"]
@@ -122,7 +122,7 @@ def _return(function: ir.OpView, values: Sequence[ir.Value]) -> None:
 
 
 def call_of(function: ir.OpView, operands: Sequence[ir.Value], place: ir.Operation) -> ir.Operation:
-    """Create a call of a function before the operation ``place``, at its location."""
+    """Emit and return a call of a function before the operation ``place``, at its location."""
     *_, end = body_of(function).operations
     kinds = [value.type for value in end.operation.operands]
     with ir.InsertionPoint(place), place.location:

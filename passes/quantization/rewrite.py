@@ -33,13 +33,13 @@ from rammer_mlir.passes.quantization.ranges import Range
 Array = NDArray[Any]
 
 ReadWeight = Callable[[int], Array | None]
-"""Returns the value of a region's input by its number; None if it is not a weight."""
+"""A function of the number of a region's input: the value of a weight, None for no weight."""
 
 FactorRanges = Sequence[Range | None]
-"""The ranges of a contraction's two factors; None for a weight."""
+"""The range of each factor of a contraction; None for a weight."""
 
 _LARGEST_F16 = float(np.finfo(np.float16).max)
-"""Largest finite f16; tensors with larger values are cast to bf16."""
+"""The largest finite f16; tensors with larger values are cast to bf16."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Precision:
 
 @dataclass(frozen=True)
 class Weight:
-    """An additional input of a rewritten region: a constant."""
+    """A constant that becomes an additional input of a rewritten region, and its value."""
 
     value: ir.Value
     array: Array
@@ -65,7 +65,7 @@ class Weight:
 
 @dataclass
 class RegionRewrite:
-    """Rewrites the contractions of a region's function.
+    """The rewrite of a region's contractions to 8 or 16 bits.
 
     Attributes:
         block: the function's block.
@@ -85,7 +85,7 @@ class RegionRewrite:
     )
 
     def run(self) -> None:
-        """Replace all contractions, and erase the operations that become dead."""
+        """Replace all contractions of the block, and erase the operations that become dead."""
         for ranges in self.ranges:
             # Match again: the results of earlier contractions have been replaced.
             contraction = next(contractions_of(self.block))
@@ -120,9 +120,10 @@ class RegionRewrite:
     def _activation(
         self, factor: Factor, found: Range | None, *, is_symmetric: bool
     ) -> _Activation:
-        """Emit a factor in 8 bits; with a known zero point, quantize before padding.
+        """Emit and return a factor in 8 bits, with its scale and zero point.
 
         ``found`` is the factor's range, None if scale and zero point are computed from the data.
+        With a known zero point, the tensor is quantized before it is padded.
         """
         if self.precision.is_dynamic:
             value, made = self._by_data(factor.operand, is_symmetric=is_symmetric)
@@ -155,9 +156,13 @@ class RegionRewrite:
         weight: QuantizedWeight,
         dims: Sequence[int],
     ) -> ir.Value:
-        """Emit ``(total - zero * sum of the channel's weights) * scales``, in f32.
+        """Emit and return ``(total - zero * sums) * scales``, the f32 value of a sum of products.
 
-        ``dims`` are the dimensions of the result for the channels' dimensions of the weight.
+        Args:
+            total: the sums of integer products.
+            data: scale and zero point of the activation.
+            weight: the weight, which has ``scales`` and ``sums`` of its values for each channel.
+            dims: the dimension of the result for each channel dimension of the weight.
         """
         if isinstance(data, DynamicAffine):
             operands = [
@@ -187,7 +192,10 @@ class RegionRewrite:
     def _product_scaled(
         self, total: ir.Value, affines: Sequence[Affine | DynamicAffine]
     ) -> ir.Value:
-        """Emit the f32 values of sums of products of two activations, both with zero point 0."""
+        """Emit and return the f32 values of sums of products of two activations.
+
+        ``affines`` has the scale of each; both zero points are 0.
+        """
         shape, f32 = shape_of(total), Types().f32
         known = [a.scale for a in affines if isinstance(a, Affine)]
         if len(known) == len(affines):
@@ -202,7 +210,7 @@ class RegionRewrite:
         )  # fmt: skip
 
     def _add(self, constant: Array | np.generic) -> ir.Value:
-        """Add a constant as an input of the region."""
+        """Add a constant as an input of the region, and return the block's new argument."""
         array = np.asarray(constant)
         kind = ir.RankedTensorType.get(list(array.shape), _element_type(array))
         value = self.block.add_argument(kind, ir.Location.unknown())
@@ -211,7 +219,7 @@ class RegionRewrite:
 
 
 def _half(ranges: FactorRanges, weight: Array | None) -> ir.Type:
-    """Return f16, or bf16 if a factor has values beyond the range of f16."""
+    """Return f16, or bf16 if a factor's range or the weight exceeds the range of f16."""
     largest = 0.0 if weight is None else float(np.abs(weight).max(initial=0.0))
     for found in ranges:
         if found is not None:
@@ -221,7 +229,7 @@ def _half(ranges: FactorRanges, weight: Array | None) -> ir.Type:
 
 @dataclass(frozen=True)
 class _Activation:
-    """A factor in 8 bits, with its scale and zero point."""
+    """The i8 tensor of a factor, with its scale and zero point."""
 
     value: ir.Value
     affine: Affine | DynamicAffine
@@ -230,7 +238,8 @@ class _Activation:
 def weight_of(contraction: Contraction, weight: ReadWeight) -> tuple[int, Array] | None:
     """Return the number of the factor that is a weight, and its value in the factor's shape.
 
-    None if neither or both are weights, or if windows slide over the weight.
+    None if neither or both factors are weights, or if an index expression of the weight is no plain
+    loop.
     """
     found = [
         (number, array)
@@ -274,7 +283,7 @@ def _element_type(array: Array) -> ir.Type:
 
 
 def _erase_unused(op: ir.Operation) -> None:
-    """Erase an unused operation, and then its operands' producers that become unused."""
+    """Erase an unused operation, and then the producers of its operands that become unused."""
     if any(True for result in op.results for _ in result.uses):
         return
     operands = list(op.operands)

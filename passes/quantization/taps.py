@@ -27,14 +27,14 @@ from rammer_mlir.passes.quantization.region_calls import (
 Array = NDArray[Any]
 
 ReadWeight = Callable[[int], Array | None]
-"""Returns the value of a region's input by its number; None if it is not a weight."""
+"""A function of the number of a region's input: the value of a weight, None for no weight."""
 
 _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 @dataclass(frozen=True)
 class Tap:
-    """Access to a value: the number of an input or an output of the program."""
+    """Access to a value of the model: the number of an input or an output of the program."""
 
     number: int
     is_input: bool
@@ -56,7 +56,9 @@ class RegionTaps:
 
 
 def weights_of_call(call: ir.Operation, arrays: Mapping[int, Array]) -> ReadWeight:
-    """Return a function that reads the weights among a call's operands.
+    """Return a function that returns the value of a call's operand by its number.
+
+    It returns None for an operand that is no weight.
 
     Args:
         call: a call of a region, in the entry function.
@@ -78,16 +80,17 @@ def weights_of_call(call: ir.Operation, arrays: Mapping[int, Array]) -> ReadWeig
 
 @dataclass
 class _Program:
-    """A program whose entry function gets other outputs."""
+    """A program whose entry function is changed to return values of its regions."""
 
     module: ir.Module
     arrays: Mapping[int, Array]
     outputs: dict[ir.Value, int] = field(default_factory=dict[ir.Value, int])
 
     def tap(self, call: RegionCall, contractions: Sequence[Contraction]) -> RegionTaps:
-        """Replace a call by a call that also returns the inner sources of factors; return all taps.
+        """Let a call of a region also return values inside the region; return all taps of the call.
 
-        A call of a region without contractions stays unchanged, without taps.
+        These values are the sources of the contractions' factors. A region without contractions
+        stays unchanged and gets no taps.
         """
         if not contractions:
             return RegionTaps((), (), ())
@@ -125,7 +128,7 @@ class _Program:
 
 
 def _inner_sources(contractions: Sequence[Contraction]) -> list[ir.Value]:
-    """Return the sources of factors that are not inputs of the region, each once."""
+    """Return the sources of factors that the region itself computes, each once."""
     factors = (factor for each in contractions for factor in each.factors)
     return list(dict.fromkeys(f.source for f in factors if f.argument is None))
 

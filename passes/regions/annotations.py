@@ -14,15 +14,19 @@ from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.entry import COMPOSITE
 
 REGION = "rtask.region"
-"""Attribute of an operation: its region and the region's code generator."""
+"""Attribute of an operation: the number of its region and the region's code generator."""
 
 READING = "rtask.reading"
-"""Attribute of a composite's function: the kinds of its operations."""
+"""Attribute of a composite's function: the kinds of the readings of its operations."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """The value of ``rtask.composite`` or ``rtask.region``: a name and a number."""
+    """The value of ``rtask.composite`` or ``rtask.region``.
+
+    ``name`` is the name of the composite or of the code generator, ``number`` identifies the match
+    or the region.
+    """
 
     name: str
     number: int
@@ -34,7 +38,7 @@ _MAKERS = {COMPOSITE: "rtask-match-composites", REGION: "rtask-annotate-regions"
 
 
 def mark_of(op: ir.Operation, attribute: str) -> Mark | None:
-    """Return an operation's mark, None if it has none.
+    """Return the mark of an operation in ``attribute``, None if it has none.
 
     Raises:
         OperationError: if the attribute is malformed.
@@ -56,7 +60,7 @@ def mark_of(op: ir.Operation, attribute: str) -> Mark | None:
 
 
 def set_mark(ops: Iterable[ir.Operation], attribute: str, mark: Mark) -> None:
-    """Set a mark on operations."""
+    """Set ``attribute`` of operations to a mark."""
     text, number = _KEYS[attribute]
     for op in ops:
         with op.context:
@@ -67,7 +71,7 @@ def set_mark(ops: Iterable[ir.Operation], attribute: str, mark: Mark) -> None:
 
 
 def remove_mark(ops: Iterable[ir.Operation], attribute: str) -> None:
-    """Remove a mark from operations."""
+    """Remove ``attribute`` from operations that have it."""
     for op in ops:
         if attribute in op.attributes:
             del op.attributes[attribute]

@@ -39,7 +39,7 @@ class RegionFacts:
         macs: the number of multiply-accumulates.
         bytes: bytes of all tensors that it reads, writes and computes, each counted once.
         transfer_bytes: bytes of the tensors that it reads from and writes to the outside.
-        values: the number of these tensors.
+        values: the number of tensors that it reads from and writes to the outside.
     """
 
     readings: tuple[Reading, ...]
@@ -67,22 +67,25 @@ class Codegen(Protocol):
     """
 
     name: ClassVar[str]
-    """Name by which users choose it; its composites' names begin with it and a dot."""
+    """The name by which users choose the code generator.
+
+    Names of its composites begin with this name and a dot.
+    """
 
     def patterns(self) -> Sequence[CompositePattern]:
-        """Return the patterns that it supports as one operation each."""
+        """Return the patterns of operations that the code generator supports as one operation."""
         ...
 
     def supports(self, reading: Reading) -> bool:
-        """Whether it can generate code for a single operation."""
+        """Whether the code generator can generate code for a single operation."""
         ...
 
     def limits(self) -> Limits:
-        """Return the limits on the size of a region."""
+        """Return the limits on the size of a region for this code generator."""
         ...
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Whether it should compute a region instead of the device."""
+        """Whether the code generator should compute a region instead of ``device``, the host."""
         ...
 
 
@@ -105,7 +108,7 @@ def _check(name: str, value: object) -> Codegen:
 
 
 HOST = "host"
-"""The code generator without code: its regions are transformed, and compiled for the host again."""
+"""The name of a code generator whose regions the host compiles again, after a transformation."""
 
 _OWN: dict[str, str] = {
     HOST: "rammer_mlir.codegens.host.codegen:Host",
@@ -115,10 +118,10 @@ _OWN: dict[str, str] = {
     "onnxruntime": "rammer_mlir.codegens.graph.codegen:OnnxRuntimeGraphs",
     "openvino": "rammer_mlir.codegens.graph.codegen:OpenVinoGraphs",
 }
-"""Built-in code generators: modules and classes, imported on request."""
+"""The built-in code generators by name: a module and a class, imported on request."""
 
 CODEGENS: Registry[Codegen] = Registry("code generator", {}, _check, "codegens", lazy=_OWN)
-"""Code generators by name."""
+"""The code generators by name."""
 
 
 def register_codegen(codegen: Codegen) -> None:
@@ -131,7 +134,7 @@ def register_codegen(codegen: Codegen) -> None:
 
 
 def find_codegen(name: str) -> Codegen:
-    """Return the code generator with a name, whose requirements must be installed.
+    """Return the code generator named ``name``.
 
     Raises:
         OptionError: if there is no code generator with this name.
@@ -147,9 +150,10 @@ def find_codegen(name: str) -> Codegen:
 
 
 def described_codegens() -> Iterator[Extension[Codegen]]:
-    """Yield all code generators with their origin, and the requirements that are missing.
+    """Yield all code generators with their origin and the software that they miss.
 
-    A code generator reports them by a function ``missing()`` that returns text, or None.
+    A code generator reports missing software by a function ``missing()`` that returns text, or
+    None.
     """
     own = [n for n in CODEGENS.names() if CODEGENS.is_built_in(n)]
     found = [Extension(name, "rammer-mlir", CODEGENS.get(name)) for name in own]
@@ -166,21 +170,21 @@ def described_codegens() -> Iterator[Extension[Codegen]]:
 
 
 def own_version(name: str) -> str | None:
-    """Return the version of a built-in code generator; None for others."""
+    """Return the version of a built-in code generator; None if it has none, or is not built in."""
     version: Callable[[], str] | None = getattr(CODEGENS.get(name), "version", None)
     return version() if version is not None and CODEGENS.is_built_in(name) else None
 
 
 def codegen_of_composite(name: str) -> str:
-    """Return the name of the code generator of a composite."""
+    """Return the name of a composite's code generator, the part of ``name`` before the dot."""
     return name.partition(".")[0]
 
 
 def patterns_of(codegen: Codegen) -> Sequence[CompositePattern]:
-    """Return a code generator's patterns.
+    """Return a code generator's patterns of composites.
 
     Raises:
-        PassError: if its method fails, or a composite's name has another prefix.
+        PassError: if its method fails, or a composite's name does not begin with its name.
     """
     table = answer(codegen, "patterns", codegen.patterns, Sequence)
     for each in table:
@@ -194,16 +198,16 @@ def patterns_of(codegen: Codegen) -> Sequence[CompositePattern]:
 
 
 def answer(codegen: Codegen, method: str, call: Callable[[], object], kind: type[T]) -> T:
-    """Return ``call()``, which calls ``method`` of a code generator and has to return a ``kind``.
+    """Return the result of ``call``, which calls a method of a code generator.
 
     Raises:
-        PassError: if the call fails, or the result has another type.
+        PassError: if the call fails, or the result is no ``kind``; it names ``method``.
     """
     return of_type(codegen, f"{method} to return", ask(codegen, method, call), kind)
 
 
 def of_type(codegen: Codegen, what: str, found: object, kind: type[T]) -> T:
-    """Return a value from a code generator after checking its type.
+    """Return ``found``, a value from a code generator, after checking its type.
 
     Args:
         codegen: the code generator, which the error names.
@@ -223,9 +227,9 @@ def of_type(codegen: Codegen, what: str, found: object, kind: type[T]) -> T:
 
 
 def ask(codegen: Codegen, method: str, call: Callable[[], T]) -> T:
-    """Return ``call()``, which calls ``method`` of a code generator.
+    """Return the result of ``call``, which calls a method of a code generator.
 
-    An exception becomes an error of one line, with the names of both.
+    An exception becomes an error of one line that names the code generator and ``method``.
 
     Raises:
         PassError: if the call fails.

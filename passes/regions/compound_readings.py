@@ -33,7 +33,10 @@ _COUNT_TOLERANCE = 1e-3
 
 
 def read_average(op: Structured, weights: Weights) -> Reading | None:
-    """Match a sum over whole dimensions or windows, divided by the number of elements."""
+    """Return an average: a sum over whole dimensions or windows, divided by the number of elements.
+
+    None for any other operation.
+    """
     expression = body_expression(op) if op.is_elementwise else None
     if expression is None or list(inputs_of(expression)).count(0) != 1:
         return None
@@ -95,7 +98,10 @@ def elements_in_windows(pool: Reading) -> NDArray[np.float64]:
 def _divisor(
     op: Structured, expression: Expression, weights: Weights
 ) -> NDArray[np.float64] | None:
-    """Return the number by which each element of the first input is divided; None if unknown."""
+    """Return the number by which a body divides each element of the first input, if known.
+
+    The number is an array that broadcasts against the result. None if it is unknown.
+    """
     if expression == Input(0):
         return np.ones(())
     if not isinstance(expression, Apply) or expression.function not in ("div", "mul"):
@@ -112,7 +118,10 @@ def _divisor(
 
 
 def _known(op: Structured, expression: Expression, weights: Weights) -> NDArray[np.float64] | None:
-    """Return a constant operand in a shape that broadcasts against the result, else None."""
+    """Return the value of a constant expression in a shape that broadcasts against the result.
+
+    None if the expression is not constant.
+    """
     if isinstance(expression, Apply):
         return None
     if not isinstance(expression, Input):
@@ -126,7 +135,10 @@ def _known(op: Structured, expression: Expression, weights: Weights) -> NDArray[
 
 
 def read_softmax(op: Structured, weights: Weights) -> Reading | None:
-    """Match ``exp(x - max) / sum`` with the maximum and the sum along the same dimensions."""
+    """Return a softmax: ``exp(x - max) / sum`` with maximum and sum along the same dimensions.
+
+    None for any other operation.
+    """
     if len(op.inputs) != 2 or body_expression(op) != _QUOTIENT:
         return None
     powers, total = _generic_behind(op.inputs[0], 2), _generic_behind(op.inputs[1])
@@ -154,7 +166,7 @@ def read_softmax(op: Structured, weights: Weights) -> Reading | None:
 
 
 def _is_kept(op: Structured, reduction: Reading) -> bool:
-    """Whether the second input is a reduction of the first, broadcast along the reduced axes."""
+    """Whether the second input is ``reduction`` of the first, broadcast along the reduced axes."""
     reading = read_elementwise(op, {})
     axes = reduction.attributes["axes"]
     if reading is None or not isinstance(axes, tuple):
@@ -167,7 +179,10 @@ def _is_kept(op: Structured, reduction: Reading) -> bool:
 
 
 def read_grouped(op: ir.OpView, weights: Weights) -> Reading | None:
-    """Match a grouped convolution with the reshape that merges the filters of all groups."""
+    """Return a grouped convolution with the reshape ``op`` that merges the groups' filters.
+
+    None for any other operation.
+    """
     operation = op.operation
     if operation.name != "tensor.collapse_shape":
         return None
@@ -189,7 +204,10 @@ def read_grouped(op: ir.OpView, weights: Weights) -> Reading | None:
 
 
 def _generic_behind(value: ir.Value, uses: int = 1) -> Structured | None:
-    """Return the ``linalg.generic`` that computes a value of ``uses`` uses; None for others."""
+    """Return the ``linalg.generic`` that computes a value with ``uses`` uses.
+
+    None if another operation computes it or the number of uses differs.
+    """
     owner = value.owner
     if isinstance(owner, ir.Block) or not is_generic(owner.opview):
         return None

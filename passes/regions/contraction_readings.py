@@ -22,13 +22,16 @@ from rammer_mlir.passes.regions.windows import (
 
 
 def _sum_of(widen: str) -> Expression:
-    """Return the body of a sum of products; ``widen`` is the cast of its factors, if any."""
+    """Return the body expression of a sum of products.
+
+    ``widen`` is the function that casts its factors; empty for no cast.
+    """
     first, second = (apply(widen, Input(n)) if widen else Input(n) for n in range(2))
     return apply("add", apply("mul", first, second), Input(2))
 
 
 _PRODUCTS = (_sum_of(""), _sum_of("cast_i32"), _sum_of("cast_f32"))
-"""Bodies of contractions: one type, i32 sums of integers, f32 sums of halves."""
+"""The body expressions of contractions in one type, i32 sums of integers, f32 sums of halves."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class _Roles:
 
 
 def read_contraction(op: Structured, weights: Weights) -> Reading | None:
-    """Match a sum of products of two inputs with the initial value zero."""
+    """Return the reading of a sum of products of two inputs that starts at zero, else None."""
     if len(op.inputs) != 2 or op.num_outputs != 1 or body_expression(op) not in _PRODUCTS:
         return None
     if not starts_at(op, 0.0):
@@ -57,7 +60,10 @@ def read_contraction(op: Structured, weights: Weights) -> Reading | None:
 
 
 def _read_product(op: Structured, weights: Weights) -> Reading | None:
-    """Match a matrix product, possibly batched along leading dimensions of all operands."""
+    """Return the reading of a matrix product, possibly batched, None for any other contraction.
+
+    Batch dimensions have to be the leading dimensions of all operands.
+    """
     dims = [op.operand_dims(number) for number in range(3)]
     left, right, out = dims
     if left is None or right is None or out is None:
@@ -126,7 +132,10 @@ def _roles(op: Structured, axes: Sequence[Axis]) -> _Roles:
 
 
 def _read_convolution(op: Structured, weights: Weights) -> Reading | None:
-    """Match a convolution: the image is the first input, its first dimension the batch."""
+    """Return the reading of a convolution, None for any other contraction.
+
+    The image is the first input, and its first dimension is the batch.
+    """
     found = _axes(op)
     if found is None:
         return None
@@ -154,7 +163,10 @@ def _read_convolution(op: Structured, weights: Weights) -> Reading | None:
 
 
 def _axes(op: Structured) -> tuple[int, list[Axis]] | None:
-    """Return the loop over images, and the spatial axes in the order of the image."""
+    """Return the loop over images, and the spatial axes in the order of the image.
+
+    None if the contraction is no convolution.
+    """
     image, kernel = op.maps[0], set(op.used_loops[1])
     batch = plain_dim(image.results[0]) if len(image.results) else None
     if batch is None or batch in kernel or not op.parallel[batch]:
@@ -177,7 +189,10 @@ def _axes(op: Structured) -> tuple[int, list[Axis]] | None:
 def _letters(
     op: Structured, batch: int, axes: Sequence[Axis]
 ) -> tuple[int, list[dict[int, str]]] | None:
-    """Return the number of groups, and the layout letters of loops for the three operands."""
+    """Return the number of groups, and for each operand the layout letter of each loop.
+
+    Letters are those of layouts such as NCHW. None if the loops are not those of a convolution.
+    """
     roles = _roles(op, axes)
     spatial = spatial_letters(axes)
     others = set(roles.left) - {batch, *(axis.loop for axis in axes)}
@@ -198,5 +213,5 @@ def _letters(
 
 
 def _named(loops: Sequence[int], letter: str) -> dict[int, str]:
-    """Name a loop by its letter; a second loop, within blocks, by the lower-case letter."""
+    """Map the first loop to its layout letter, and a second loop, within blocks, to lower case."""
     return dict(zip(loops, (letter, letter.lower()), strict=False))

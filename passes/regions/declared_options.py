@@ -11,18 +11,21 @@ from rammer_mlir.programs.module_options import ModuleOption, text_of
 
 
 def declared_by(owner: object) -> tuple[ModuleOption, ...]:
-    """Return the options that a code generator or an engine declares as ``options``."""
+    """Return the member ``options`` of a code generator or an engine; empty without it."""
     return tuple(getattr(owner, "options", ()))
 
 
 def options_of(owner: str) -> dict[str, ModuleOption]:
-    """Return the options of the code generator and the engine with a name, by full name."""
+    """Return the options that the code generator and the engine named ``owner`` declare.
+
+    The key is an option's full name, ``owner.option``.
+    """
     found = (registry.find(owner) for registry in (CODEGENS, ENGINES))
     return {f"{owner}.{each.name}": each for one in found for each in declared_by(one)}
 
 
 def all_options() -> dict[str, ModuleOption]:
-    """Return the options of all loadable code generators and engines, by full name."""
+    """Return the options of all loadable code generators and engines, by ``owner.option``."""
     found: dict[str, ModuleOption] = {}
     for owner in sorted({*CODEGENS.names(), *ENGINES.names()}):
         try:
@@ -33,7 +36,9 @@ def all_options() -> dict[str, ModuleOption]:
 
 
 def check_module_options(given: Mapping[str, object]) -> dict[str, str]:
-    """Return given values as text, by full name, in the order of names.
+    """Return the values of options as text, sorted by full name.
+
+    ``given`` has the values by full name, ``owner.option``.
 
     Raises:
         OptionError: if an option is unknown, or its value is invalid.

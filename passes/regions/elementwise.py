@@ -22,14 +22,14 @@ from rammer_mlir.passes.regions.reading import Attribute, Operand, Reading
 from rammer_mlir.passes.regions.weights import Weights, operand_of
 
 FIRST_ELEMENT = -1
-"""Stands in ``indexing`` for a dimension of size 1 that is broadcast."""
+"""Marks, in ``indexing``, a dimension of size 1 that is broadcast."""
 
 Indexing = tuple[tuple[int, ...], ...]
-"""For each input, the dimension of the result that indexes each of its dimensions."""
+"""For each input and each of its dimensions, the dimension of the result that indexes it."""
 
 
 def read_elementwise(op: Structured, weights: Weights) -> Reading | None:
-    """Match a function of elements; None if the operation has no normal form."""
+    """Return the reading of an elementwise function, transpose or broadcast, else None."""
     if not op.is_elementwise or op.num_outputs != 1 or not op.parallel:
         return None
     expression = body_expression(op)
@@ -48,7 +48,7 @@ def read_elementwise(op: Structured, weights: Weights) -> Reading | None:
 
 
 def read_fill(op: ir.OpView, weights: Weights) -> Reading | None:
-    """Match a fill with a constant."""
+    """Return the reading of a fill with a constant, else None."""
     scalar = filling(op.operation.results[0]) if len(op.operation.results) == 1 else None
     number = None if scalar is None else scalar_constant(scalar)
     if number is None:
@@ -83,7 +83,11 @@ def _dimensions(map_: ir.AffineMap, place: dict[int, int]) -> tuple[int, ...] | 
 def _moved(
     op: Structured, source: Operand, output: Operand, dims: tuple[int, ...]
 ) -> Reading | None:
-    """Match a body that returns its input's element: a transpose or a broadcast."""
+    """Return the reading of a body that returns its input's element: a transpose or a broadcast.
+
+    ``dims`` are the result dimensions that index the input: if these are all of them, it is a
+    transpose.
+    """
     operations = (op.op.operation,)
     if sorted(dims) == list(range(output.rank)):
         order = tuple(dims.index(dim) for dim in range(output.rank))
@@ -114,7 +118,10 @@ def _function(
 def _with_constants(
     op: Structured, expression: Apply, inputs: list[Operand], indexing: Indexing
 ) -> tuple[list[Operand], Indexing]:
-    """Return the operands of a function in its order; constants become scalar operands."""
+    """Return the operands of a function and their indexing, in the order of its arguments.
+
+    Constants in the expression become scalar operands.
+    """
     operands: list[Operand] = []
     dims: list[tuple[int, ...]] = []
     for operand in expression.operands:

@@ -29,12 +29,12 @@ class Input:
 
 @dataclass(frozen=True)
 class Constant:
-    """A number; booleans are 0 and 1."""
+    """A number in an expression; truth values are 0 and 1."""
 
     value: float
 
     def __str__(self) -> str:
-        """Return the number."""
+        """Return the number as text."""
         return repr(self.value)
 
 
@@ -46,14 +46,14 @@ class Apply:
     operands: tuple[Expression, ...]
 
     def __str__(self) -> str:
-        """Return the call."""
+        """Return the call as text, ``function(operand, ...)``."""
         return f"{self.function}({', '.join(map(str, self.operands))})"
 
 
 Expression: TypeAlias = Input | Constant | Apply
 
 COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "and", "or", "oeq", "one", "eq", "ne"})
-"""Functions whose operands may be exchanged."""
+"""Functions of two operands that may be exchanged."""
 
 _FUNCTIONS: Mapping[str, str] = {
     **{f"arith.{name}f": name for name in ("add", "sub", "mul", "div", "neg")},
@@ -75,7 +75,7 @@ _FUNCTIONS: Mapping[str, str] = {
         )
     },
 }  # fmt: skip
-"""The function of each body operation; operands and result have the same type."""
+"""The function of each operation of a body that keeps the operands' type."""
 
 _CASTS = frozenset({"arith.extf", "arith.truncf", "arith.sitofp", "arith.fptosi", "arith.extsi"})
 
@@ -86,7 +86,7 @@ _FLOAT_PREDICATES = (
 _INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge")
 
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
-"""The suffix of a predicate, and the suffix after its operands are exchanged."""
+"""The suffix of a comparison's predicate after its operands are exchanged, by old suffix."""
 
 
 FUNCTIONS = frozenset({*_FUNCTIONS.values(), *_FLOAT_PREDICATES, *_INTEGER_PREDICATES})
@@ -94,10 +94,10 @@ FUNCTIONS = frozenset({*_FUNCTIONS.values(), *_FLOAT_PREDICATES, *_INTEGER_PREDI
 
 
 def body_expression(op: Structured) -> Expression | None:
-    """Return the expression of a body with one result; None if an operation is unsupported.
+    """Return the expression that a body with one result computes, in normal form.
 
-    The operands of the operation are inputs by their numbers, the destination is the last. Captured
-    scalars must be constants.
+    The operands of the operation are inputs by their numbers; the last is the destination. Captured
+    scalars must be constants. None if an operation is unsupported.
     """
     if len(op.yielded) != 1:
         return None
@@ -123,7 +123,7 @@ def _operand(value: ir.Value, known: Mapping[ir.Value, Expression]) -> Expressio
 
 
 def scalar_constant(value: ir.Value) -> float | None:
-    """Return the number of an ``arith.constant``; None for other values."""
+    """Return the number of an ``arith.constant``; None for any other value."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "arith.constant":
         return None
@@ -160,7 +160,7 @@ def apply(function: str, *operands: Expression) -> Expression:
 
 
 def _rank(expression: Expression) -> tuple[int, str]:
-    """Sort key: calls first, constants last; the values of constants do not count."""
+    """Return a sort key: calls first, constants last; the values of constants do not count."""
     if isinstance(expression, Constant):
         return 2, ""
     if isinstance(expression, Input):
@@ -169,7 +169,11 @@ def _rank(expression: Expression) -> tuple[int, str]:
 
 
 def _larger_or_smaller(operands: Sequence[Expression]) -> Expression | None:
-    """Match ``select(a < c, c, a)`` and its variants for a constant c."""
+    """Return the ``maximum`` or ``minimum`` that a select with operands computes.
+
+    The select is ``select(a < c, c, a)`` or a variant of it, with a constant ``c``. None for any
+    other select.
+    """
     condition, chosen, other = operands
     if not isinstance(condition, Apply) or len(condition.operands) != 2:
         return None
@@ -188,7 +192,7 @@ def _larger_or_smaller(operands: Sequence[Expression]) -> Expression | None:
 
 
 def inputs_of(expression: Expression) -> Iterator[int]:
-    """Yield the input numbers of an expression from left to right, with repetitions."""
+    """Yield the numbers of the inputs of an expression from left to right, with repetitions."""
     if isinstance(expression, Input):
         yield expression.number
     elif isinstance(expression, Apply):
@@ -197,7 +201,7 @@ def inputs_of(expression: Expression) -> Iterator[int]:
 
 
 def renumbered(expression: Expression, numbers: Mapping[int, int]) -> Expression:
-    """Return an expression with renumbered inputs, in normal form."""
+    """Return an expression with input ``n`` replaced by input ``numbers[n]``, in normal form."""
     if isinstance(expression, Input):
         return Input(numbers[expression.number])
     if isinstance(expression, Apply):

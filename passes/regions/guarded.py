@@ -11,12 +11,12 @@ T = TypeVar("T")
 
 
 def guarded(expected: str, call: Callable[[], T], advice: str) -> T:
-    """Call a function of a plug-in; an exception becomes an error of one line.
+    """Return the result of a function of a plug-in; an exception becomes an error of one line.
 
     Args:
-        expected: the begin of the line, up to the expectation.
+        expected: the first words of the error, up to the expectation.
         call: the function.
-        advice: the end of the line.
+        advice: the last words of the error.
 
     Raises:
         PassError: if the call fails.

@@ -24,14 +24,17 @@ class Limits:
     values: int = 0
 
     def hold(self, operations: int, num_bytes: int, values: int) -> bool:
-        """Whether a region of this size is within the limits."""
+        """Whether a region of this size is within the limits, of which 0 is none."""
         pairs = ((operations, self.operations), (num_bytes, self.bytes), (values, self.values))
         return all(not limit or found <= limit for found, limit in pairs)
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Operations ``begin`` to ``end - 1`` of a sequence; ``fits``: whether they may be a region."""
+    """The operations ``begin`` to ``end - 1`` of a sequence.
+
+    ``fits`` is whether they may be a region.
+    """
 
     begin: int
     end: int
@@ -44,9 +47,10 @@ _NEVER = np.iinfo(np.int64).max
 def cut(count: int, costs: Iterable[NDArray[np.float64]]) -> Sequence[Interval]:
     """Cut ``count`` operations, given in a topological order, into intervals.
 
-    An operation that no fitting interval contains becomes a single-operation interval that does not
-    fit. Of all cuts, the result has the fewest of these, then the least sum of costs, then the
-    earliest cuts. Dynamic programming over the last interval's begin; exact for the order.
+    An operation that no fitting interval contains becomes an interval by itself that does not fit.
+    Of all cuts, the result has the fewest intervals that do not fit, then the least sum of costs,
+    then the earliest cuts. The dynamic programming over the begin of the last interval is exact for
+    the given order.
 
     Args:
         count: number of operations.
@@ -70,7 +74,10 @@ def cut(count: int, costs: Iterable[NDArray[np.float64]]) -> Sequence[Interval]:
 
 
 def _intervals(last: Sequence[Interval | None]) -> list[Interval]:
-    """Follow the last interval of each prefix back to the begin."""
+    """Return the intervals of the best cut of all operations, in order.
+
+    ``last`` has the last interval of the best cut of each prefix.
+    """
     intervals: list[Interval] = []
     end = len(last) - 1
     while (interval := last[end]) is not None:

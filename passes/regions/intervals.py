@@ -20,7 +20,7 @@ Int64Array = NDArray[np.int64]
 class IntervalSizes:
     """The sizes of all intervals with a common end: one number per begin, in ascending order.
 
-    The last interval consists of the unit before the end alone; ``RegionFacts`` defines the sizes.
+    The last interval is a single unit; ``RegionFacts`` defines the sizes.
     """
 
     bytes: Int64Array
@@ -28,7 +28,7 @@ class IntervalSizes:
     values: Int64Array
 
     def within(self, limits: Limits) -> NDArray[np.bool_]:
-        """Return for each interval whether it is within limits."""
+        """Return, for each interval, whether it is within the limits of a region."""
         lengths = np.arange(len(self.bytes), 0, -1)
         found = np.ones(len(lengths), dtype=np.bool_)
         for sizes, limit in (
@@ -44,7 +44,7 @@ class IntervalSizes:
 def interval_sizes(
     graph: RegionGraph, numbers: Sequence[int], limits: Limits
 ) -> Iterator[IntervalSizes]:
-    """Yield the sizes of the intervals that end after each unit, in the order of the units.
+    """Yield, for each unit in order, the sizes of the intervals that end after this unit.
 
     Begins whose intervals exceed the limits are omitted, and so are earlier begins: an interval has
     at least as many operations and bytes as its parts.
@@ -65,7 +65,7 @@ def interval_sizes(
 
 @dataclass
 class _Intervals:
-    """Sizes of the intervals from each begin to a moving end.
+    """The sizes of the intervals from each begin to an end that moves forward.
 
     Attributes:
         count: the number of units.
@@ -81,7 +81,7 @@ class _Intervals:
     _readers: dict[ir.Value, int] = field(default_factory=dict[ir.Value, int])
 
     def __post_init__(self) -> None:
-        """Initialize with empty intervals."""
+        """Set the sizes of all intervals to 0."""
         self.bytes, self.transfer_bytes, self.values = np.zeros((3, self.count), dtype=np.int64)
 
     def append(self, at: int, unit: Unit, limits: Limits) -> None:
@@ -104,9 +104,10 @@ class _Intervals:
         self.first = min(self.first, at)
 
     def _read(self, value: ir.Value, size: int) -> None:
-        """Count a reader of a value of ``size`` bytes.
+        """Count a reader of a value of ``size`` bytes in all intervals to the current end.
 
-        Once all readers are counted, intervals with the producer do not return the value.
+        Once all readers are counted, the value is no longer an output of intervals with its
+        producer.
         """
         if value in self._readers:
             self._readers[value] -= 1
@@ -114,9 +115,12 @@ class _Intervals:
                 self._cross(slice(self.first, self._made[value] + 1), -size, -1)
 
     def _cross(self, begins: slice, size: int, values: int) -> None:
-        """Add ``values`` tensors, ``size`` bytes in all, to the boundaries of some intervals.
+        """Add tensors to the values that cross the boundary of some intervals.
 
-        ``begins`` is the range of these intervals' begins.
+        Args:
+            begins: the range of the intervals' begins.
+            size: the bytes of all tensors together.
+            values: the number of tensors.
         """
         self.transfer_bytes[begins] += size
         self.values[begins] += values

@@ -25,7 +25,9 @@ _PRODUCT = 2
 
 
 def layouts_of(function: ir.OpView, codegen: str, region: Region) -> Layouts:
-    """Return a code generator's layouts for a region; the model's layouts if it has no method.
+    """Return the layouts of a region that its code generator supports.
+
+    Without a method ``layouts``, these are the model's layouts.
 
     Raises:
         PassError: if the method fails.
@@ -55,7 +57,7 @@ def _is_possible(kind: ir.Type, dim: int) -> bool:
 
 @dataclass(frozen=True)
 class Exchange:
-    """The values of a block that regions may exchange in blocks with regions or convolutions.
+    """The values of a block that regions may exchange in blocks of channels.
 
     Attributes:
         layouts: the possible layouts of the operands and results of region calls.
@@ -69,7 +71,7 @@ class Exchange:
 
     @staticmethod
     def of(operations: Sequence[ir.OpView], layouts: Mapping[ir.Operation, Layouts]) -> Exchange:
-        """Return the values of a function that may have a blocked layout.
+        """Return the values of a function that may be exchanged in blocks of channels.
 
         Blocked layouts propagate from region calls and convolutions: forwards through the readers
         of their results, and backwards through the producers of their operands.
@@ -92,7 +94,10 @@ class Exchange:
         return Exchange(layouts, frozenset(computed), frozenset(read))
 
     def of_call(self, call: ir.Operation) -> Layouts:
-        """Return the layouts of a call for the values whose other side may have them too."""
+        """Return the layouts of a call's operands and results that their other side supports too.
+
+        The other side is the producer of an operand or a reader of a result.
+        """
         may = self.layouts[call]
         return Layouts(
             {n: dim for n, dim in may.inputs.items() if call.operands[n] in self.computed},
@@ -101,7 +106,7 @@ class Exchange:
 
 
 def _image(value: ir.Value) -> ir.Value | None:
-    """Return a tensor with more dimensions than batch and channels; None for other values."""
+    """Return a value that is a tensor of more dimensions than batch and channels, else None."""
     is_image = isinstance(value.type, ir.RankedTensorType) and len(shape_of(value)) > _PRODUCT
     return value if is_image else None
 
@@ -112,5 +117,5 @@ def _is_convolution(op: ir.OpView) -> bool:
 
 
 def _passes(op: ir.OpView) -> bool:
-    """Whether an operation can compute in the layout of its operands."""
+    """Whether an operation can compute on blocks if its operands are in blocks."""
     return op.operation.name != "func.call" and not is_cloned(op)

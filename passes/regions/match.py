@@ -1,4 +1,4 @@
-"""A match of a pattern."""
+"""The readings and operands of an accepted match of a pattern."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TypeAlias
 from rammer_mlir.passes.regions.reading import Operand, Reading
 
 Names: TypeAlias = Mapping[str, Operand]
-"""Operands by their names in a pattern."""
+"""The values that a pattern names, by name."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """An accepted match.
+    """An accepted match of a pattern.
 
     Attributes:
         readings: the readings in the graph's order; the last is the root.
@@ -32,9 +32,9 @@ class Match:
         return self.readings[-1]
 
     def __getitem__(self, name: str) -> Operand:
-        """Return the value with this name in the pattern."""
+        """Return the operand that the pattern names ``name``."""
         return self.operands[name]
 
     def __contains__(self, name: str) -> bool:
-        """Whether the match includes the part of the pattern with this name."""
+        """Whether the match includes the part of the pattern that is named ``name``."""
         return name in self.operands

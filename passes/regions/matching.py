@@ -32,7 +32,7 @@ class ReadingGraph:
     """The readings of a block's operations in order, and the use-def chains between them."""
 
     def __init__(self, readings: Sequence[Reading], used_elsewhere: Collection[Hashable]) -> None:
-        """Connect readings by their values.
+        """Connect readings by the values that they compute and use.
 
         Args:
             readings: readings in topological order.
@@ -47,18 +47,21 @@ class ReadingGraph:
                 self._readers.setdefault(operand.value, set()).add(number)
 
     def producer(self, value: Hashable) -> int | None:
-        """Return the number of the reading that computes a value, None for other values."""
+        """Return the number of the reading that computes a value, None if there is none."""
         return self._producer.get(value)
 
     def escapes(self, number: int, inside: Collection[int]) -> bool:
-        """Whether the output of a reading is used outside of ``inside``."""
+        """Whether the output of reading ``number`` is used outside of the readings ``inside``.
+
+        A return, or a use by an operation without a reading, counts too.
+        """
         value = self.readings[number].output.value
         return value in self._elsewhere or not self._readers.get(value, set()) <= set(inside)
 
 
 @dataclass(frozen=True)
 class _State:
-    """The bindings of a partial match: values of patterns and names, and matched operations."""
+    """The bindings of a partial match: values by pattern and by name, and matched operations."""
 
     values: Mapping[Pattern, Hashable] = field(default_factory=dict[Pattern, Hashable])
     names: Names = field(default_factory=dict[str, Operand])
@@ -66,7 +69,10 @@ class _State:
     numbers: frozenset[int] = frozenset()
 
     def bind(self, pattern: Wildcard, operand: Operand) -> _State | None:
-        """Return the state with ``pattern`` bound to ``operand``; None if it has another value."""
+        """Return the state with ``pattern`` bound to ``operand``.
+
+        None if another value is bound.
+        """
         known = self.names.get(pattern.name, operand) if pattern.name else operand
         if known.value != operand.value:
             return None
@@ -78,7 +84,9 @@ class _State:
 def matches(
     graph: ReadingGraph, pattern: Pattern, root: int, taken: Collection[int] = ()
 ) -> Iterator[Match]:
-    """Yield the matches with a root that have no escaping value, in order of preference.
+    """Yield the matches of a pattern at a root, in order of preference.
+
+    No value inside a match except the root's output is used outside of it.
 
     Args:
         graph: the graph of readings.
@@ -156,7 +164,7 @@ def _has(reading: Reading, attributes: Mapping[str, object]) -> bool:
 
 
 def _orders(reading: Reading) -> Iterator[Sequence[Operand]]:
-    """Yield the orders of inputs that give the same result."""
+    """Yield the orders of a reading's inputs that give the same result, the given order first."""
     yield reading.inputs
     if len(reading.inputs) == 2 and reading.kind in COMMUTATIVE:
         yield reading.inputs[::-1]
@@ -178,7 +186,7 @@ def _match_operands(
 
 @dataclass(frozen=True)
 class Composite:
-    """A match that becomes a composite, and the pattern's name."""
+    """A match that becomes a composite, and the name of its pattern."""
 
     name: str
     match: Match
@@ -187,7 +195,7 @@ class Composite:
 def find_composites(
     graph: ReadingGraph, patterns: Sequence[CompositePattern], taken: Collection[int] = ()
 ) -> list[Composite]:
-    """Choose matches that share no operation, in the order of their roots.
+    """Return matches that share no operation, in the order of their roots.
 
     Patterns of higher priority come first; then larger matches, later roots, earlier patterns.
 
@@ -223,9 +231,14 @@ def _offer(
     at: tuple[int, int],
     used: Collection[int],
 ) -> None:
-    """Push the preferred match of a pattern, without ``used`` readings, to the heap ``waiting``.
+    """Push the preferred match of a pattern at a root, if there is one, to the heap ``waiting``.
 
-    ``at`` has the number of the root and the pattern's number, which breaks ties.
+    Args:
+        waiting: the heap, whose keys order matches by preference.
+        graph: the graph of readings.
+        pattern: the pattern.
+        at: the number of the root, and the number of the pattern, which breaks ties.
+        used: the numbers of readings that the match may not contain.
     """
     root, place = at
     for match in matches(graph, pattern.pattern, root, used):

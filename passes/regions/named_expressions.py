@@ -11,19 +11,22 @@ import numpy as np
 from rammer_mlir.passes.regions.expressions import Apply, Constant, Expression, Input, apply
 
 _TOLERANCE = 1e-6
-"""Relative tolerance of constants, for rounding to 32 bits."""
+"""Relative tolerance for constants that are rounded to 32 bits."""
 
 
 @dataclass(frozen=True)
 class NamedExpression:
-    """A name, and the values of the expression's constants."""
+    """The name of an expression, such as an activation, and the values of its constants."""
 
     name: str
     parameters: Mapping[str, float]
 
 
 def name_of(expression: Expression) -> NamedExpression | None:
-    """Return the name of an expression whose inputs are numbered in order of first use."""
+    """Return the name of an expression, None if it has none.
+
+    The inputs of the expression are numbered in order of first use.
+    """
     for name, template in _TEMPLATES:
         parameters: dict[str, float] = {}
         if _fits(template, expression, parameters) and _is_ordered(name, parameters):
@@ -61,13 +64,13 @@ def _fits(template: Expression, found: Expression, parameters: dict[str, float])
 
 
 def _is_rounded(exact: float, found: float) -> bool:
-    """Whether a number equals another, rounded to 32 or 16 bits."""
+    """Whether ``found`` equals ``exact``, rounded to 32 or 16 bits."""
     return math.isclose(exact, found, rel_tol=_TOLERANCE) or float(np.float16(exact)) == found
 
 
 @dataclass(frozen=True)
 class _Parameter(Constant):
-    """Placeholder for any constant in a template."""
+    """A placeholder for any constant in a template; the match has its value by name."""
 
     name: str = ""
 
@@ -104,7 +107,7 @@ def _gelu(x: Expression) -> Expression:
 
 
 def _quantize(x: Expression, scale: Expression, zero: Expression) -> Expression:
-    """Return the template of 8-bit quantization, as QuantizeLinear defines it."""
+    """Return the template of quantization to 8 bits, as ONNX's QuantizeLinear defines it."""
     rounded = _call("roundeven", _call("div", x, scale))
     return _call("cast_i8", _clip(_call("add", rounded, zero), -128, 127))
 
@@ -137,7 +140,7 @@ _TEMPLATES: tuple[tuple[str, Expression], ...] = (
     ("reciprocal", _call("div", 1, _X)),
     ("square", _call("mul", _X, _X)),
 )
-"""Names of whole expressions, in the order in which they are tried."""
+"""The names of whole expressions and their templates, in the order in which they are tried."""
 
 NAMES = frozenset(name for name, _ in _TEMPLATES)
 """Names of the whole expressions in ``_TEMPLATES``."""

@@ -18,7 +18,7 @@ from rammer_mlir.passes.regions.reading import Attribute
 from rammer_mlir.passes.regions.reading_kinds import check_kind
 
 Step = Callable[["Pattern"], "Pattern"]
-"""Makes a pattern around another pattern."""
+"""A function that makes a pattern around another pattern."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +26,11 @@ class Pattern:
     """A pattern of a value; all uses of a pattern object must match the same value."""
 
     def optional(self, step: Step) -> Pattern:
-        """Match ``step`` around this pattern, or this pattern alone."""
+        """Return a pattern that matches ``step`` around this pattern, or this pattern alone."""
         return Alternatives((step(self), self))
 
     def any_number_of(self, step: Step) -> Pattern:
-        """Match ``step`` around this pattern as often as possible, or this pattern alone.
+        """Return a pattern of ``step`` around this pattern as often as possible, or not at all.
 
         Raises:
             OptionError: if ``step`` does not make an operation.
@@ -40,13 +40,16 @@ class Pattern:
         return Repeated(self, step)
 
     def element_type(self, name: str) -> Pattern:
-        """Match only tensors of this element type, for example ``f32``."""
+        """Return this pattern restricted to tensors of an element type, for example ``f32``."""
         return Typed(self, name)
 
 
 @dataclass(frozen=True, eq=False)
 class Wildcard(Pattern):
-    """Any value from outside of the match; wildcards with equal names match the same value."""
+    """A pattern of any value from outside of the match.
+
+    Wildcards with equal names match the same value.
+    """
 
     name: str = ""
     is_constant: bool = False
@@ -54,7 +57,7 @@ class Wildcard(Pattern):
 
 @dataclass(frozen=True, eq=False)
 class Op(Pattern):
-    """The result of an operation.
+    """A pattern of the result of an operation.
 
     Attributes:
         kinds: the accepted kinds of its reading.
@@ -69,14 +72,14 @@ class Op(Pattern):
 
 @dataclass(frozen=True, eq=False)
 class Alternatives(Pattern):
-    """The first of several patterns that leads to a match."""
+    """A pattern that matches as the first of several patterns that leads to a match."""
 
     options: tuple[Pattern, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Typed(Pattern):
-    """A pattern of tensors with a given element type."""
+    """A pattern of a tensor with a given element type."""
 
     pattern: Pattern
     name: str
@@ -84,28 +87,31 @@ class Typed(Pattern):
 
 @dataclass(frozen=True, eq=False)
 class Repeated(Pattern):
-    """A pattern with any number of steps around it."""
+    """A pattern with any number of operations, which ``step`` makes, around it."""
 
     pattern: Pattern
     step: Step
 
     def options(self) -> tuple[Pattern, Pattern]:
-        """Return two alternatives: the pattern with ``step`` around it once or more, or none."""
+        """The two alternatives: ``step`` around this pattern again, or the inner pattern alone."""
         return self.step(Repeated(self.pattern, self.step)), self.pattern
 
 
 def wildcard(name: str = "") -> Pattern:
-    """Match any value."""
+    """Return a pattern of any value from outside of the match.
+
+    Wildcards with equal names match the same value; an empty name matches any.
+    """
     return Wildcard(name)
 
 
 def constant(name: str = "") -> Pattern:
-    """Match a weight, or a constant in the IR."""
+    """Return a pattern of a weight or of a constant in the IR, with a name for the match."""
     return Wildcard(name, is_constant=True)
 
 
 def op(kind: str | tuple[str, ...], *operands: Pattern, **attributes: Attribute) -> Pattern:
-    """Match an operation of a kind, or of any of several kinds.
+    """Return a pattern of an operation of a kind, or of any of several kinds.
 
     Args:
         kind: the kind or kinds of the reading.
@@ -123,7 +129,7 @@ def op(kind: str | tuple[str, ...], *operands: Pattern, **attributes: Attribute)
 
 
 def alternatives(*options: Pattern) -> Pattern:
-    """Match the first of several patterns that is possible.
+    """Return a pattern that matches as the first possible of several patterns.
 
     Raises:
         OptionError: if no pattern is given.
@@ -151,7 +157,7 @@ class CompositePattern:
 
 
 def root_kinds(pattern: Pattern) -> Iterator[str]:
-    """Yield the kinds of operations whose results a pattern can match."""
+    """Yield the kinds of the operations with whose result a match of the pattern can end."""
     if isinstance(pattern, Op):
         yield from pattern.kinds
     elif isinstance(pattern, Typed):

@@ -13,17 +13,20 @@ import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 Allowed = Callable[[int, int], bool]
-"""Whether two nodes, given by their representatives, may be contracted, cycles aside."""
+"""A condition on the contraction of two nodes, given by their representatives.
+
+It need not test for cycles.
+"""
 
 
 class Quotient:
-    """A graph whose nodes are sets of the original nodes.
+    """A directed acyclic graph in which nodes are contracted.
 
-    A node is named by its representative: the smallest of its members.
+    A node is a set of original nodes, and is named by its representative: the smallest member.
     """
 
     def __init__(self, sources: Sequence[Collection[int]]) -> None:
-        """Start with a node per original node.
+        """Start with one node for each original node.
 
         Args:
             sources: the nodes that each node reads from, all with smaller numbers.
@@ -41,7 +44,7 @@ class Quotient:
         self._rank = list(range(count))
 
     def find(self, node: int) -> int:
-        """Return the representative of the node that contains an original node."""
+        """Return the representative of the node that contains the original node ``node``."""
         while self._representative[node] != node:
             # Path halving keeps later searches short.
             self._representative[node] = self._representative[self._representative[node]]
@@ -49,7 +52,7 @@ class Quotient:
         return node
 
     def members(self, node: int) -> Sequence[int]:
-        """Return the original nodes in a node, in ascending order."""
+        """Return the original nodes in a node, given by its representative, in ascending order."""
         return sorted(self._members[self.find(node)])
 
     def size(self, node: int) -> int:
@@ -74,7 +77,10 @@ class Quotient:
         return first != last and last not in self._reached(first, last)
 
     def merge(self, a: int, b: int) -> int:
-        """Contract two nodes that ``may_merge`` allows; return the representative."""
+        """Contract two nodes that ``may_merge`` allows.
+
+        Return the representative of the new node.
+        """
         first, last = self._by_rank(a, b)
         self._reorder(first, last)
         kept, dropped = min(first, last), max(first, last)
@@ -98,7 +104,10 @@ class Quotient:
         return (x, y) if self._rank[x] <= self._rank[y] else (y, x)
 
     def _reached(self, first: int, last: int) -> set[int]:
-        """Return the nodes up to ``last`` on paths from ``first`` through a third node."""
+        """Return the nodes on paths from ``first`` through a third node.
+
+        Only nodes at or before the position of ``last`` in the topological order are returned.
+        """
         limit = self._rank[last]
         pending = [node for node in self._readers[first] if node != last]
         seen: set[int] = set()
@@ -111,7 +120,10 @@ class Quotient:
         return seen
 
     def _reorder(self, first: int, last: int) -> None:
-        """Place the merged node after the sources of ``last``, before the readers of ``first``."""
+        """Move the node that contracts ``first`` and ``last`` to a valid place in the order.
+
+        It is after all sources of ``last`` and before all readers of ``first``.
+        """
         begin, end = self._rank[first], self._rank[last]
         reached = self._reached(first, last)
         assert last not in reached, "expected nodes that may be merged"
@@ -138,12 +150,12 @@ def merge_regions(
     """Contract neighbours with equal labels until no more contractions are possible.
 
     Neighbours are nodes with an edge between them; with ``siblings`` also nodes with a common
-    source or reader. Producers come first.
+    source or reader. Pairs of a node and its sources are tried first.
 
     Args:
         graph: the graph, which is changed in place.
         labels: the label of each node; None for nodes that are not contracted.
-        allowed: an additional condition.
+        allowed: an additional condition on a pair of nodes.
         siblings: whether nodes with a common source or reader are neighbours.
     """
     changed = True
@@ -159,7 +171,10 @@ def merge_regions(
 
 
 def _pairs(graph: Quotient, node: int, *, siblings: bool) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of neighbours around a node, some of them from both nodes."""
+    """Yield the pairs of neighbours around a node: first the node with each of its sources.
+
+    With ``siblings``, pairs of its readers and pairs of its sources follow.
+    """
     if graph.find(node) != node:
         return
     yield from ((source, node) for source in graph.sources(node))

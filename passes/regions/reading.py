@@ -11,7 +11,7 @@ from rammer_mlir.passes.regions.expressions import Expression
 Attribute: TypeAlias = (
     bool | int | float | str | tuple[int, ...] | tuple[tuple[int, ...], ...] | Expression
 )
-"""A property of an operation."""
+"""The value of an attribute of a reading."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Operand:
     """A tensor or scalar constant that an operation reads or writes.
 
     Attributes:
-        value: its identity: a value of the IR.
+        value: the value of the IR, which identifies the operand.
         shape: the shape; empty for scalars.
         element_type: in MLIR's syntax, for example ``f32``.
         is_constant: whether it is a weight, or a constant in the IR.
@@ -32,7 +32,7 @@ class Operand:
 
     @property
     def rank(self) -> int:
-        """Number of dimensions."""
+        """The number of dimensions."""
         return len(self.shape)
 
 

@@ -9,9 +9,10 @@ from rammer_mlir.passes.regions.reading import Attribute, Reading
 
 
 def reading_attribute(readings: Sequence[Reading]) -> ir.DictAttr:
-    """Describe a composite: its main operation, and the kinds of those before and after.
+    """Return the attribute that describes a composite by its readings, in order.
 
-    The main operation is the first with the most multiply-accumulates.
+    It has the main operation, the first with the most multiply-accumulates, and the kinds of the
+    operations before and after.
     """
     main = max(readings, key=lambda reading: reading.macs)
     place = list(readings).index(main)

@@ -21,11 +21,11 @@ KINDS = frozenset(
         *("elementwise", *FUNCTIONS, *NAMES),
     }
 )
-"""All kinds except ``cast_TYPE``."""
+"""All kinds of readings except ``cast_TYPE``."""
 
 
 def check_kind(kind: str) -> None:
-    """Refuse an unknown kind of reading.
+    """Check that a kind of reading exists.
 
     Raises:
         OptionError: with the most similar kind.

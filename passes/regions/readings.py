@@ -23,7 +23,9 @@ from rammer_mlir.passes.regions.weights import Weights
 
 
 def read(op: ir.OpView, weights: Weights | None = None) -> Reading | None:
-    """Return the meaning of an operation, together with preceding operations that only it uses.
+    """Return the meaning of an operation and of preceding operations that only it uses.
+
+    None if the operation has no meaning among the kinds of readings.
 
     Args:
         op: an operation in a block of static tensors.
@@ -62,7 +64,7 @@ _REMEMBERED: ContextVar[dict[tuple[ir.Value, bool], Reading | None] | None] = Co
 
 @contextmanager
 def remembered_readings() -> Generator[None]:
-    """Memoize readings in a ``with`` block, until ``forget_readings``: thousands take seconds."""
+    """Memoize readings within a ``with`` block, until ``forget_readings`` is called."""
     token = _REMEMBERED.set({})
     try:
         yield
@@ -71,7 +73,7 @@ def remembered_readings() -> Generator[None]:
 
 
 def forget_readings() -> None:
-    """Invalidate memoized readings after operations, not only their attributes, have changed."""
+    """Discard memoized readings; call it after a change of operations beyond their attributes."""
     known = _REMEMBERED.get()
     if known is not None:
         known.clear()

@@ -32,7 +32,7 @@ _X = Input(0)
 _NEUTRAL: Mapping[str, float] = {
     "add": 0.0, "mul": 1.0, "maximum": -math.inf, "minimum": math.inf
 }  # fmt: skip
-"""The initial value of a reduction of floats, by the combining function."""
+"""The neutral element of each function that combines floats in a reduction."""
 
 _KINDS: Mapping[tuple[str, Expression], str] = {
     ("add", _X): "sum",
@@ -42,17 +42,23 @@ _KINDS: Mapping[tuple[str, Expression], str] = {
     ("add", apply("mul", _X, _X)): "sum_square",
     ("add", apply("abs", _X)): "l1",
 }
-"""Names of reductions by the combining function and the function applied to elements before."""
+"""Names of reductions.
+
+A key has the combining function, and the function that is applied to each element before.
+"""
 
 
 def starts_at(op: Structured, number: float) -> bool:
-    """Whether an operation's result is initialized with a number."""
+    """Whether an operation's first result is initialized with ``number``."""
     scalar = filling(op.outputs[0])
     return scalar is not None and scalar_constant(scalar) == number
 
 
 def read_reduction(op: Structured, weights: Weights) -> Reading | None:
-    """Match a reduction of an input; a second input only gives the size of windows."""
+    """Return the reading of a reduction of an input, along dimensions or over windows.
+
+    A second input only gives the size of windows. None for any other operation.
+    """
     reads = [number for number in range(len(op.inputs)) if op.reads_input(number)]
     if op.num_outputs != 1 or all(op.parallel) or reads != [0]:
         return None
@@ -68,7 +74,10 @@ def read_reduction(op: Structured, weights: Weights) -> Reading | None:
 
 
 def _combination(op: Structured) -> tuple[str, str] | None:
-    """Return the reduction's name and the function that combines two elements."""
+    """Return the name of a reduction, and the function that combines two elements.
+
+    None if the body is no known reduction.
+    """
     expression = body_expression(op)
     if not isinstance(expression, Apply) or len(expression.operands) != 2:
         return None
@@ -118,7 +127,10 @@ def _read_windows(op: Structured, name: str, border: float, weights: Weights) ->
 
 
 def _axes(op: Structured) -> list[Axis] | None:
-    """Return the spatial axes: dimensions after the batch, channels being first or last."""
+    """Return the spatial axes of a reduction over windows; None if its loops have another form.
+
+    The batch is the first dimension; channels are the second or the last.
+    """
     exprs = list(op.maps[0].results)
     window = op.operand_dims(1)
     if window is None or len(exprs) < 3 or plain_dim(exprs[0]) is None:
@@ -131,7 +143,10 @@ def _axes(op: Structured) -> list[Axis] | None:
 
 
 def _spatial(exprs: list[ir.AffineExpr]) -> list[ir.AffineExpr]:
-    """Return the spatial dimensions, without batch, channels, and points of channel blocks."""
+    """Return the index expressions of spatial dimensions.
+
+    Batch, channels, and points of channel blocks are left out.
+    """
     channels_last = plain_dim(exprs[1]) is None
     if channels_last:
         return exprs[1:-1]

@@ -25,7 +25,7 @@ class RegionOperation:
     Attributes:
         name: the composite's name, or the reading's kind.
         readings: its meaning; empty if an operation has no reading.
-        values: the region's numbers of the readings' values, as far as they are numbered.
+        values: the number in the region of each value of the readings that has a number.
         inputs: the numbers of its operands.
         outputs: the numbers of its results.
     """
@@ -72,11 +72,12 @@ class Region:
 class Layouts:
     """Additional layouts that a code generator supports for a region's values.
 
-    ``inputs`` and ``outputs`` map numbers of inputs and outputs to a dimension. Such a value may be
-    stored in blocks of 16 elements of that dimension, with the elements of a block innermost: ``[N,
-    C, H, W]`` with dimension 1 as ``[N, C / 16, H, W, 16]``. The dimension is a multiple of 16 and
-    the elements are f32. `rtask-layout-regions` chooses among them: the region then has a
-    ``linalg.unpack`` of such an input, and a ``linalg.pack`` produces such an output.
+    ``inputs`` and ``outputs`` map numbers of inputs and outputs to a dimension. Each of these
+    values may be stored in blocks of 16 elements of that dimension, with the elements of a block
+    innermost: ``[N, C, H, W]`` with dimension 1 as ``[N, C / 16, H, W, 16]``. The dimension is a
+    multiple of 16 and the elements are f32. `rtask-layout-regions` chooses among them: the region
+    then has a ``linalg.unpack`` of a blocked input, and a ``linalg.pack`` produces a blocked
+    output.
     """
 
     inputs: Mapping[int, int] = field(default_factory=dict[int, int])
@@ -139,12 +140,12 @@ class RegionCode:
 def region_of(
     module: ir.Module, function: ir.OpView, text: str = "", target: str = "cpu"
 ) -> Region:
-    """Read a function that `rtask-outline-regions` has made.
+    """Return the description of a region from a function that `rtask-outline-regions` has made.
 
     Args:
         module: the module of the function.
         function: the function of the region.
-        text: the same function for other tools.
+        text: a module in MLIR's own dialects with the same function.
         target: the target of the code.
     """
     block = function.operation.regions[0].blocks[0]
@@ -170,7 +171,10 @@ def region_of(
 
 
 def _agreed_weights(module: ir.Module, function: ir.OpView) -> Weights:
-    """Return the arguments of a region that are equal small constants in all of its calls."""
+    """Return the arguments of a region's function with equal values in all of its calls.
+
+    These values are weights whose content is in the IR.
+    """
     entry = weights_of(module)
     name = symbol_name(function)
     arguments = list(function.operation.regions[0].blocks[0].arguments)

@@ -19,13 +19,13 @@ from rammer_mlir.passes.regions.weights import weights_of
 
 @dataclass(frozen=True)
 class RegionGraph:
-    """Units of a module's entry function, and the regions that their attributes describe."""
+    """The units of a module's entry function, and the regions that their attributes describe."""
 
     units: Sequence[Unit]
 
     @staticmethod
     def of(module: ir.Module) -> RegionGraph:
-        """Read the entry function.
+        """Return the graph of a module's entry function.
 
         Raises:
             OperationError: if attributes are malformed or contradict each other.
@@ -34,7 +34,7 @@ class RegionGraph:
 
     @cached_property
     def sources(self) -> Sequence[Sequence[int]]:
-        """The numbers of the units that each unit reads from."""
+        """For each unit, the numbers of the units that it reads from."""
         number = {op: n for n, unit in enumerate(self.units) for op in unit.operations}
         return [
             sorted(
@@ -49,11 +49,11 @@ class RegionGraph:
 
     @property
     def codegens(self) -> list[str | None]:
-        """The code generator of each unit's region, None outside of regions."""
+        """The code generator of each unit's region; None for a unit outside of regions."""
         return [None if unit.region is None else unit.region.name for unit in self.units]
 
     def regions(self) -> dict[Mark, list[int]]:
-        """Return the numbers of each region's units, in their order.
+        """Return the numbers of each region's units in order, by the region's mark.
 
         Raises:
             OperationError: if a region number has several code generators.
@@ -96,7 +96,7 @@ class RegionGraph:
         return graph
 
     def facts(self, numbers: Sequence[int]) -> RegionFacts:
-        """Return the size of a region of these units."""
+        """Return the size of a region that consists of the units ``numbers``."""
         units = [self.units[number] for number in numbers]
         sizes = {value: size for unit in units for value, size in unit.num_bytes.items()}
         boundary = [*self.inputs(numbers), *self.outputs(numbers)]
@@ -111,14 +111,17 @@ class RegionGraph:
 
     @cached_property
     def num_readers(self) -> Mapping[ir.Value, int]:
-        """The number of units that read each output, plus one if it is used outside of units."""
+        """The number of units that read each value, plus one if it is used outside of units."""
         inside = {op for unit in self.units for op in unit.operations}
         found = Counter(value for unit in self.units for value in unit.inputs)
         found.update(v for unit in self.units for v in unit.outputs if is_used_outside(v, inside))
         return found
 
     def inputs(self, numbers: Sequence[int]) -> list[ir.Value]:
-        """Return the values that units read and none of them computes, in order of first use."""
+        """Return the values that the units ``numbers`` read and none of them computes.
+
+        The order is that of first use.
+        """
         inside = {op for number in numbers for op in self.units[number].operations}
         values = dict.fromkeys(v for number in numbers for v in self.units[number].inputs)
         return [
@@ -126,7 +129,7 @@ class RegionGraph:
         ]
 
     def outputs(self, numbers: Sequence[int]) -> list[ir.Value]:
-        """Return the values of these units that are used outside of them, in order."""
+        """Return the values of the units ``numbers`` that are used outside of them, in order."""
         inside = {op for number in numbers for op in self.units[number].operations}
         values = (v for number in numbers for v in self.units[number].outputs)
         return [value for value in values if is_used_outside(value, inside)]
@@ -146,7 +149,10 @@ class RegionGraph:
 
 
 def _merge_any(graph: Quotient, numbers: Sequence[int]) -> bool:
-    """Merge the first mergeable pair of a region's nodes; return False if there is none."""
+    """Contract the first two nodes of a region that can be contracted without a cycle.
+
+    Return whether there were two; ``numbers`` are the numbers of the region's units.
+    """
     nodes = sorted({graph.find(number) for number in numbers})
     for place, a in enumerate(nodes):
         for b in nodes[place + 1 :]:

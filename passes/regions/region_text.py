@@ -7,7 +7,7 @@ from rammer_mlir.passes.ir.entry import COMPOSITE, functions, symbol_name
 from rammer_mlir.passes.ir.inlining import inline_calls
 
 _OWN = "rtask."
-"""Prefix of this project's attribute names, which other tools do not know."""
+"""The prefix of this project's attribute names, which other tools do not know."""
 
 
 def standalone(module: ir.Module, function: ir.OpView) -> ir.Module:

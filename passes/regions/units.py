@@ -22,14 +22,14 @@ from rammer_mlir.passes.regions.weights import Weights
 
 @dataclass(frozen=True)
 class Unit:
-    """Operations that stay together.
+    """Operations that are never separated: a composite, or a reading's operations.
 
     Attributes:
         operations: the operations in the block's order; only results of the last are used
             elsewhere.
-        readings: their meaning; empty if any of them has no reading.
+        readings: the meaning of the operations; empty if any of them has no reading.
         composite: the match that they form, None for a single reading.
-        region: the region that contains them, if any.
+        region: the region that contains them, None outside of regions.
     """
 
     operations: tuple[ir.Operation, ...]
@@ -39,7 +39,7 @@ class Unit:
 
     @property
     def root(self) -> ir.Operation:
-        """The operation whose results are used elsewhere."""
+        """The last operation of the unit, whose results are used elsewhere."""
         return self.operations[-1]
 
     @property
@@ -49,19 +49,19 @@ class Unit:
 
     @cached_property
     def inputs(self) -> tuple[ir.Value, ...]:
-        """Values from outside, except values that every user copies."""
+        """The values from outside that the unit reads, except values cloned for every user."""
         inside = set(self.operations)
         return tuple(value for value in used_values(self.operations) if not _is_in(value, inside))
 
     @cached_property
     def outputs(self) -> tuple[ir.Value, ...]:
-        """Values that are used outside."""
+        """The results of the unit that are used outside of it."""
         inside = set(self.operations)
         return tuple(v for op in self.operations for v in op.results if is_used_outside(v, inside))
 
     @cached_property
     def num_bytes(self) -> dict[ir.Value, int]:
-        """The bytes of each tensor that the unit reads or computes."""
+        """The bytes of each tensor that the unit reads or computes, by value."""
         results = (value for op in self.operations for value in op.results)
         return {value: value_bytes(value) for value in (*self.inputs, *results)}
 
@@ -72,7 +72,10 @@ def value_bytes(value: ir.Value) -> int:
 
 
 def used_values(operations: Sequence[ir.Operation]) -> list[ir.Value]:
-    """Return the values that operations use, except clonable values, in order of first use."""
+    """Return the values that operations use, in order of first use.
+
+    Values that are cloned for every user, such as constants, are left out.
+    """
     found: dict[ir.Value, None] = {}
     for op in operations:
         for value in [*op.operands, *captured_values(op.opview)]:
@@ -88,12 +91,12 @@ def _is_in(value: ir.Value, inside: Collection[ir.Operation]) -> bool:
 
 
 def is_used_outside(value: ir.Value, inside: Collection[ir.Operation]) -> bool:
-    """Whether a value is used by an operation that is not in or nested in ``inside``."""
+    """Whether an operation that is neither in ``inside`` nor nested in one of them uses a value."""
     return any(_enclosing(use.owner.operation, value) not in inside for use in value.uses)
 
 
 def _enclosing(user: ir.Operation, value: ir.Value) -> ir.Operation:
-    """Return the operation of the value's block that equals a user or contains it."""
+    """Return ``user`` itself, or the operation around it that is in the block of ``value``."""
     block = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
     while user.block != block:
         assert user.parent is not None
@@ -102,7 +105,7 @@ def _enclosing(user: ir.Operation, value: ir.Value) -> ir.Operation:
 
 
 def units_of(block: ir.Block, weights: Weights) -> list[Unit]:
-    """Divide a block into units, in topological order.
+    """Return the units of a block in topological order.
 
     Raises:
         OperationError: if an attribute is malformed, or the operations of a match are not a valid
@@ -173,7 +176,11 @@ def _reading(reading: Reading) -> Unit:
 
 
 def _region(ops: Sequence[ir.Operation]) -> Mark | None:
-    """Return the common region of all operations of a unit."""
+    """Return the region of the operations of a unit; None outside of regions.
+
+    Raises:
+        OperationError: if the operations are in different regions.
+    """
     regions = {mark_of(op, REGION) for op in ops}
     if len(regions) == 1:
         return regions.pop()

@@ -13,7 +13,7 @@ RESHAPES = frozenset({"tensor.collapse_shape", "tensor.expand_shape"})
 
 
 def read_view(op: ir.OpView, weights: Weights) -> Reading | None:
-    """Match an operation that moves elements without computing."""
+    """Return the reading of an operation that only moves elements, None for any other."""
     operation = op.operation
     if operation.name in RESHAPES and len(operation.operands) == 1:
         return _moved(operation, "reshape", {}, weights)
@@ -40,7 +40,7 @@ def _moved(
 
 
 def _read_slice(op: ir.Operation, weights: Weights) -> Reading | None:
-    """Match a slice with static offsets, possibly rank-reducing."""
+    """Return the reading of a slice with static offsets, possibly rank-reducing, else None."""
     if len(op.operands) != 1:
         return None
     attributes: dict[str, Attribute] = {

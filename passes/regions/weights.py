@@ -17,7 +17,7 @@ from rammer_mlir.passes.regions.reading import Operand
 _RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 
 Weights = Mapping[ir.Value, ConstantArgument]
-"""The weights of an entry function, by their values."""
+"""The weights of an entry function, by the values of their arguments."""
 
 
 def weights_of(module: ir.Module) -> Weights:
@@ -26,14 +26,14 @@ def weights_of(module: ir.Module) -> Weights:
 
 
 def operand_of(value: ir.Value, weights: Weights) -> Operand:
-    """Return the description of a value that an operation reads or writes."""
+    """Return the operand of a reading that describes a value of the IR."""
     kind = value.type
     element = kind.element_type if isinstance(kind, ir.RankedTensorType) else kind
     return Operand(value, tuple(shape_of(value)), str(element), _is_known(value, weights))
 
 
 def _is_known(value: ir.Value, weights: Weights) -> bool:
-    """Whether a value is a constant, or a reshape of a constant."""
+    """Whether a value is a weight, a constant in the IR, or a reshape of one of them."""
     if value in weights or is_constant(value):
         return True
     owner = value.owner
@@ -43,7 +43,7 @@ def _is_known(value: ir.Value, weights: Weights) -> bool:
 
 
 def number_of(operand: Operand) -> float | None:
-    """Return the value of a 0-D constant operand, None for tensors."""
+    """Return the number of a 0-D constant operand, None for any other operand."""
     if operand.shape or not isinstance(operand.value, ir.Value):
         return None
     value: ir.Value = operand.value
@@ -51,7 +51,7 @@ def number_of(operand: Operand) -> float | None:
 
 
 def splat_of(operand: Operand) -> float | None:
-    """Return the number in all elements of a splat constant in the IR, None for other operands."""
+    """Return the number in all elements of a splat constant in the IR, else None."""
     owner = operand.value.owner if isinstance(operand.value, ir.Value) else None
     if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "arith.constant":
         return None
@@ -63,7 +63,7 @@ def splat_of(operand: Operand) -> float | None:
 
 
 def array_of(value: ir.Value, weights: Weights) -> NDArray[np.generic] | None:
-    """Return the value of a constant that is stored in the IR, None for other values."""
+    """Return the content of a constant that is stored in the IR as an array, else None."""
     number = scalar_constant(value)
     if number is not None:
         return np.asarray(number)

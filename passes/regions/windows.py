@@ -18,9 +18,11 @@ _SPATIAL = "DHW"
 
 @dataclass(frozen=True)
 class Axis:
-    """A spatial dimension: the loop over the result, the stride, and the loop over the window.
+    """A spatial dimension of an image with windows.
 
-    ``window`` is None for windows of one element; ``dilation`` is then 1.
+    ``loop`` is the loop over the result and ``stride`` its factor, ``window`` the loop over the
+    window and ``dilation`` its factor. For windows of one element, ``window`` is None and
+    ``dilation`` is 1.
     """
 
     loop: int
@@ -30,7 +32,10 @@ class Axis:
 
 
 def axis_of(expr: ir.AffineExpr, parallel: Sequence[bool]) -> Axis | None:
-    """Match ``loop * stride + window * dilation``; None for other expressions."""
+    """Return the axis with the index expression ``loop * stride + window * dilation``.
+
+    None for any other expression. ``parallel`` has True for each parallel loop.
+    """
     form = linear_form(expr)
     if form is None or form.constant or not 1 <= len(form.coefficients) <= 2:
         return None
@@ -45,7 +50,10 @@ def axis_of(expr: ir.AffineExpr, parallel: Sequence[bool]) -> Axis | None:
 
 
 def spatial_letters(axes: Sequence[Axis]) -> dict[int, str]:
-    """Return the letter of each loop over the result or a window; empty for too many axes."""
+    """Return the letter of each loop over the result, and over the window, of the axes.
+
+    Empty for more than three axes.
+    """
     letters: dict[int, str] = {}
     if len(axes) > len(_SPATIAL):
         return {}
@@ -57,7 +65,10 @@ def spatial_letters(axes: Sequence[Axis]) -> dict[int, str]:
 
 
 def layout_of(map_: ir.AffineMap, letters: Mapping[int, str], axes: Sequence[Axis]) -> str | None:
-    """Return the letters of an operand's dimensions in order; None if any has no letter."""
+    """Return the layout of an operand, such as ``NCHW``, the letters of its dimensions in order.
+
+    None if a dimension has no letter, or two dimensions have the same.
+    """
     spatial = {axis.loop: letters[axis.loop] for axis in axes}
     found: list[str] = []
     for expr in map_.results:
@@ -72,7 +83,7 @@ def layout_of(map_: ir.AffineMap, letters: Mapping[int, str], axes: Sequence[Axi
 
 
 def window_attributes(op: Structured, axes: Sequence[Axis]) -> dict[str, Attribute]:
-    """Return the sizes, strides and dilations of windows along each axis."""
+    """Return the attributes of a reading: size, stride and dilation of windows along each axis."""
     sizes = tuple(1 if axis.window is None else op.extents[axis.window] for axis in axes)
     return {
         "kernel": sizes,
@@ -99,7 +110,7 @@ class Image:
 
 
 def source_image(value: ir.Value, layout: str, border: float) -> Image:
-    """Look through a padding and a split of channels that have no other uses.
+    """Return the image before a padding and a split of channels that have no other uses.
 
     Args:
         value: the image that the windows read.
@@ -118,7 +129,7 @@ def source_image(value: ir.Value, layout: str, border: float) -> Image:
 
 
 def joins_dimension(reshape: ir.Operation, dim: int) -> bool:
-    """Whether a reshape only merges (or splits) a dimension and the next."""
+    """Whether a reshape merges or splits dimension ``dim`` and the next, and nothing else."""
     groups = [
         len(list(ir.ArrayAttr(group)))
         for group in ir.ArrayAttr(reshape.attributes["reassociation"])

@@ -12,21 +12,22 @@ from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, 
 from rammer_mlir.passes.tiling.kernel import Computation, TiledDomain
 
 _NUM_BOUNDS = 3
-"""Operands of ``scf.for`` before its initial values: lower bound, upper bound and step."""
+"""The number of operands of ``scf.for`` before its initial values: the bounds and the step."""
 
 Size = int | ir.Value
-"""A static size, or an index value if the tile at the edge is smaller."""
+"""A static size, or an index value where the tile at the edge is smaller."""
 
 
 def build_tiled(computation: Computation, domain: TiledDomain, name: str) -> ir.OpView:
-    """Emit the rKernel before the computation's function and return it."""
+    """Emit and return the rKernel's function ``name`` before the computation's function."""
     return _TileBuilder(computation, domain).build(name)
 
 
 def build_whole(computation: Computation, name: str) -> ir.OpView:
-    """Emit the rKernel of a computation with a single rTask: compute, then copy out.
+    """Emit and return the function of an rKernel with a single rTask.
 
-    A loop that updates a copy of an input element by element updates it in place in the output.
+    It copies the results into the outputs. A loop that updates a copy of an input element by
+    element updates the output in place.
     """
     function, block = _declare(computation, name)
     ip = ir.InsertionPoint(block)
@@ -44,9 +45,9 @@ def build_whole(computation: Computation, name: str) -> ir.OpView:
 
 
 def _starts_in(out: ir.Value, value: ir.Value) -> bool:
-    """Let the loop that computes a value from an argument start from a copy of it in ``out``.
+    """Let the loop that computes ``value`` from an argument start from a copy of it in ``out``.
 
-    Return False, without a change, if there is no such loop.
+    Return False, without a change, if no such loop computes the value.
     """
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "scf.for":
@@ -77,7 +78,7 @@ def _arguments(computation: Computation, block: ir.Block) -> tuple[list[ir.Value
 
 
 def _copy(value: ir.Value, out: ir.Value) -> ir.Value:
-    """Copy a tensor into ``out``; unlike a copying generic, canonicalization preserves it."""
+    """Emit and return a copy of a tensor into ``out``, which canonicalization preserves."""
     return bufferization.MaterializeInDestinationOp(out.type, value, out).result
 
 
@@ -125,7 +126,7 @@ class _TileBuilder:
         return sizes
 
     def _offset(self, expr: ir.AffineExpr) -> Size:
-        """Return the value of an expression of the rTask id, computed once per function."""
+        """Return an offset that is an expression of the rTask id; emit it once per function."""
         if isinstance(expr, ir.AffineConstantExpr):
             return expr.value
         key = str(expr)
@@ -137,7 +138,10 @@ class _TileBuilder:
     def _box(
         self, map_: ir.AffineMap, operation: int, shape: Sequence[int]
     ) -> tuple[list[Size], list[Size]]:
-        """Return the offsets and the sizes, clipped at edges, of an operand's box per dimension."""
+        """Return the offset and the size, clipped at edges, of an operand's box per dimension.
+
+        ``map_`` indexes the operand of ``shape`` in the operation of number ``operation``.
+        """
         spans = self._domain.spans(operation)
         sizes = self._loop_sizes(operation)
         boxes = [
@@ -194,7 +198,10 @@ class _TileBuilder:
         self._shift_indices(copy, number)
 
     def _initial(self, op: Structured, result: int, reused: dict[int, ir.Value]) -> ir.Value:
-        """Return the destination of a result, with its initial value if the body reads it."""
+        """Return the tile in which an operation computes a result, with its initial value if read.
+
+        ``reused`` has the inputs that results may overwrite.
+        """
         value = op.outputs[result]
         if _is_computed(value):
             return self._mapping[value]
@@ -220,7 +227,7 @@ class _TileBuilder:
         return _extract(tile, offsets, sizes, shape)
 
     def _destination(self, op: Structured, result: int) -> ir.Value:
-        """Return the destination of a result: a slice of an output, or a temporary."""
+        """Return the tensor for a tile of a result: a slice of an output, or an empty temporary."""
         number = self._index[op.op.operation]
         map_ = op.maps[len(op.inputs) + result]
         value = op.op.operation.results[result]
@@ -241,9 +248,10 @@ class _TileBuilder:
         return _insert(self._mapping[value], self._outputs[value], offsets, sizes)
 
     def _shift_indices(self, copy: ir.Operation, number: int) -> None:
-        """Make ``linalg.index`` count from the start of the iteration space, not of the tile.
+        """Let ``linalg.index`` count from the start of the iteration space instead of the tile.
 
-        Gathers from a tile of the same rTask keep indices that are relative to the tile.
+        Gathers from a tile of the same rTask keep indices that are relative to the tile. ``copy``
+        is the tiled operation, ``number`` its number in the computation.
         """
         spans = self._domain.spans(number)
         gathers = gathers_of(Structured(copy.opview))
@@ -288,7 +296,7 @@ def _weighted_sum(static: int, dynamic: list[tuple[ir.Value, int]]) -> Size:
 
 
 def _is_computed(value: ir.Value) -> bool:
-    """Whether a structured operation of the kernel computes the value, so that it is a tile."""
+    """Whether a structured operation of the rKernel computes a value, which then is a tile."""
     owner = value.owner
     return not isinstance(owner, ir.Block) and is_generic(owner.opview)
 
@@ -299,7 +307,7 @@ def _single_use(value: ir.Value) -> ir.OpOperand | None:
 
 
 def _reused_inputs(computation: Computation, op: Structured) -> dict[int, ir.Value]:
-    """Map each result of an elementwise op to an input whose tile it may overwrite in place."""
+    """Map results of an elementwise operation to inputs whose tiles they overwrite in place."""
     if not op.is_elementwise:
         return {}
     reused: dict[int, ir.Value] = {}
@@ -323,7 +331,7 @@ def _reused_inputs(computation: Computation, op: Structured) -> dict[int, ir.Val
 
 
 def _final_output(computation: Computation, value: ir.Value) -> ir.Value | None:
-    """Return the result of the function that ``value`` becomes by updates in place, or None."""
+    """Return the result of the function into which updates in place turn a value, else None."""
     while value not in computation.returned:
         use = _single_use(value)
         if use is None or not is_generic(use.owner):
@@ -340,9 +348,9 @@ def _final_output(computation: Computation, value: ir.Value) -> ir.Value | None:
 
 
 def _split(values: Sequence[Size]) -> tuple[list[ir.Value], list[int]]:
-    """Return the dynamic values, and all values with a marker for each dynamic value.
+    """Return the dynamic values, and all values with MLIR's marker for each dynamic one.
 
-    This is the form of the operands of slice operations.
+    Operations on slices take their operands and static attributes in this form.
     """
     dynamic = [value for value in values if not isinstance(value, int)]
     marker = ir.ShapedType.get_dynamic_size()

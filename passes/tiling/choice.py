@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 Tiling = tuple[int, ...]
-"""Tile size of each tileable loop class, outermost first."""
+"""The tile size of each tileable loop class, outermost first."""
 
 
 @dataclass(frozen=True)
 class Aim:
-    """Target of an rTask's work: scalar operations and bytes.
+    """The target of an rTask's work: scalar operations and bytes.
 
-    Once one target is reached, a cut towards the other must not increase the bytes that all rTasks
+    Once one of both is reached, a cut towards the other must not increase the bytes that all rTasks
     move by more than ``_MUCH_MORE``; towards fewer operations, this applies only from ``enough``
-    rTasks on. Cuts continue in any case until an rTask accesses at most ``memory`` bytes (0:
-    unlimited).
+    rTasks on. Cuts continue in any case until an rTask accesses at most ``memory`` bytes (0: no
+    limit).
     """
 
     operations: int
@@ -35,7 +35,7 @@ class Aim:
         return cost.operations <= self.operations and self.is_light(cost)
 
     def is_light(self, cost: TileCost) -> bool:
-        """Whether an rTask accesses at most the bytes of the target, and at most ``memory``."""
+        """Whether an rTask accesses at most the target's bytes, and at most ``memory`` if not 0."""
         return cost.num_bytes <= self.num_bytes and self.is_held(cost)
 
     def is_held(self, cost: TileCost) -> bool:
@@ -45,8 +45,8 @@ class Aim:
     def is_partly_met(self, cost: TileCost, num_rtasks: int) -> bool:
         """Whether later cuts must not increase the bytes moved by more than ``_MUCH_MORE``.
 
-        That is so once the target of operations is reached, or, from ``enough`` rTasks on, the
-        target of bytes.
+        That is the case once the target of operations is reached, or, from ``enough`` rTasks on,
+        the target of bytes, if an rTask also accesses at most ``memory`` bytes.
         """
         enough = cost.operations <= self.operations or (
             num_rtasks >= self.enough and self.is_light(cost)
@@ -55,10 +55,11 @@ class Aim:
 
 
 def aims(work: int, enough: int = 0) -> tuple[Aim, ...]:
-    """Return the targets of candidate rKernels, coarse to fine; the first has ``work`` operations.
+    """Return the targets of candidate rKernels, from coarse to fine.
 
-    ``enough`` applies to the first target, 0 for none. The last, with small rTasks that fill gaps
-    of a schedule, is for rKernels that enough rOperators share to be worth compiling.
+    The first target has ``work`` scalar operations, and ``enough`` rTasks (0: no number is enough).
+    The last target, of small rTasks that fill gaps of a schedule, is for rKernels that enough
+    rOperators share to be worth compiling.
     """
     return (
         Aim(work, work // _OPERATIONS_PER_BYTE, enough or 1 << 62),
@@ -67,22 +68,22 @@ def aims(work: int, enough: int = 0) -> tuple[Aim, ...]:
 
 
 _OPERATIONS_PER_BYTE = 4
-"""Scalar operations that a CPU core executes while it moves a byte."""
+"""The number of scalar operations that a CPU core executes while it moves a byte."""
 
 _FINER = 8
-"""Divisor of the work for the finer candidate."""
+"""Divisor of the first target's operations for the second candidate."""
 
 _FINEST = 32
-"""Divisor of the work for the finest candidate."""
+"""Divisor of the first target's operations for the third candidate, the finest."""
 
 _MUCH_MORE = 1.4
-"""Stop cutting when traffic grows by more than this factor."""
+"""Maximum factor by which a cut may increase the bytes moved once part of a target is reached."""
 
 _RAGGED = 1.25
-"""Cost factor for each loop that a tiling does not divide evenly."""
+"""Factor of the cost for each loop whose trip count is no multiple of its tile size."""
 
 _FEWEST_OF_HALF = 4
-"""A loop without equal halves is cut into at most twice this number of equal parts."""
+"""Half of the maximum number of equal parts into which a loop without equal halves is cut."""
 
 CONTIGUOUS_MINIMUM = 32
 """Minimum tile size along contiguous memory, in elements: two AVX-512 registers of f32."""
@@ -90,7 +91,7 @@ CONTIGUOUS_MINIMUM = 32
 
 @dataclass(frozen=True)
 class TileCost:
-    """Scalar operations and bytes of a full rTask."""
+    """The scalar operations of a full rTask, and the bytes that it accesses."""
 
     operations: int
     num_bytes: int
@@ -98,7 +99,10 @@ class TileCost:
 
 @dataclass(frozen=True)
 class LoopLimit:
-    """Limits on the tile sizes of a loop: whole vectors if contiguous, and a minimum size."""
+    """The limits on the tile sizes of a loop.
+
+    Tiles consist of whole vectors if the loop is ``contiguous`` in memory, and have a minimum size.
+    """
 
     contiguous: bool = False
     smallest: int = 1
@@ -114,7 +118,10 @@ def choose(
     cost: Callable[[Tiling], TileCost],
     aim: Aim,
 ) -> Tiling:
-    """Return the first of ``refinements`` that meets ``aim``, or the last before a costly cut."""
+    """Return the tile sizes of the coarsest tiling of ``refinements`` that meets ``aim``.
+
+    If a cut would increase the bytes moved too much first, return the tiling before it.
+    """
     if 0 in extents:  # an empty iteration space is one rTask
         return tuple(extents)
     path = refinements(extents, limits, cost)
@@ -136,7 +143,10 @@ def choose(
 def refinements(
     extents: Sequence[int], limits: Sequence[LoopLimit], cost: Callable[[Tiling], TileCost]
 ) -> Iterator[Tiling]:
-    """Yield tile sizes from one rTask on; each step makes the cut that moves the least data."""
+    """Yield tilings from a single rTask to the smallest tiles.
+
+    Each cuts one loop of its predecessor: the loop for which all rTasks then move the fewest bytes.
+    """
     tiling = tuple(extents)
     while True:
         yield tiling
@@ -151,7 +161,7 @@ def refinements(
 
 
 def num_tiles(extents: Sequence[int], tiling: Tiling) -> int:
-    """Return the number of rTasks."""
+    """Return the number of rTasks of a tiling of loops with the trip counts ``extents``."""
     total = 1
     for extent, tile in zip(extents, tiling, strict=True):
         total *= -(-extent // tile)
@@ -164,10 +174,16 @@ def bytes_moved(
     limits: Sequence[LoopLimit],
     cost: Callable[[Tiling], TileCost],
 ) -> float:
-    """Return the bytes that all rTasks move, with a penalty for tiles of unequal size.
+    """Return the bytes that all rTasks move, with a penalty for loops that tiles do not divide.
 
-    Loops with a dynamic trip count make slower code, in all rTasks; except for vector loops, whose
-    last vector is masked.
+    In these loops, the trip count is dynamic, which makes the code of all rTasks slower. Vector
+    loops have no penalty, because their last vector is masked.
+
+    Args:
+        extents: the trip count of each tileable loop class.
+        tiling: the tile size of each class.
+        limits: the limits on each class's tile sizes.
+        cost: returns the work of an rTask of a tiling.
     """
     ragged = sum(
         not limit.contiguous and tile > 0 and extent % tile > 0
@@ -177,7 +193,7 @@ def bytes_moved(
 
 
 def tile_sizes(extent: int, limit: LoopLimit) -> tuple[int, ...]:
-    """Return all tile sizes that cuts of a loop can produce, largest first."""
+    """Return all tile sizes to which repeated cuts can bring a loop, the largest first."""
     found: dict[int, None] = {}
     pending = [extent]
     while pending:
@@ -191,7 +207,10 @@ def tile_sizes(extent: int, limit: LoopLimit) -> tuple[int, ...]:
 def _cut(
     tiling: Tiling, loop: int, extents: Sequence[int], limits: Sequence[LoopLimit]
 ) -> Iterator[Tiling]:
-    """Yield the tiling with a loop cut in half, and into equal parts if the halves are unequal."""
+    """Yield the tilings that cut a loop's tiles once more: in half, and into equal parts.
+
+    The cut into equal parts is tried only if the halves are unequal.
+    """
     size = _halve(tiling, loop, extents, limits)
     if size is None:
         return
@@ -216,9 +235,10 @@ def _halve(
 
 
 def _round(size: int, largest: int, extent: int, smallest: int, contiguous: bool) -> int:
-    """Prefer a divisor of the extent near ``size``, and whole vectors on contiguous loops.
+    """Return a tile size near ``size``: a divisor of ``extent`` if possible.
 
-    The result is at least ``smallest`` and, if that allows it, at most ``largest``.
+    On a contiguous loop, it is a multiple of whole vectors. It is at least ``smallest`` and, if
+    that allows it, at most ``largest``.
     """
     if contiguous:
         vectors = min(-(-size // CONTIGUOUS_MINIMUM), largest // CONTIGUOUS_MINIMUM)

@@ -17,10 +17,10 @@ from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
 
 _SLOWEST = 2.0
-"""Maximum ratio of the most efficient rKernel's time to the fastest rKernel's."""
+"""Maximum ratio of the most efficient rKernel's time to that of the fastest rKernel."""
 
 _MOST_TILES = 4
-"""Maximum rTasks per vEU; finer tiles only add start-up costs."""
+"""Maximum number of rTasks per vEU; finer tiles only add start-up costs."""
 
 
 def tiles_for(
@@ -30,14 +30,14 @@ def tiles_for(
     cost: Callable[[Tiling], TileCost],
     candidates: int,
 ) -> list[Tiling]:
-    """Return at most ``candidates`` tilings, the most efficient first.
+    """Return the most efficient and the fastest tiling on a device, one if they are equal.
 
     Args:
         device: the device.
         extents: the trip count of each tileable loop class.
         limits: the limits on each class's tile sizes.
         cost: returns the work of an rTask of a tiling.
-        candidates: 1 for only the fastest.
+        candidates: 1 for only the fastest tiling.
     """
     if 0 in extents:  # an empty iteration space is one rTask
         return [tuple(extents)]

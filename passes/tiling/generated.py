@@ -12,11 +12,14 @@ from rammer_mlir.passes.tiling.kernel import Computation
 from rammer_mlir.passes.tiling.scratch import Scratch
 
 GENERATED, SCRATCH = "rtask.generated", "scratch"
-"""Attribute of a region's function: its generated rKernel; and an entry of this dictionary."""
+"""Attribute of a region's function: a dictionary about its generated rKernel; one of its keys."""
 
 
 def generated_alignment(function: ir.OpView) -> int:
-    """Return the alignment in bytes that a region's external rKernel requires; 1 without one."""
+    """Return the alignment in bytes that a region's generated rKernel requires.
+
+    Return 1 if there is no generated rKernel.
+    """
     found = generated_entries(function)
     if not found:
         return 1
@@ -24,14 +27,14 @@ def generated_alignment(function: ir.OpView) -> int:
 
 
 def generated_entries(function: ir.OpView) -> dict[str, ir.Attribute]:
-    """Return the description of a region's generated rKernel; empty if there is none."""
+    """Return the attribute that describes a region's generated rKernel; empty if there is none."""
     if GENERATED not in function.operation.attributes:
         return {}
     return {e.name: e.attr for e in ir.DictAttr(function.operation.attributes[GENERATED])}
 
 
 def generated_module(function: ir.OpView) -> str | None:
-    """Return the name of the ``rtask.module`` with a region's code, None if there is none."""
+    """Return the name of the ``rtask.module`` with the code of a region, None without code."""
     found = generated_entries(function)
     if not found:
         return None
@@ -39,14 +42,17 @@ def generated_module(function: ir.OpView) -> str | None:
 
 
 def generated_operations(function: ir.OpView) -> int:
-    """Return the arithmetic operations of a region's external rKernel, over all rTasks."""
+    """Return the arithmetic operations of a region's generated rKernel, summed over all rTasks.
+
+    Return 0 if there is no generated rKernel.
+    """
     found = generated_entries(function)
     numbers = (ir.IntegerAttr(found[key]).value for key in ("operations", "num_rtasks"))
     return prod(numbers) if found else 0
 
 
 def generated_kernel(function: ir.OpView) -> str | None:
-    """Declare and describe the external rKernel of a region before its function.
+    """Declare the external rKernel of a region before its function, and describe it.
 
     Return its name; None if there is no generated rKernel.
     """
@@ -73,7 +79,7 @@ def generated_kernel(function: ir.OpView) -> str | None:
 
 
 def scratch_of(function: ir.OpView) -> Scratch | None:
-    """Return the scratch of a region's external rKernel, None if it has none."""
+    """Return the scratch memory of a region's generated rKernel, None if it has none."""
     found = generated_entries(function)
     if SCRATCH not in found:
         return None

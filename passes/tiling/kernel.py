@@ -30,7 +30,10 @@ from rammer_mlir.passes.tiling.space import TileSpace, analyze, is_free
 
 @dataclass(frozen=True)
 class Touch:
-    """An argument (inputs first, then outputs) and the box of it that an rTask accesses."""
+    """An argument of an rKernel, and the box of it that an rTask accesses.
+
+    ``argument`` is its number, inputs first, then outputs.
+    """
 
     argument: int
     box: Box
@@ -49,22 +52,22 @@ class Computation:
 
     @cached_property
     def operations(self) -> list[ir.OpView]:
-        """Operations without the terminator."""
+        """The operations of the function without its terminator."""
         return list(self.block.operations)[:-1]
 
     @cached_property
     def returned(self) -> list[ir.Value]:
-        """Values that the function returns."""
+        """The values that the function returns."""
         return list(list(self.block.operations)[-1].operation.operands)
 
     @cached_property
     def outside(self) -> set[ir.Value]:
-        """Values that are visible outside: arguments and results."""
+        """The values that are visible outside of the function: its arguments and results."""
         return {*self.block.arguments, *self.returned}
 
     @cached_property
     def generics(self) -> list[Structured]:
-        """The structured operations in order."""
+        """The structured operations of the function in order."""
         return [Structured(op) for op in self.operations if is_generic(op)]
 
     @cached_property
@@ -81,14 +84,14 @@ class Computation:
 
 @dataclass(frozen=True)
 class TiledDomain:
-    """A tiling of a computation: offset and size of each loop as functions of the rTask id."""
+    """A tiling of a computation: the tile of each loop as a function of the rTask id."""
 
     space: TileSpace
     tiling: Tiling
 
     @cached_property
     def parts(self) -> tuple[int, ...]:
-        """Number of tiles along each loop class."""
+        """The number of tiles along each loop class."""
         return tuple(
             -(-tile_class.extent // tile) if tile else 1
             for tile_class, tile in zip(self.space.classes, self.tiling, strict=True)
@@ -96,12 +99,15 @@ class TiledDomain:
 
     @property
     def num_rtasks(self) -> int:
-        """Return the total number of rTasks."""
+        """The total number of rTasks."""
         return prod(self.parts)
 
     @cached_property
     def class_spans(self) -> tuple[Span, ...]:
-        """Span of each loop class; the last class varies fastest with the id."""
+        """The part of each loop class that an rTask covers.
+
+        The last class varies fastest with the id.
+        """
         spans: list[Span] = []
         stride = 1
         rtask_id = ir.AffineExpr.get_dim(0)
@@ -118,7 +124,10 @@ class TiledDomain:
         return tuple(reversed(spans))
 
     def filled(self, operation: int) -> Fraction:
-        """Return the average fill ratio of an operation's panels over all rTasks."""
+        """Return the share of an operation's panels that are points of the loops, over all rTasks.
+
+        The last panel of a loop may be partly empty.
+        """
         return prod(
             (
                 Fraction(tile_class.extent, tile * parts)
@@ -131,14 +140,17 @@ class TiledDomain:
         )
 
     def class_of(self, operation: int, loop: int) -> int | None:
-        """Return the index of a loop's class; None for an untiled loop."""
+        """Return the number of the loop class that contains loop ``loop`` of an operation.
+
+        None if the loop is not tiled.
+        """
         for index, tile_class in enumerate(self.space.classes):
             if tile_class.loops.get(operation) == loop:
                 return index
         return None
 
     def spans(self, operation: int) -> list[Span]:
-        """Return the spans of all loops of an operation."""
+        """Return the part of each loop of an operation that an rTask covers."""
         spans: list[Span] = []
         for loop, extent in enumerate(self.space.operations[operation].extents):
             index = self.class_of(operation, loop)
@@ -152,10 +164,11 @@ class TiledDomain:
 def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimit]:
     """Return the limits on each loop class's tile sizes.
 
-    Loops over contiguous memory of an argument or result keep whole vectors. If these are short, as
-    points of channel blocks, a contraction keeps enough blocks together that as many elements reuse
-    its loads of the other operand. Rows that are transformed for a contraction in the same rTask
-    stay whole, because the other operand is loaded again for each of them.
+    Loops over contiguous memory of an argument or result keep whole vectors. If contiguous loops
+    are short, as points of channel blocks, a contraction keeps several blocks together, so that as
+    many elements as in a vector reuse its loads of the other operand. Rows that are transformed for
+    a contraction in the same rTask stay whole, because the other operand is loaded again for each
+    of them.
 
     Args:
         outside: the arguments and results.
@@ -193,9 +206,10 @@ def _transformed_row(op: Structured, position: int, space: TileSpace, index: int
 
 
 def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict[int, int]:
-    """Map the loop classes that index only input ``position`` to the class of its last dimension.
+    """Return loop classes that index only input ``position``, with the class of its blocks.
 
-    Empty if that class indexes another input. ``index`` is the operation's number in ``space``.
+    The latter indexes the input's last dimension. Empty if it also indexes another input. ``index``
+    is the operation's number in ``space``.
     """
     of_loop = {tile_class.loops.get(index): n for n, tile_class in enumerate(space.classes)}
     dims = [plain_dim(expr) for expr in op.maps[position].results]
@@ -208,9 +222,9 @@ def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict
 
 
 def _contiguous_classes(outside: Container[ir.Value], space: TileSpace) -> list[bool]:
-    """Return for each class whether any loop is contiguous in an argument's or result's memory.
+    """Return for each loop class whether a loop of it is contiguous in an argument or result.
 
-    Panels count too: tiles have to consist of whole panels.
+    Loops over panels count too, because tiles have to consist of whole panels.
     """
     found = [tile_class.in_panels for tile_class in space.classes]
     for index, op in enumerate(space.operations):
@@ -248,13 +262,13 @@ def touches(computation: Computation, domain: TiledDomain) -> tuple[list[Touch],
 
 
 def whole(value: ir.Value) -> Box:
-    """Return the box that is the whole value."""
+    """Return the box that covers the whole tensor."""
     shape = shape_of(value)
     return Box(tuple(ir.AffineExpr.get_constant(0) for _ in shape), tuple(shape))
 
 
 def tile_cost(computation: Computation, domain: TiledDomain) -> TileCost:
-    """Return the work of a full rTask: scalar operations, and bytes read and written.
+    """Return the scalar operations of a full rTask, and the bytes that it reads and writes.
 
     If the last panels of a loop are partly empty, operations are the average over all rTasks.
     """
@@ -271,7 +285,7 @@ def tile_cost(computation: Computation, domain: TiledDomain) -> TileCost:
 
 
 def whole_cost(computation: Computation) -> TileCost:
-    """Return the work of a computation with a single rTask."""
+    """Return the scalar operations and the bytes of a computation with a single rTask."""
     operations = sum(op.operations for op in computation.generics)
     values = (*computation.block.arguments, *computation.returned)
     moved = sum(prod(shape_of(v)) * element_bytes(v.type) for v in values)

@@ -19,22 +19,26 @@ _Of = TypeVar("_Of")
 
 @dataclass(frozen=True)
 class Panels:
-    """The panel layout of a weight: its argument number, and the number of leading dimensions.
+    """The panel layout of a weight, whose innermost dimension is split.
 
-    Its innermost dimension is split.
+    ``argument`` is the number of the function's argument, ``leading`` the number of the weight's
+    dimensions before the panels.
     """
 
     argument: int
     leading: int
 
     def arrange(self, dims: Sequence[_Of], blocks: _Of, points: _Of) -> list[_Of]:
-        """Return items of the weight's dimensions in panel order: leading, blocks, rest, points."""
+        """Return the items of a weight's dimensions in the order of its panel layout.
+
+        The order is: leading ``dims``, ``blocks``, the other ``dims``, ``points``.
+        """
         return [*dims[: self.leading], blocks, *dims[self.leading :], points]
 
 
 @dataclass(frozen=True)
 class LoopSplit:
-    """The split dimension of each split argument and result, by its number."""
+    """The dimension that is split of each split argument and of each split result, by number."""
 
     arguments: dict[int, int]
     results: dict[int, int]
@@ -43,10 +47,11 @@ class LoopSplit:
 def split_class(
     computation: Computation, loops: TileClass, width: int, panels: Panels
 ) -> LoopSplit | None:
-    """Split the loops of a class in place: loop ``l`` becomes blocks ``l`` and points ``l + 1``.
+    """Split the loops of a class: loop ``l`` becomes blocks ``l`` and points ``l + 1``.
 
-    A tensor's dimension along the loop is split in place, a weight's in the order of ``panels``.
-    Return None, without a change, if an operation does not allow it.
+    Points have the trip count ``width``. A dimension along a split loop becomes two, adjacent
+    except in the weight that ``panels`` describes. Return the split dimensions of arguments and
+    results; None, without a change, if an operation does not allow it.
     """
     space = computation.space
     assert space is not None
@@ -73,7 +78,11 @@ def split_class(
 
 
 def _collect(op: Structured, loop: int | None, found: dict[ir.Value, int | None]) -> bool:
-    """Record the dimension of each operand and result along ``loop``; False if it is ambiguous."""
+    """Add the dimension of each operand and result along ``loop`` to ``found``, None for none.
+
+    Return False if the loop cannot be split: the body uses its index, or a value has several
+    dimensions along it, or different ones in two operations.
+    """
     if loop is not None and op.uses_index:
         return False
     values = [*op.op.operation.operands, *op.op.operation.results]
@@ -89,7 +98,7 @@ def _collect(op: Structured, loop: int | None, found: dict[ir.Value, int | None]
 
 
 def _can_split(value: ir.Value) -> bool:
-    """Whether the value is an argument, an empty tensor or computed by a structured operation."""
+    """Whether a value is an argument, an empty tensor, or computed by a structured operation."""
     owner = value.owner
     return isinstance(owner, ir.Block) or owner.name in ("tensor.empty", "linalg.generic")
 

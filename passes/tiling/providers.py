@@ -41,19 +41,22 @@ class OfferedOperator:
 
     @property
     def kernel_type(self) -> ir.FunctionType:
-        """Type of an rKernel: the rTask's id, the inputs and the outputs; returns the outputs."""
+        """The type of an rKernel: the rTask's id, the inputs and the outputs become the outputs."""
         index = ir.IndexType.get()
         return ir.FunctionType.get([index, *self.inputs, *self.outputs], list(self.outputs))
 
 
 class KernelProvider(Protocol):
-    """Offers rKernels for rOperators that it supports."""
+    """An object that offers rKernels for the rOperators that it supports."""
 
     name: ClassVar[str]
-    """Name by which users choose the provider."""
+    """The name by which users choose the provider."""
 
     def offer(self, operator: OfferedOperator) -> Sequence[ir.Module]:
-        """Return modules in the function's context, which is current; none if unsupported."""
+        """Return a module for each offered rKernel, in the function's context, which is current.
+
+        Empty if the provider does not support the rOperator.
+        """
         ...
 
 
@@ -67,7 +70,7 @@ def _check(name: str, value: object) -> KernelProvider:
 
 
 KERNEL_PROVIDERS: Registry[KernelProvider] = Registry("rKernel provider", {}, _check, "rkernels")
-"""Providers by name; none is built in."""
+"""The providers by name; none is built in."""
 
 
 def register_rkernels(provider: KernelProvider) -> None:
@@ -91,7 +94,9 @@ def register_rkernels(provider: KernelProvider) -> None:
 def offered_kernels(
     computation: Computation, provider: KernelProvider, target: str = "cpu"
 ) -> list[ir.OpView]:
-    """Insert a provider's rKernels for a target before the function; return descriptions.
+    """Insert a provider's rKernels before the computation's function.
+
+    Return the ``rtask.kernel`` of each.
 
     Raises:
         OperationError: if the provider fails, or an offer is not an rKernel of this rOperator.
@@ -119,7 +124,7 @@ def offered_kernels(
 
 _IN_IR = ["func.func", "rtask.kernel"]
 _EXTERNAL = [*_IN_IR, "rtask.module"]
-"""Operations of an offer, by name."""
+"""The sorted names of the operations of an offer in foreign code."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,10 @@ class _Offer:
     module: Any
 
     def adopt(self) -> ir.OpView:
-        """Copy the function and its description under a new name; return the description."""
+        """Copy the offered function and its description under a new name.
+
+        Return the description.
+        """
         kernel, description = self._checked()
         name = f"{symbol_name(self.operator.function)}_{self.name}"
         ip = ir.InsertionPoint(self.operator.function)

@@ -32,7 +32,7 @@ class Scratch:
 
     @property
     def type(self) -> ir.Type:
-        """Type of the buffer for all rTasks."""
+        """The type of the buffer for the scratch memory of all rTasks."""
         size = self.num_rtasks * self.num_bytes
         return ir.RankedTensorType.get([size], ir.IntegerType.get_signless(8))
 
@@ -65,7 +65,7 @@ def add_scratch(
 
 
 def drop_scratch(module: ir.Module, kernels: Iterable[str]) -> set[str]:
-    """Drop the unused scratch operand of rKernels with a body, on buffers.
+    """Drop the last operand of rKernels on buffers with a body, if it is unused scratch memory.
 
     Return the names of the changed rKernels: their calls have to drop the last operand.
     """
@@ -77,7 +77,7 @@ def drop_scratch(module: ir.Module, kernels: Iterable[str]) -> set[str]:
 
 
 def _has_untouched(function: ir.Operation | ir.OpView, description: ir.Operation) -> bool:
-    """Whether an rKernel's last operand is a byte buffer that it does not access."""
+    """Whether the last operand of an rKernel is a buffer of bytes that its body does not access."""
     blocks = list(function.operation.regions[0].blocks)
     last = blocks[0].arguments[-1] if blocks else None
     if last is None or not isinstance(last.type, ir.MemRefType) or list(last.uses):
@@ -100,7 +100,7 @@ def _drop_last(function: ir.Operation) -> None:
 
 
 def _add_result(function: ir.OpView, added: ir.Type) -> None:
-    """Add a destination to an rKernel, and return it unchanged."""
+    """Add a destination of type ``added`` to an rKernel's function, which returns it unchanged."""
     attributes = function.operation.attributes
     kind = ir.FunctionType(ir.TypeAttr(attributes["function_type"]).value)
     kind = ir.FunctionType.get([*kind.inputs, added], [*kind.results, added])
@@ -116,7 +116,7 @@ def _add_result(function: ir.OpView, added: ir.Type) -> None:
 
 
 def _replace(op: ir.Operation, added: ir.Type) -> None:
-    """Replace an rOperator by a copy with an additional result."""
+    """Replace an rOperator by a copy with an additional result of type ``added``."""
     attributes = {name: op.attributes[name] for name in op.attributes}
     with ir.InsertionPoint(op), op.location:
         made = ir.Operation.create(

@@ -12,11 +12,11 @@ MOST_BYTES = 1 << 40
 """Maximum bytes of a tensor: 1 TiB, more than the memory of a machine."""
 
 MOST_RTASKS = 1 << 18
-"""Maximum rTasks of an rOperator: a schedule lists each, and compiling this many takes 15 s."""
+"""Maximum number of rTasks of an rOperator: compiling a schedule of more takes over 15 s."""
 
 
 def check_tensor_sizes(op: ir.OpView) -> None:
-    """Refuse an rOperator with an operand or a result of more than ``MOST_BYTES`` bytes.
+    """Check that no operand or result of an rOperator has more than ``MOST_BYTES`` bytes.
 
     Raises:
         OperationError: with the type of the tensor.
@@ -34,7 +34,9 @@ def check_tensor_sizes(op: ir.OpView) -> None:
 
 
 def check_number_of_rtasks(op: ir.OpView, fewest: int) -> None:
-    """Refuse an rOperator that needs at least ``fewest`` rTasks, if these exceed ``MOST_RTASKS``.
+    """Check that an rOperator's number of rTasks can be at most ``MOST_RTASKS``.
+
+    ``fewest`` is the least number of rTasks that it needs.
 
     Raises:
         OperationError: with the number of rTasks.

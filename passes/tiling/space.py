@@ -19,12 +19,12 @@ from rammer_mlir.passes.ir.gathers import gathers_of, only_gathers
 from rammer_mlir.passes.ir.structured import Structured, is_constant, plain_dim
 
 Loop = tuple[int, int]
-"""An operation's index in the group, and the number of a loop or a result of it."""
+"""A loop or a result: the number of an operation in the group, and the number of its loop."""
 
 
 @dataclass
 class _Classes:
-    """Union-find over loops; loops in ``whole`` cannot be tiled."""
+    """A union-find structure over loops; the loops in ``whole`` cannot be tiled."""
 
     parent: dict[Loop, Loop] = field(default_factory=dict[Loop, Loop])
     whole: set[Loop] = field(default_factory=set[Loop])
@@ -44,9 +44,10 @@ class _Classes:
 
 @dataclass(frozen=True)
 class TileClass:
-    """Loops that are tiled together: their common trip count, and each operation's loop.
+    """Loops that are tiled together.
 
-    If they are ``in_panels``, tiles consist of whole panels.
+    ``loops`` has the loop of each operation by the operation's number, ``extent`` the common trip
+    count. If they are ``in_panels``, tiles consist of whole panels.
     """
 
     extent: int
@@ -63,12 +64,12 @@ class TileSpace:
 
     @property
     def parallelism(self) -> int:
-        """Number of independent rTasks of the finest tiling."""
+        """The number of independent rTasks of the finest tiling."""
         return prod(tile_class.extent for tile_class in self.classes)
 
 
 def is_free(op: Structured) -> bool:
-    """Whether the cost of recomputing the operation per tile is negligible: a fill."""
+    """Whether recomputing an operation in each tile costs almost nothing, as for a fill."""
     return all(map(_is_scalar, op.inputs)) and op.is_elementwise
 
 
@@ -79,10 +80,10 @@ def _is_scalar(value: ir.Value) -> bool:
 def analyze(
     operations: Sequence[Structured], returned: Sequence[ir.Value] = (), *, gathers: bool = True
 ) -> TileSpace | None:
-    """Return the tile space of operations in def-before-use order; None if they do not line up.
+    """Return the loops of a group that can be tiled; None if the operations do not line up.
 
     Args:
-        operations: the group.
+        operations: the group, in def-before-use order.
         returned: values that leave the group, whose producers are never recomputed per tile.
         gathers: whether bodies may gather from the group's values.
     """
@@ -137,9 +138,17 @@ def _unify_gathers(
     producers: dict[ir.Value, Loop],
     classes: _Classes,
 ) -> bool:
-    """Unify the loops of a gather and of the gathered value of the group that index a dimension.
+    """Unify the loops of each gather from a value of the group with the loops of the value.
 
-    Dimensions with other indices are marked as whole. Return False if a value cannot be gathered.
+    Both loops index the same dimension of the value. A dimension with a computed index is marked as
+    whole. Return False if a value cannot be gathered.
+
+    Args:
+        index: the number of the operation ``op`` in the group.
+        op: the operation whose body gathers.
+        operations: the group.
+        producers: the operation and the result that compute each value of the group.
+        classes: the loop classes, which are changed.
     """
     found = gathers_of(op)
     if not all(only_gathers(op, found, value) for value in op.captures if value in producers):
@@ -183,13 +192,16 @@ def _tileable(
 
 
 def _walks_panels(op: Structured, loop: int) -> bool:
-    """Whether an operand is stored in panels along a loop."""
+    """Whether an operand of the operation is stored in panels along a loop."""
     places = (panel_index(expr) for map_ in op.maps for expr in map_.results)
     return any(place is not None and place.loop == loop for place in places)
 
 
 def _can_cut(op: Structured, loop: int) -> bool:
-    """Whether tiles along a loop are boxes; constants stay whole, so that they can be folded."""
+    """Whether a tile of the loop accesses a box of each operand.
+
+    A constant in the IR stays whole, so that it can be folded.
+    """
     return op.parallel[loop] and all(
         can_slice(expr, {loop}) and not (is_constant(value) and loop in loops_in(expr))
         for map_, value in zip(op.maps, op.op.operation.operands, strict=True)

@@ -18,7 +18,7 @@ from rammer_mlir.passes.tiling.choice import TileCost, Tiling
 from rammer_mlir.passes.tiling.space import TileSpace, is_free
 
 _Part = tuple[int | None, int, int]
-"""A loop in an index: its class or None, its extent, and its coefficient."""
+"""A term of an index expression: the loop's class or None, its extent, and its coefficient."""
 _BoxKey = tuple[tuple[tuple[tuple[int, int], ...], int], ...]
 
 
@@ -26,7 +26,7 @@ _BoxKey = tuple[tuple[tuple[tuple[int, int], ...], int], ...]
 class _Index:
     """The index expression of a tensor's dimension: the sum of ``parts``, plus ``constant``.
 
-    ``extent`` is the size of the dimension; ``parts`` is None if all of it is accessed.
+    ``extent`` is the size of the dimension; ``parts`` is None if the whole dimension is accessed.
     """
 
     extent: int
@@ -34,9 +34,10 @@ class _Index:
     constant: int = 0
 
     def box(self, tiling: Tiling, cut: Sequence[bool]) -> tuple[tuple[tuple[int, int], ...], int]:
-        """Return (class, factor) of each loop that moves the box between rTasks, and its size.
+        """Return the loops that move the box between rTasks, and the size of the box in elements.
 
-        ``cut`` has True for each loop class with several tiles; the size is in elements.
+        Each loop is a pair of its class and its factor. ``cut`` has True for each loop class with
+        several tiles.
         """
         parts = self.parts
         if parts is None or all(k is None or tiling[k] == extent for k, extent, _ in parts):
@@ -58,7 +59,7 @@ class _Access:
 
 @dataclass(frozen=True)
 class SpaceCost:
-    """Work of rTasks, for a space without tensors in panels.
+    """The computation of an rTask's work, for loops whose tensors are not in panels.
 
     Attributes:
         space: the loops.
@@ -71,7 +72,7 @@ class SpaceCost:
     returned: Collection[ir.Value]
 
     def of(self, tiling: Tiling) -> TileCost:
-        """Return the work of a full rTask: scalar operations, and bytes read and written."""
+        """Return the scalar operations of a full rTask, and the bytes that it reads and writes."""
         operations = 0
         for loops, factor in self._work:
             operations += factor * prod(n if k is None else tiling[k] for k, n in loops)
@@ -93,7 +94,10 @@ class SpaceCost:
         ]
 
     def _loops(self, number: int) -> list[tuple[int | None, int]]:
-        """Return the class and the extent of each loop of an operation."""
+        """Return the class and the trip count of each loop of operation ``number``.
+
+        The class of a loop that is not tiled is None.
+        """
         of_loop = {
             c.loops[number]: k for k, c in enumerate(self.space.classes) if number in c.loops
         }

@@ -50,7 +50,7 @@ def search_tiling(
 
 @dataclass(frozen=True)
 class _TileSpace:
-    """The search space of tilings; a variable is a loop class, the outermost first."""
+    """The search space of tilings: a variable for each loop class, the outermost first."""
 
     extents: tuple[int, ...]
     limits: tuple[LoopLimit, ...]
@@ -60,22 +60,25 @@ class _TileSpace:
 
     @cached_property
     def _sizes(self) -> tuple[tuple[int, ...], ...]:
-        """Tile sizes of each variable, largest first."""
+        """The tile sizes that each variable can have, largest first."""
         pairs = zip(self.extents, self.limits, strict=True)
         return tuple(tile_sizes(extent, limit) for extent, limit in pairs)
 
     @property
     def num_choices(self) -> tuple[int, ...]:
-        """Number of choices of each variable."""
+        """The number of tile sizes that each variable can have."""
         return tuple(map(len, self._sizes))
 
     def prefix_of(self, tiling: Tiling) -> Prefix:
-        """Return the choices that represent a tiling."""
+        """Return the choice of each variable that gives a tiling."""
         pairs = zip(self._sizes, tiling, strict=True)
         return tuple(sizes.index(size) for sizes, size in pairs)
 
     def tiling(self, prefix: Prefix) -> Tiling:
-        """Return the tile sizes of choices; the smallest sizes for variables without a choice."""
+        """Return the tile sizes of some choices.
+
+        A variable without a choice has its smallest size.
+        """
         chosen = (sizes[n] for sizes, n in zip(self._sizes, prefix, strict=False))
         return (*chosen, *(sizes[-1] for sizes in self._sizes[len(prefix) :]))
 
@@ -85,10 +88,10 @@ class _TileSpace:
         return TileCost(greedy.operations, max(greedy.num_bytes, self.num_bytes))
 
     def bound(self, prefix: Prefix) -> float:
-        """Return a lower bound on the bytes of all rTasks; infinite if an rTask is too large.
+        """Return a lower bound on the bytes of all rTasks over tilings that begin with ``prefix``.
 
-        Boxes are at least as large as those of the smallest tiles, and there are at least as many
-        rTasks as tiles of the classes with a choice.
+        It is infinite if an rTask is too large. Boxes are at least as large as those of the
+        smallest tiles, and there are at least as many rTasks as tiles of the classes with a choice.
         """
         smallest = self.tiling(prefix)
         each = self.cost(smallest)

@@ -23,7 +23,7 @@ from rammer_mlir.passes.weights.merged import WeightPart, joined_attributes
 
 
 class DerivedWeights:
-    """The weights of an entry function, and weights derived from them, deduplicated."""
+    """The weights of an entry function, and weights derived from them, each derived once."""
 
     def __init__(self, module: ir.Module) -> None:
         main = entry_function(module)
@@ -32,11 +32,11 @@ class DerivedWeights:
         self._derived: dict[tuple[ir.Value, tuple[object, ...]], ir.Value] = {}
 
     def __contains__(self, value: ir.Value) -> bool:
-        """Whether the value is a weight."""
+        """Whether a value is a weight of the entry function."""
         return value in self._weights
 
     def reshape(self, weight: ir.Value, shape: Sequence[int]) -> ir.Value:
-        """Return the weight in another shape."""
+        """Return the weight, reshaped to ``shape`` at compile time."""
         return self._derive(weight, [list(shape)], shape)
 
     def multiply(self, weight: ir.Value, matrix: Matrix) -> ir.Value:
@@ -47,14 +47,14 @@ class DerivedWeights:
     def transpose(
         self, weight: ir.Value, permutation: Sequence[int], shape: Sequence[int] | None = None
     ) -> ir.Value:
-        """Return the weight, reshaped to ``shape`` if given, with permuted dimensions."""
+        """Return the weight with permuted dimensions; ``shape``, if given, is its shape before."""
         before = shape_of(weight) if shape is None else list(shape)
         return self._derive(
             weight, [before, list(permutation)], [before[dim] for dim in permutation]
         )
 
     def join(self, parts: Sequence[WeightPart]) -> ir.Value:
-        """Return the concatenation of weights along dimension 0, each padded with zeros."""
+        """Return the concatenation of weights along dimension 0; each part is padded with zeros."""
         attributes = joined_attributes(parts)
         shape = [sum(part.size[0] for part in parts), *parts[0].size[1:]]
         element = ir.RankedTensorType(parts[0].weight.value.type).element_type
@@ -63,7 +63,7 @@ class DerivedWeights:
         return value
 
     def pad(self, weight: ir.Value, size: Sequence[int]) -> ir.Value:
-        """Return the weight padded with zeros to ``size``."""
+        """Return the weight with zeros after its elements, so that it has the shape ``size``."""
         key = (weight, ("padded", *size))
         if key not in self._derived:
             shape = shape_of(weight)
@@ -72,11 +72,11 @@ class DerivedWeights:
         return self._derived[key]
 
     def __getitem__(self, value: ir.Value) -> ConstantArgument:
-        """Return the weight with this value."""
+        """Return the weight whose argument is ``value``."""
         return self._weights[value]
 
     def finish(self) -> None:
-        """Update the entry function's signature, without unused weights."""
+        """Update the entry function's signature, and drop arguments of unused weights."""
         self._arguments.finish()
 
     def _derive(self, weight: ir.Value, steps: list[Step], shape: Sequence[int]) -> ir.Value:
@@ -98,7 +98,10 @@ class DerivedWeights:
 
 
 def _joined_steps(before: list[Step], after: list[Step]) -> list[Step]:
-    """Concatenate two lists of steps; drop a last reshape that the next reshape makes redundant."""
+    """Return the steps of two lists in order.
+
+    A reshape at the end of the first list is dropped if the next reshape makes it redundant.
+    """
     last = next((n for n, step in enumerate(reversed(before)) if isinstance(step, tuple)), None)
     turns = len(before) if last is None else last
     return [*(before[:-1] if turns % 2 else before), *after]

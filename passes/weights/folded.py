@@ -33,7 +33,7 @@ def fold_views(block: ir.Block, weights: DerivedWeights) -> None:
 
 
 def _transpose_permutation(op: Structured) -> list[int] | None:
-    """Return the permutation if the op only transposes its only input, else None."""
+    """Return the permutation of a generic that only transposes its only input, else None."""
     if not op.is_elementwise or len(op.maps) != 2 or any(True for _ in body_operations(op.op)):
         return None
     block = op.op.operation.regions[0].blocks[0]

@@ -15,8 +15,8 @@ class WeightPart:
 
     Attributes:
         weight: the weight.
-        shape: its shape, of the rank of the whole.
-        low: zeros before it in each dimension.
+        shape: its shape, with the rank of the larger weight.
+        low: the number of zeros before it in each dimension.
         size: its shape including the zeros.
     """
 

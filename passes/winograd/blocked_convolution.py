@@ -21,14 +21,20 @@ _PLAIN_MAPS = (
     "(n, k, h, w, l, c, i, j, m) -> (k, c, i, j, m, l)",
     "(n, k, h, w, l, c, i, j, m) -> (n, k, h, w, l)",
 )
-"""Image, weight and result of a convolution with unit strides; l and m are lanes of a block."""
+"""Indexing maps of image, weight and result of a convolution with unit strides.
+
+The loops ``l`` and ``m`` are the positions in blocks of output and of input channels.
+"""
 
 _GROUPED_MAPS = (
     "(n, g, k, h, w, l, c, i, j, m) -> (n, g, c, h + i, w + j, m)",
     "(n, g, k, h, w, l, c, i, j, m) -> (g, k, c, i, j, m, l)",
     "(n, g, k, h, w, l, c, i, j, m) -> (n, g, k, h, w, l)",
 )
-"""The same maps for a grouped convolution, each group with separate channels and results."""
+"""Indexing maps of image, weight and result of a grouped convolution with unit strides.
+
+The loop ``g`` over groups indexes all three.
+"""
 
 
 @dataclass(frozen=True)
@@ -56,12 +62,12 @@ class BlockedConvolution:
 
     @property
     def shape(self) -> list[int]:
-        """Shape of the result."""
+        """The shape of the result."""
         return shape_of(self.result)
 
 
 def read_convolution(function: ir.OpView) -> BlockedConvolution | None:
-    """Match an rOperator's function as a ``BlockedConvolution``; None if it is none."""
+    """Return the convolution in blocks of channels that a function computes, else None."""
     computation = Computation(function)
     generics = [op for op in computation.generics if filling(op.op.operation.results[0]) is None]
     if not generics or not _is_convolution(generics[0]):
@@ -115,7 +121,14 @@ def _parsed(maps: Sequence[str]) -> list[ir.AffineMap]:
 def _is_epilogue(
     op: Structured, rank: int, computed: set[ir.Value], arguments: list[ir.Value]
 ) -> bool:
-    """Whether an operation is elementwise on the results computed so far."""
+    """Whether an operation is elementwise on the results computed by earlier operations.
+
+    Args:
+        op: the operation.
+        rank: the rank of the convolution's result.
+        computed: the results of earlier operations.
+        arguments: the arguments of the function.
+    """
     if not op.is_elementwise or len(op.parallel) != rank or not is_generic(op.op):
         return False
     if op.uses_index or any(isinstance(value.owner, ir.Block) for value in op.captures):
@@ -137,5 +150,5 @@ def _is_whole(map_: ir.AffineMap, rank: int) -> bool:
 
 
 def _moves(map_: ir.AffineMap, rank: int) -> bool:
-    """Whether an indexing map depends on the rows or columns of the result."""
+    """Whether an indexing map depends on the rows or columns of a result of rank ``rank``."""
     return any(plain_dim(expr) in (rank - 3, rank - 2) for expr in map_.results)

@@ -15,39 +15,48 @@ from rammer_mlir.passes.winograd.blocked_convolution import BlockedConvolution
 from rammer_mlir.passes.winograd.filtering import Filtering, minimal_filtering
 
 TAPS = 3
-"""Rows and columns of the supported windows."""
+"""The number of rows, and of columns, of the supported windows."""
 
 OUTPUTS = (2, 4)
-"""Rows and columns of a tile's results; the errors of larger tiles are too large for f32."""
+"""The possible numbers of rows, and of columns, of a tile's results.
+
+The rounding errors of larger tiles are too large for f32.
+"""
 
 _MULTIPLY_ADDS = 32
-"""Multiply-adds per cycle: two AVX-512 operations."""
+"""Multiply-accumulates per cycle of a core: two AVX-512 operations."""
 
 _PRODUCT = 1.1
-"""Factor of the time of a product whose rows are few tiles, relative to long rows."""
+"""Factor of a product's time if its rows are few tiles, relative to long rows."""
 
 _TRANSFORM = 4.5
-"""Cycles per register of a transformed tile: load, additions, and store."""
+"""Cycles for each register of a transformed tile: load, additions, and store."""
 
 _WEIGHT_BYTES = 5.0
-"""Bytes of weights that a core reads per cycle, mostly from memory, besides the arithmetic."""
+"""Bytes of weights that a core reads per cycle, mostly from memory, while it computes."""
 
 _SHARED_BYTES = 9.0
 """Bytes that a core reads or writes per cycle in the shared cache."""
 
 _OWN_CACHE = 1 << 20
-"""Bytes that stay in a core's private cache despite streamed data."""
+"""Bytes that stay in a core's private cache although other data streams through it."""
 
 _OPERATOR = 10_000
-"""Cycles of an additional rOperator: cores wait for each other."""
+"""Cycles of an additional rOperator, during which cores wait for each other."""
 
 _GAIN = 0.9
-"""Maximum ratio of cycles that justifies another form and its rounding errors."""
+"""Maximum ratio of Winograd's cycles to those of direct convolution for which it is used.
+
+It is below 1 because Winograd's rounding errors are larger.
+"""
 
 
 @dataclass(frozen=True)
 class Form:
-    """F(m, 3) along rows and columns; in one rOperator over strips, or in three rOperators."""
+    """A form of Winograd's filtering F(m, 3) along rows and columns.
+
+    ``strips`` is True for one rOperator over strips of the image, False for three rOperators.
+    """
 
     filtering: Filtering
     strips: bool
@@ -72,7 +81,7 @@ class Sizes:
 
     @staticmethod
     def of(convolution: BlockedConvolution) -> Sizes:
-        """Return the sizes of a convolution in blocks of channels."""
+        """Return the sizes that determine the cost of a convolution in blocks of channels."""
         images, *groups, blocks, rows, columns, lanes = convolution.shape
         weight = convolution.computation.block.arguments[convolution.weight]
         channels = shape_of(weight)[-5] * lanes
@@ -80,7 +89,7 @@ class Sizes:
 
 
 def forms(convolution: BlockedConvolution) -> list[Form]:
-    """Return the possible forms.
+    """Return the forms of Winograd's filtering that are possible for a convolution.
 
     An epilogue with operands that have rows and columns, such as the addition of another image, is
     split into tiles too: tiles then have to divide the result.
@@ -100,10 +109,10 @@ def forms(convolution: BlockedConvolution) -> list[Form]:
 def choose_form(
     convolution: BlockedConvolution, found: Sequence[Form], always: bool = False
 ) -> Form | None:
-    """Return the cheapest of the ``found`` forms.
+    """Return the form in ``found`` with the fewest estimated cycles.
 
-    None if there is no form, or if direct convolution is cheaper and the form is not ``always``
-    wanted.
+    None if ``found`` is empty. Unless ``always``, also None if the form takes more than the share
+    ``_GAIN`` of the cycles of direct convolution.
     """
     sizes = Sizes.of(convolution)
     best = min(found, key=lambda form: cycles(sizes, form), default=None)
@@ -113,14 +122,14 @@ def choose_form(
 
 
 def direct_cycles(sizes: Sizes) -> float:
-    """Estimate the cycles of a direct convolution."""
+    """Return the estimated cycles of a core for a direct convolution."""
     weights = sizes.groups * sizes.channels * sizes.filters * TAPS**2
     points = sizes.images * sizes.rows * sizes.columns
     return points * weights / _MULTIPLY_ADDS + 4 * weights / _WEIGHT_BYTES + _OPERATOR
 
 
 def cycles(sizes: Sizes, form: Form) -> float:
-    """Estimate the cycles of a convolution in a form."""
+    """Return the estimated cycles of a core for a convolution in a form of Winograd's filtering."""
     outputs, size = form.filtering.outputs, form.filtering.size
     strips, strip = sizes.images * -(-sizes.rows // outputs), -(-sizes.columns // outputs)
     group = 4 * sizes.channels * sizes.filters * size**2
@@ -136,7 +145,7 @@ def cycles(sizes: Sizes, form: Form) -> float:
 
 
 def _strip_bytes(sizes: Sizes, outputs: int) -> int:
-    """Return the bytes of a strip's tiles and sums."""
+    """Return the bytes of the transformed tiles and sums of a strip of the image."""
     size = outputs + TAPS - 1
     tiles = -(-sizes.columns // outputs)
     return 4 * prod((tiles, size, size, sizes.channels + sizes.filters))

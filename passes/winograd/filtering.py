@@ -38,12 +38,12 @@ class Filtering:
 
     @property
     def size(self) -> int:
-        """Multiplications, and inputs, per tile along one dimension."""
+        """The number of multiplications, and of inputs, of a tile along one dimension."""
         return self.outputs + self.taps - 1
 
 
 def minimal_filtering(outputs: int, taps: int) -> Filtering:
-    """Return F(outputs, taps), of at most 5 points: outputs + taps <= 7.
+    """Return the matrices of F(outputs, taps), for ``outputs + taps`` of at most 7.
 
     The product of a filter's polynomial and a polynomial with ``outputs`` coefficients is
     interpolated from their values; filtering is the transpose of that product.

@@ -26,7 +26,7 @@ _Body = Callable[[Sequence[ir.Value]], list[ir.Value]]
 
 @dataclass(frozen=True)
 class WinogradOperators:
-    """Replaces the calls of a convolution by the rOperators of a form of Winograd's filtering."""
+    """The replacement of a convolution's calls by the rOperators of a form of filtering."""
 
     convolution: BlockedConvolution
     form: Form
@@ -34,7 +34,7 @@ class WinogradOperators:
     outliner: Outliner
 
     def replace(self, call: ir.Operation) -> None:
-        """Emit the rOperators before a call, and replace the call's results by their results."""
+        """Replace a call by the rOperators of the form, which are emitted before it."""
         convolution, filtering = self.convolution, self.form.filtering
         operands = list(call.operands)
         with ir.InsertionPoint(call), call.location:
@@ -87,7 +87,10 @@ class WinogradOperators:
         return list(new.results)
 
     def _finish(self, sums: ir.Value, others: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the inverse transform of the sums, and the epilogue with the operands ``others``."""
+        """Emit the inverse transform of the sums, and the epilogue; return the epilogue's results.
+
+        ``others`` are the epilogue's operands, in tiles if they have rows and columns.
+        """
         convolution = self.convolution
         result = transform_sums(sums, self.form.filtering)
         mapping: ValueMap = {convolution.result: result}
@@ -101,7 +104,10 @@ class WinogradOperators:
         return [mapping[value] for value in convolution.computation.returned]
 
     def _others(self, operands: Sequence[ir.Value]) -> list[ir.Value]:
-        """Return the operands except image and weight, in tiles if they have rows and columns."""
+        """Return a call's operands except image and weight.
+
+        Operands with rows and columns are returned in tiles.
+        """
         return [
             split_tiles(operands[number], self.form.filtering.outputs)
             if value in self.convolution.expanded
@@ -117,9 +123,9 @@ class WinogradOperators:
 
 
 def _transformed(weight: ir.Value, filtering: Filtering, weights: DerivedWeights) -> ir.Value:
-    """Return weights [r, r, K, C, L, L], derived from weights [K, C, taps, taps, L, L].
+    """Return the transformed weights [r, r, K, C, L, L], derived from [K, C, taps, taps, L, L].
 
-    A group dimension precedes K in both.
+    A group dimension precedes K in both. The compiler computes them at compile time.
     """
     *around, row, column, lanes, lane = range(len(shape_of(weight)))
     first, second, *others = range(len(shape_of(weight)))

@@ -13,9 +13,9 @@ EXPAND = "tensor.expand_shape"
 
 
 def split_tiles(value: ir.Value, outputs: int) -> ir.Value:
-    """View [N, K, H, W, L] as [N, K, H / m, m, W / m, m, L], where m is ``outputs``.
+    """Return a view of [N, K, H, W, L] as tiles [N, K, H / m, m, W / m, m, L], m being ``outputs``.
 
-    The dimensions before the rows are unchanged, here and below.
+    More dimensions before the rows, such as groups, are unchanged.
     """
     *around, rows, columns, lanes = shape_of(value)
     shape = [*around, rows // outputs, outputs, columns // outputs, outputs, lanes]
@@ -24,7 +24,10 @@ def split_tiles(value: ir.Value, outputs: int) -> ir.Value:
 
 
 def join_tiles(value: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """View tiles [N, K, T, m, S, m, L] as [N, K, H, W, L], cropped to ``shape``."""
+    """Return a view of tiles [N, K, T, m, S, m, L] as [N, K, H, W, L], cropped to ``shape``.
+
+    More dimensions before the rows, such as groups, are unchanged.
+    """
     *around, rows, outputs, columns, _, lanes = shape_of(value)
     element = ir.RankedTensorType(value.type).element_type
     whole = ir.RankedTensorType.get([*around, rows * outputs, columns * outputs, lanes], element)
@@ -37,7 +40,7 @@ def join_tiles(value: ir.Value, shape: Sequence[int]) -> ir.Value:
 
 
 def _tiles(around: int) -> list[list[int]]:
-    """Return the groups of dimensions of [N, K, T, m, S, m, L] that form [N, K, H, W, L].
+    """Return the groups of dimensions of tiles [N, K, T, m, S, m, L] that form [N, K, H, W, L].
 
     ``around`` is the number of dimensions before T, two in this example.
     """
@@ -46,18 +49,19 @@ def _tiles(around: int) -> list[list[int]]:
 
 
 def with_whole_tiles(image: ir.Value, shape: Sequence[int], outputs: int) -> ir.Value:
-    """Pad an image with zeros after its rows and columns, so that its result has whole tiles.
+    """Return an image with zeros after its rows and columns, so that its result has whole tiles.
 
-    ``shape`` is that of the result [N, K, H, W, L]. An existing zero padding is extended.
+    ``shape`` is that of the result [N, K, H, W, L], and ``outputs`` the rows of a tile's results.
+    An existing zero padding is extended.
     """
     more = [-extent % outputs for extent in shape[-3:-1]]
     return _with_zeros(image, more) if any(more) else image
 
 
 def _with_zeros(image: ir.Value, more: Sequence[int]) -> ir.Value:
-    """Pad rows and columns with ``more`` zeros after them.
+    """Return an image with ``more`` zeros after its rows and columns.
 
-    A split of the image's channels into groups follows the padding.
+    If the image is a split of channels into groups, the padding is inserted before the split.
     """
     owner = image.owner
     if not isinstance(owner, ir.Block) and owner.name == EXPAND and _keeps_rows(owner.opview):
@@ -76,5 +80,5 @@ def _with_zeros(image: ir.Value, more: Sequence[int]) -> ir.Value:
 
 
 def _keeps_rows(op: ir.OpView) -> bool:
-    """Whether a reshape leaves the last three dimensions unchanged."""
+    """Whether a reshape leaves rows, columns and the last dimension unchanged."""
     return all(len(group) == 1 for group in reassociation(op)[-3:])

@@ -21,9 +21,10 @@ from rammer_mlir.passes.winograd.filtering import Filtering
 
 
 def transform_image(image: ir.Value, filtering: Filtering) -> ir.Value:
-    """Transform tiles of an image [N, C, H, W, L], which begin ``outputs`` elements apart.
+    """Emit and return the transformed tiles of an image [N, C, H, W, L].
 
-    Return [N, C, r, r, rows of tiles, columns of tiles, L].
+    The tiles begin ``filtering.outputs`` elements apart. The result is [N, C, r, r, rows of tiles,
+    columns of tiles, L].
     """
     size, outputs = filtering.size, filtering.outputs
     *around, c, height, width, lanes = shape_of(image)
@@ -42,9 +43,10 @@ def transform_image(image: ir.Value, filtering: Filtering) -> ir.Value:
 
 
 def multiply_tiles(tiles: ir.Value, weight: ir.Value) -> ir.Value:
-    """Sum over channels: [N, C, r, r, T, S, L] and [r, r, K, C, L, L] to [N, K, r, r, T, S, L].
+    """Emit and return the sums over channels of the products of transformed tiles and weights.
 
-    With groups, the weights are [r, r, G, K, C, L, L].
+    Tiles [N, C, r, r, T, S, L] and weights [r, r, K, C, L, L] give [N, K, r, r, T, S, L]. With
+    groups, the weights are [r, r, G, K, C, L, L].
     """
     *around, _, size, _, rows, columns, lanes = shape_of(tiles)
     g = _group(around)
@@ -61,7 +63,7 @@ def multiply_tiles(tiles: ir.Value, weight: ir.Value) -> ir.Value:
 
 
 def transform_sums(sums: ir.Value, filtering: Filtering) -> ir.Value:
-    """Return the results [N, K, T, m, S, m, L] of sums [N, K, r, r, T, S, L]."""
+    """Emit and return the results [N, K, T, m, S, m, L] of sums [N, K, r, r, T, S, L]."""
     outputs = filtering.outputs
     *around, filters, _, _, rows, columns, lanes = shape_of(sums)
     g = _group(around)
@@ -78,7 +80,10 @@ def transform_sums(sums: ir.Value, filtering: Filtering) -> ir.Value:
 
 
 def _group(around: Sequence[int]) -> str:
-    """Return the group loop's subscript, empty if ``around`` has only the number of images."""
+    """Return the subscript of the loop over groups; empty without groups.
+
+    ``around`` has the sizes of the dimensions before the channels: images, and groups if any.
+    """
     return "g, " if len(around) > 1 else ""
 
 
@@ -93,10 +98,13 @@ def contract(
     result: str,
     shape: Sequence[int],
 ) -> ir.Value:
-    """Emit a sum of products of f32.
+    """Emit a sum of products of f32, and return the result of shape ``shape``.
 
-    ``loops`` lists the parallel loops, a bar, and the reduction loops; operands and the result,
-    whose shape is given, have subscripts in terms of them.
+    Args:
+        loops: a letter for each parallel loop, a bar, and a letter for each reduction loop.
+        operands: the factors, each with its index expressions in these letters.
+        result: the index expressions of the result.
+        shape: the shape of the result.
     """
     outer, summed = loops.split(" | ")
     parallel = [each for each, some in ((True, outer), (False, summed)) for _ in some.split(",")]
@@ -111,10 +119,15 @@ def contract(
 def follow(
     op: Structured, operands: Sequence[ir.Value], shape: Sequence[int], mapping: ValueMap
 ) -> list[ir.Value]:
-    """Emit an elementwise operation on loops n, k, h, w, l for tiles [n, k, t, i, s, j, l].
+    """Emit an elementwise operation of the epilogue on tiles [n, k, t, i, s, j, l].
 
-    ``operands`` are its new inputs; those with rows and columns have them split like the result,
-    whose shape is given. ``mapping`` replaces the values that its body captures.
+    Return its results, of shape ``shape``.
+
+    Args:
+        op: the operation on loops n, k, h, w, l.
+        operands: its new inputs; those with rows and columns are in tiles like the result.
+        shape: the shape of the result in tiles.
+        mapping: replaces the values that its body captures.
     """
     outputs = [
         tensor.EmptyOp(list(shape), ir.RankedTensorType(value.type).element_type).result

@@ -9,13 +9,19 @@ from rammer_mlir.explanation.limits import Limits
 from rammer_mlir.explanation.losses import Loss
 
 SHOWN = 8
-"""Number of rOperators that the text names."""
+"""The number of rOperators that the text names."""
 
 LEAST_LOSS = 1e-3
-"""Smallest share of the time that is shown: in a predicted run, rTasks hardly exceed the bound."""
+"""Minimum share of the time for a loss to be shown.
+
+In a predicted run, rTasks hardly exceed the bound.
+"""
 
 EXPLAINED_POLICIES = ("sequential", "wavefront", "ios", "list")
-"""Policies whose plans are simulated and compared; `optimal` is excluded as it may take minutes."""
+"""The policies whose plans are simulated and compared.
+
+`optimal` is not among them, because it may take minutes.
+"""
 
 
 @dataclass(frozen=True)
@@ -24,10 +30,11 @@ class Explanation:
 
     Attributes:
         title: the policy, device and number of vEUs.
-        limits: limits of the run.
-        losses: rOperators, the largest loss first.
+        limits: the bounds and times of the run.
+        losses: the loss of each rOperator, the largest first.
         policy: the run's policy.
-        predicted: seconds by policy, on the device's description, including the run's own policy.
+        predicted: predicted seconds by policy, on the device's description, including the run's own
+            policy.
     """
 
     title: str
@@ -40,7 +47,7 @@ class Explanation:
     def better(self) -> tuple[str, float] | None:
         """The fastest policy and its predicted saving as a share of the time.
 
-        None if none is faster.
+        None if no policy is faster than the run's policy.
         """
         own = self.predicted[self.policy]
         name = min(self.predicted, key=self.predicted.__getitem__)

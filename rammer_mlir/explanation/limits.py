@@ -13,13 +13,13 @@ from rammer_mlir.timeline.critical_path import critical_path
 from rammer_mlir.timeline.spans import Kind, Timeline
 
 NEAR = 0.85
-"""Share of the time from which a bound is reported as limiting the run."""
+"""Minimum share of the time for a bound to be reported as a limit of the run."""
 
 LONG = 0.5
-"""Share of the time from which a single rTask is reported as limiting the run."""
+"""Minimum share of the time for a single rTask to be reported as a limit of the run."""
 
 MANY_WAITS = 0.2
-"""Share of the critical path from which barriers and launches are reported as limits."""
+"""Minimum share of the critical path for barriers and launches to be reported as limits."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class Limits:
 
     Attributes:
         total: duration of the run.
-        num_veus: vEUs of the plan.
-        on_path: rTasks, barriers and launches on the run's critical path.
+        num_veus: number of vEUs of the plan.
+        on_path: seconds of rTasks, barriers and launches on the run's critical path.
         work: time of all rTasks divided by the number of vEUs, a lower bound of any schedule.
         chain: time of the longest chain of dependent rTasks, a bound for any number of vEUs.
         chain_length: number of rTasks in that chain.
         longest: time of the longest rTask.
-        longest_name: its rOperator.
+        longest_name: name of the rOperator of the longest rTask.
         arithmetic: time of all arithmetic at the device's peak.
         memory: time of all bytes that rTasks touch at the device's bandwidth, without caches.
     """
@@ -93,7 +93,7 @@ class Limits:
 
 
 def limits_of(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) -> Limits:
-    """Compare a run with the bounds that follow from its rTasks' times.
+    """Return the times of a run and the bounds that follow from its rTasks' times.
 
     Args:
         graph: the rOperators.
@@ -168,9 +168,10 @@ def rtask_seconds_of(
 
 
 def _longest_chain(table: TaskTable, seconds: list[float]) -> tuple[float, int]:
-    """Return the seconds and the length of the longest chain of dependent rTasks.
+    """Return the seconds and the number of rTasks of the longest chain of dependent rTasks.
 
-    The table's order is topological: rTasks follow those that they depend on.
+    ``seconds`` has the time of each rTask. The table's order is topological: rTasks follow those
+    that they depend on.
     """
     ends: list[tuple[float, int]] = []
     for task, sources in enumerate(table.sources):

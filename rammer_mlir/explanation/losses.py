@@ -13,15 +13,16 @@ from rammer_mlir.timeline.spans import Timeline
 
 @dataclass(frozen=True)
 class Loss:
-    """An rOperator's time and its lower bound.
+    """The time of an rOperator and its lower bound.
 
     Attributes:
         name: name of the rOperator in the model.
         rtasks: number of its rTasks.
         seconds: time of its rTasks, summed over vEUs.
-        floor: lower bound, summed over rTasks: the maximum of the arithmetic at the peak of a vEU
-            and the memory traffic at the bandwidth of a vEU that shares it with all others.
-        limit: which of the two is the maximum.
+        floor: lower bound in seconds, summed over rTasks: the maximum of the arithmetic at the peak
+            of a vEU and the memory traffic at the bandwidth of a vEU that shares it with all
+            others.
+        limit: which of the two, arithmetic or memory, is the maximum.
     """
 
     name: str
@@ -32,12 +33,12 @@ class Loss:
 
     @property
     def lost(self) -> float:
-        """Seconds above the lower bound, summed over vEUs."""
+        """The seconds of the rTasks above their lower bound, summed over vEUs."""
         return max(0.0, self.seconds - self.floor)
 
 
 def losses(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) -> list[Loss]:
-    """Return all rOperators, the largest loss first.
+    """Return the loss of each rOperator, the largest first.
 
     Args:
         graph: the rOperators.

@@ -22,13 +22,16 @@ from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_table
 
 _TURN = 2
-"""Most time that a vEU idles before it loads other constants, as a number of barrier times."""
+"""Maximum time that a vEU idles before it loads other constants, in barrier times."""
 
 _GAP = 16
-"""Longest rTask of a short rKernel, as a number of barrier times."""
+"""Maximum time of an rTask of a short rKernel, in barrier times."""
 
 _Head = tuple[float, int]
-"""The end of an rTask's last source in seconds, and the rTask: every source of it is placed."""
+"""A ready rTask: the end of its last source in seconds, and its number.
+
+All sources of the rTask are placed.
+"""
 
 
 def plans_by_affinity(
@@ -51,7 +54,10 @@ def plans_by_affinity(
 
 
 def _short(operator: ROperator, device: Device) -> int:
-    """Return the index of the rKernel of longest rTask up to ``_GAP`` barriers, else shortest."""
+    """Return the index of an operator's rKernel with the longest rTask up to ``_GAP`` barriers.
+
+    If all rTasks are longer, return the index of the rKernel with the shortest rTask.
+    """
     seconds = {k: rtask_seconds(operator.kernels[k], device) for k in candidates(operator, device)}
     short = [k for k in seconds if seconds[k] <= _GAP * device.barrier_seconds]
     return max(short, key=lambda k: seconds[k]) if short else min(seconds, key=lambda k: seconds[k])
@@ -60,10 +66,11 @@ def _short(operator: ROperator, device: Device) -> int:
 def place_by_affinity(
     table: TaskTable, device: Device, shared: SharedConstants, turn: float = 0.0
 ) -> Placement:
-    """Place all rTasks, always the rTask that can start earliest next, on the vEU where it does.
+    """Return the placement of all rTasks by earliest start.
 
-    A vEU idles up to ``turn`` seconds for rTasks that read the constants in its cache, before it
-    runs rTasks that read other constants.
+    The rTask that can start earliest is placed next, on the vEU where it does. A vEU idles up to
+    ``turn`` seconds for rTasks that read the constants in its cache, before it runs rTasks that
+    read other constants.
     """
     return _Placing(table, device, shared, turn).placement()
 
@@ -108,7 +115,7 @@ class _Placing:
         self._ready: dict[TaskCost, list[_Head]] = {}
 
     def placement(self) -> Placement:
-        """Place all rTasks and return the rTasks of each vEU in order."""
+        """Place all rTasks; return the rTasks of each vEU in order."""
         missing = [len(sources) for sources in self._table.sources]
         for task, count in enumerate(missing):
             if not count:
@@ -122,7 +129,10 @@ class _Placing:
         return [veu.tasks for veu in self._veus]
 
     def _offer(self, task: int) -> None:
-        """Add an rTask to the heap of ready rTasks of equal cost, by the end of the last source."""
+        """Add an rTask with placed sources to the heap of ready rTasks of equal cost.
+
+        The heap is ordered by the end of the last source.
+        """
         latest = max((self._ends[source] for source in self._table.sources[task]), default=0.0)
         heapq.heappush(self._ready.setdefault(self._costs[task], []), (latest, task))
 
@@ -149,7 +159,7 @@ class _Placing:
         return task
 
     def _start(self, task: int, number: int) -> float:
-        """Return when an rTask can start on vEU ``number``, in seconds.
+        """Return the time in seconds at which an rTask can start on vEU ``number``.
 
         A barrier precedes it if the vEU does not know that a source on another vEU is complete.
         """

@@ -11,7 +11,10 @@ from rammer_mlir.scheduling.graph import Int64Array
 
 
 def spread_evenly(num_rtasks: int, num_veus: int) -> Int64Array:
-    """Return each rTask's vEU: consecutive ids per vEU, in numbers that differ by at most one."""
+    """Return the vEU of each rTask: consecutive ids for each vEU, in equal numbers.
+
+    The numbers of two vEUs differ by at most one.
+    """
     return np.arange(num_rtasks, dtype=np.int64) * num_veus // max(num_rtasks, num_veus)
 
 
@@ -23,6 +26,12 @@ def earliest(
     Every vEU gets as many rTasks as it can start before the other vEUs. Within an operator each vEU
     gets a block of consecutive ids, so that readers of neighbouring rTasks in the next operator
     tend to stay on the same vEU and need no barrier.
+
+    Args:
+        needs: the rTasks that each rTask waits for.
+        available: the seconds at which each vEU is free.
+        seconds: the time of an rTask.
+        barrier_seconds: the time of a barrier.
     """
     num_rtasks, num_veus = needs.steps.shape
     if num_rtasks == 0:
@@ -39,10 +48,10 @@ def earliest(
 
 
 def _ready(latest: FloatArray, barrier_seconds: float) -> FloatArray:
-    """Return for each vEU the seconds at which it may start a reader of the given results.
+    """Return the seconds at which each vEU may start an rTask that reads some results.
 
-    Results of other vEUs cost an additional barrier. ``latest`` is the end of the last needed rTask
-    of each vEU, in seconds; 0 if no rTask of the vEU is needed.
+    Results of other vEUs cost an additional barrier. ``latest`` has for each vEU the end of its
+    last rTask among the producers, in seconds; 0 if it has none.
     """
     owner = int(latest.argmax())
     others = latest.copy()

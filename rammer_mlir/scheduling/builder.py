@@ -27,7 +27,10 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Placed:
-    """vEU and order of each rTask of an operator; the vEU is -1 while an rTask is not placed."""
+    """The placement of an operator's rTasks: the vEU of each, and its order on that vEU.
+
+    The vEU is -1 while an rTask is not placed.
+    """
 
     veus: Int64Array
     orders: Int64Array
@@ -35,13 +38,13 @@ class Placed:
 
 @dataclass(frozen=True)
 class Needs:
-    """The rTasks that each rTask of an operator waits for, as counts per vEU."""
+    """The rTasks that each rTask of an operator waits for, as numbers of rTasks of each vEU."""
 
     steps: Int64Array
     """[num_rtasks, num_veus]: rTasks of each vEU that must be complete."""
 
     ready: FloatArray
-    """[num_rtasks, num_veus]: end of the last of them, in seconds; 0 where there is none."""
+    """[num_rtasks, num_veus]: end of each vEU's last required rTask, in seconds; 0 for none."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class Context:
 
 
 class _Ends:
-    """Ends of each vEU's rTasks by the cost model, in seconds from the launch, by order."""
+    """The end of each rTask of each vEU by the cost model, in seconds from the launch, by order."""
 
     def __init__(self, num_veus: int) -> None:
         self._table: FloatArray = np.zeros((num_veus, 64))
@@ -89,19 +92,19 @@ class _Ends:
         self._table[veu, order:stop] = ends
 
     def after(self, steps: Int64Array) -> FloatArray:
-        """Return when ``steps[t, v]`` rTasks of vEU v are complete, in seconds; 0 for none."""
+        """Return when ``steps[t, v]`` rTasks of vEU v are complete, in seconds; 0 for 0 rTasks."""
         return np.where(steps > 0, self._table[self._veus, steps - 1], 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """rTasks of an operator for a vEU, a row each.
+    """The rTasks of an operator that a vEU is to run; each rTask has a row in the arrays.
 
     Attributes:
         operator: the operator's number.
         ids: ids of the rTasks, ascending.
         steps: [rows, num_veus]: rTasks of each vEU that must be complete before.
-        ready: [rows, num_veus]: end of the last of these, in seconds.
+        ready: [rows, num_veus]: end of the last of these rTasks, in seconds.
         seconds: time of each rTask.
     """
 
@@ -129,7 +132,7 @@ class ProgramBuilder:
 
     @property
     def available(self) -> FloatArray:
-        """When each vEU is next free by the cost model, in seconds from the launch."""
+        """The time at which each vEU is free by the cost model, in seconds from the launch."""
         return self._available
 
     @property
@@ -138,17 +141,17 @@ class ProgramBuilder:
         return not self._appended
 
     def seconds(self) -> float:
-        """Return the program's time by the cost model, with its launch; 0 when it is empty."""
+        """Return the program's seconds by the cost model, with its launch; 0 if it is empty."""
         if self.is_empty:
             return 0.0
         return float(self._available.max()) + self._context.device.launch_seconds
 
     def steps(self) -> Int64Array:
-        """Return the number of rTasks of each vEU so far."""
+        """Return the number of rTasks that each vEU has so far."""
         return np.array(self._clocks.done, dtype=np.int64)
 
     def needs(self, operator: int) -> Needs:
-        """Return the rTasks that each rTask of an operator depends on in this program (``Wait``).
+        """Return the rTasks of this program that each rTask of an operator depends on (``Wait``).
 
         Raises:
             ScheduleError: if a producer was appended only in part and needed rTasks are missing.
@@ -260,7 +263,7 @@ class ProgramBuilder:
             self._items[veu].append(Run(work.operator, int(ids[begin]), end - begin))
 
     def mark(self) -> Mark:
-        """Return a saved state for ``reset``."""
+        """Return the current state of the builder, for ``reset``."""
         return Mark(
             [len(items) for items in self._items],
             self._available.copy(),
@@ -270,7 +273,7 @@ class ProgramBuilder:
         )
 
     def reset(self, mark: Mark) -> None:
-        """Undo all changes since ``mark``."""
+        """Restore the state that ``mark`` has saved."""
         for items, length in zip(self._items, mark.items, strict=True):
             del items[length:]
         self._available = mark.available.copy()
@@ -284,16 +287,16 @@ class ProgramBuilder:
         self.requested_waits = mark.requested
 
     def finish(self) -> RProgram:
-        """Return the program in its finished form."""
+        """Return the finished rProgram."""
         veus = tuple(tuple(items) for items in self._items)
         return RProgram(self._context.device.num_veus, veus)
 
 
 def _growing(steps: Int64Array, known: Clock, veu: int) -> list[int]:
-    """Return the rows of ``steps`` that need a barrier on a vEU.
+    """Return the rows of ``steps`` that need a barrier on a vEU, ascending.
 
-    Such a row requires more rTasks of another vEU than the clock ``known`` has complete, and more
-    than earlier rows require.
+    A row needs a barrier if it requires more rTasks of another vEU than the clock ``known`` has
+    complete, and more than earlier rows require.
     """
     asked = np.maximum(np.maximum.accumulate(steps, axis=0), known)
     more = np.empty(asked.shape, dtype=bool)
@@ -304,7 +307,10 @@ def _growing(steps: Int64Array, known: Clock, veu: int) -> list[int]:
 
 
 def finish_plan(builders: Sequence[ProgramBuilder]) -> tuple[tuple[RProgram, ...], float, int]:
-    """Return the finished programs, their total predicted seconds, and the waits requested."""
+    """Return the finished programs, their predicted seconds, and the number of requested waits.
+
+    Seconds and waits are sums over all programs.
+    """
     return (
         tuple(builder.finish() for builder in builders),
         sum(builder.seconds() for builder in builders),

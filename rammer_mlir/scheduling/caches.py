@@ -25,7 +25,11 @@ Part = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class TaskCost:
-    """An rTask's working set of shared constants, and its seconds if cached (hot) or not (cold)."""
+    """The cost of an rTask.
+
+    It has the rTask's working set of shared constants, and its seconds if this is cached (hot) or
+    not (cold).
+    """
 
     working_set: int
     hot: float
@@ -33,10 +37,10 @@ class TaskCost:
 
 
 class SharedConstants:
-    """Parts of the constants that several operators read, as working sets of rTasks."""
+    """The constants that several operators read, divided into working sets of rTasks."""
 
     def __init__(self, graph: TaskGraph, device: Device) -> None:
-        """Find the constants; working sets are numbered in the order of first use."""
+        """Find the shared constants; their working sets are numbered in the order of first use."""
         self._graph = graph
         self._device = device
         users = Counter(
@@ -49,11 +53,14 @@ class SharedConstants:
         self._numbers: dict[tuple[Part, ...], int] = {}
         self._found: dict[tuple[RKernel, tuple[int, ...]], Sequence[TaskCost]] = {}
         self.sizes: list[int] = []
-        """Bytes of each working set."""
+        """The bytes of each working set, by its number."""
 
     @property
     def matter(self) -> bool:
-        """Whether the order of rTasks can affect how many shared constants stay cached."""
+        """Whether the order of rTasks affects the number of shared constants that stay cached.
+
+        It does if vEUs have caches that cannot hold all shared constants.
+        """
         total = sum(self._graph.buffers[buffer].num_bytes for buffer in self._shared)
         return 0 < self._device.cache_bytes < total
 
@@ -69,10 +76,10 @@ class SharedConstants:
         return self._found[key]
 
     def best_kept(self, number: int) -> int:
-        """Return the index of the rKernel of least work for operator ``number``.
+        """Return the index of the rKernel of operator ``number`` with the least total time.
 
-        The work assumes that rTasks with the same working set run consecutively.
-        A working set that is larger than a vEU's cache is loaded even then.
+        rTasks with the same working set are assumed to run consecutively. A working set that is
+        larger than a vEU's cache is loaded for each of them even then.
         """
         operator, cache = self._graph.operators[number], Cache(self, self._device.cache_bytes)
 
@@ -121,11 +128,11 @@ def _reads(graph: TaskGraph, number: int) -> set[int]:
 
 
 _SURE = 0.5
-"""Share of the cache counted as available; the rest holds data that is not modelled here."""
+"""Share of a cache that surely holds modelled data; the rest holds other data."""
 
 
 class Cache:
-    """Distances of the working sets in the cache of a vEU.
+    """The cache of a vEU, as the distances of the working sets in it.
 
     The distance of a working set is the bytes of all working sets used since its last use, its own
     included.
@@ -138,7 +145,10 @@ class Cache:
         self._distances: dict[int, int] = {}
 
     def missing(self, cost: TaskCost) -> float:
-        """Return the seconds that loading an rTask's uncached working set would delay it."""
+        """Return the seconds by which loading its working set is expected to delay an rTask.
+
+        The delay is 0 if the cache surely holds the working set.
+        """
         if cost.working_set == NOTHING:
             return 0.0
         distance = self._distances.get(cost.working_set, self._capacity)
@@ -146,15 +156,18 @@ class Cache:
         return min(max(part, 0.0), 1.0) * (cost.cold - cost.hot)
 
     def distance(self, cost: TaskCost) -> int:
-        """Return the distance, in bytes, of an rTask's working set; the capacity if evicted."""
+        """Return the distance, in bytes, of an rTask's working set.
+
+        The distance of an evicted working set is the capacity.
+        """
         return 0 if cost.working_set < 0 else self._distances.get(cost.working_set, self._capacity)
 
     def is_near(self, cost: TaskCost) -> bool:
-        """Return whether the cache certainly holds an rTask's shared constants."""
+        """Whether the cache surely holds an rTask's working set."""
         return self.distance(cost) <= _SURE * self._capacity
 
     def use(self, cost: TaskCost) -> None:
-        """Use an rTask's working set, and evict the least recently used working sets.
+        """Record a use of an rTask's working set; evict the least recently used working sets.
 
         A working set larger than the cache evicts everything, itself included.
         """

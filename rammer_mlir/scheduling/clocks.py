@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rammer_mlir.scheduling.graph import Int64Array
 
 Clock = NDArray[np.int32]
-"""[num_veus]: number of complete rTasks of each vEU."""
+"""[num_veus]: the number of rTasks of each vEU that are known to be complete."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +24,10 @@ class Goal:
 
     Attributes:
         required: [num_veus]: number of rTasks of each vEU that must be complete.
-        direct: [num_veus]: whether the requirement does not follow from that on another vEU.
-        clock: all rTasks that are complete when the requirement is met.
+        direct: [num_veus]: whether the requirement on this vEU needs a wait, because it does not
+            follow from the requirement on another vEU.
+        clock: [num_veus]: number of rTasks of each vEU that are complete when all requirements are
+            met.
     """
 
     required: Int64Array
@@ -44,11 +46,14 @@ class Clocks:
         self._known = [[zero] for _ in range(num_veus)]
 
     def now(self, veu: int) -> Clock:
-        """Return the vEU's clock; its entry for the vEU itself is not maintained."""
+        """Return the clock of a vEU: the rTasks of the other vEUs that it knows to be complete.
+
+        The entry for the vEU itself is not maintained.
+        """
         return self._known[veu][-1]
 
     def after(self, veu: int, order: int) -> Clock:
-        """Return the clock of a vEU that has just waited for rTask ``order`` of ``veu``."""
+        """Return the clock of a vEU that has waited for rTask ``order`` of the vEU ``veu``."""
         index = bisect_right(self._since[veu], order) - 1
         clock = self._known[veu][index].copy()
         clock[veu] = order + 1
@@ -71,7 +76,7 @@ class Clocks:
         return Goal(required, direct, clocks.max(axis=0))
 
     def misses(self, veu: int, required: Int64Array) -> bool:
-        """Return whether ``veu`` lacks the knowledge that ``required[w]`` rTasks of a vEU w ended.
+        """Whether ``veu`` does not know that ``required[w]`` rTasks of each vEU w are complete.
 
         The requirement on ``veu`` itself is ignored.
         """
@@ -80,7 +85,11 @@ class Clocks:
         return bool(missing.any())
 
     def wait(self, veu: int, goal: Goal) -> tuple[tuple[int, int], ...]:
-        """Let the vEU wait for a goal; return the (vEU, order) pairs that were not yet known."""
+        """Update the clock of a vEU that waits for a goal; return the needed waits.
+
+        A wait is a pair (vEU, order). Waits for rTasks that the vEU knows to be complete are left
+        out.
+        """
         known = self.now(veu)
         missing = goal.direct & (goal.required > known)
         missing[veu] = False
@@ -96,12 +105,12 @@ class Clocks:
         return tuple((w, int(goal.required[w]) - 1) for w in others)
 
     def mark(self) -> tuple[list[int], list[int], list[Clock]]:
-        """Return a saved state for ``reset``."""
+        """Return the current state of all clocks, for ``reset``."""
         lengths = [len(since) for since in self._since]
         return list(self.done), lengths, [known[-1] for known in self._known]
 
     def reset(self, mark: tuple[list[int], list[int], list[Clock]]) -> None:
-        """Undo all changes since ``mark``."""
+        """Restore the state that ``mark`` has returned."""
         done, lengths, last = mark
         self.done = list(done)
         for veu, length in enumerate(lengths):

@@ -22,7 +22,7 @@ BarrierMode = Literal["wave", "operator", "tile"]
 
 
 def with_barriers(graph: TaskGraph, plan: Plan, device: Device, mode: BarrierMode) -> Plan:
-    """Return one rProgram with each rTask on the plan's vEU, in its order, and other waits.
+    """Return a plan of one rProgram with the same rTasks on each vEU and coarser waits.
 
     Args:
         graph: the graph.

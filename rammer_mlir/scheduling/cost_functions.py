@@ -18,10 +18,13 @@ from rammer_mlir.scheduling.graph import RKernel
 from rammer_mlir.support.plugins import Registry, refuse
 
 CostFunction = Callable[[RKernel, Device], float | None]
-"""Seconds of one rTask of an rKernel on a vEU of a device; None for the device's own model."""
+"""A function that returns the seconds of one rTask of an rKernel on a vEU of a device.
+
+It returns None to use the device's own model.
+"""
 
 RESERVED = ("measured",)
-"""Names that ``--costs`` interprets differently."""
+"""Names that are no cost functions, because ``--costs`` gives them another meaning."""
 
 
 def _check(name: str, value: object) -> CostFunction:
@@ -33,7 +36,7 @@ def _check(name: str, value: object) -> CostFunction:
 
 
 COST_FUNCTIONS: Registry[CostFunction] = Registry("cost function", {}, _check, "costs")
-"""Cost functions by name; none is built in."""
+"""The registered cost functions by name; none is built in."""
 
 
 def register_costs(name: str, function: CostFunction) -> None:
@@ -54,7 +57,9 @@ def register_costs(name: str, function: CostFunction) -> None:
 
 
 def seconds_by(name: str, kernel: RKernel, device: Device) -> float | None:
-    """Return the seconds that a cost function predicts for an rTask, or None.
+    """Return the seconds that the cost function ``name`` predicts for an rTask on a vEU.
+
+    Return None if the function leaves the prediction to the device's model.
 
     Raises:
         OptionError: if there is no cost function of this name.

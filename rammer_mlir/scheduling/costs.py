@@ -24,14 +24,14 @@ from rammer_mlir.scheduling.graph import (
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of an rTask on a vEU: threads, and bytes of block-local memory."""
+    """The resources of an rTask on a vEU: threads, and bytes of block-local memory."""
 
     threads: int
     shared_memory: int
 
 
 def rtask_seconds(kernel: RKernel, device: Device) -> float:
-    """Return the seconds of one rTask on a vEU, as measured or else by a model.
+    """Return the seconds of one rTask on a vEU, as measured, or without a measurement by a model.
 
     The model is the larger of arithmetic time and memory traffic time. An operator's rTasks run
     concurrently, so the vEUs that they fill share the memory bandwidth; this also applies to rTasks
@@ -69,7 +69,7 @@ def seconds_with_traffic(kernel: RKernel, device: Device, traffic: float) -> flo
 
 
 def _traffic(kernel: RKernel, device: Device) -> float:
-    """Return the bytes that an rTask moves between its vEU's cache and the memory beyond it.
+    """Return the bytes that an rTask moves between its vEU's cache and memory.
 
     Data that several rTasks touch is loaded once, and not at all if it is still cached.
     """
@@ -80,7 +80,10 @@ def _traffic(kernel: RKernel, device: Device) -> float:
 
 
 def _measured_seconds(kernel: RKernel, measured: MeasuredSeconds, device: Device) -> float:
-    """Average the measured times by the reuse distances of the operands; unknown counts as cold."""
+    """Return the average of an rTask's measured seconds over the reuse distances of its operands.
+
+    Without known reuse distances, return the seconds with cold memory.
+    """
     total = sum(use.num_bytes for use in kernel.reuse)
     if not total:
         return measured.cold
@@ -89,27 +92,28 @@ def _measured_seconds(kernel: RKernel, measured: MeasuredSeconds, device: Device
 
 
 def _seconds_at(distance: int, measured: MeasuredSeconds, device: Device) -> float:
-    """Return the measured seconds for memory at a reuse distance in bytes."""
+    """Return an rTask's measured seconds for memory at a reuse distance of ``distance`` bytes."""
     if distance <= min(device.cache_bytes, COLD_BYTES):
         return measured.hot
     return measured.cold + float(far_part(distance)) * (measured.far - measured.cold)
 
 
 def far_part(distance: float | NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the interpolation weight at a reuse distance: 0 measured cold, 1 measured far.
+    """Return the weight of the time with far memory at a reuse distance in bytes, from 0 to 1.
 
-    In between, a cache that other programs share loses data linearly with the distance.
+    The other part of the time is that with cold memory. In between, a cache that other programs
+    share loses data linearly with the distance.
     """
     return np.clip((distance - COLD_BYTES) / (FAR_BYTES - COLD_BYTES), 0.0, 1.0)
 
 
 def resources(kernel: RKernel) -> Resources:
-    """Return the resources of one rTask."""
+    """Return the resources that one rTask of an rKernel needs on a vEU."""
     return Resources(kernel.threads, kernel.shared_memory)
 
 
 def fits(kernel: RKernel, device: Device) -> bool:
-    """Return whether an rTask of the rKernel fits on a vEU of the device."""
+    """Whether the threads and the block-local memory of an rTask fit on a vEU of the device."""
     used = resources(kernel)
     return used.threads <= device.max_threads and used.shared_memory <= device.max_shared_memory
 
@@ -126,18 +130,21 @@ def work(kernel: RKernel, device: Device) -> float:
 
 
 def fastest(operator: ROperator, device: Device) -> int:
-    """Return the index of the fitting candidate with the smallest runtime."""
+    """Return the index of the candidate that fits on a vEU and has the smallest runtime."""
     kernels = operator.kernels
     return min(candidates(operator, device), key=lambda i: runtime(kernels[i], device))
 
 
 def most_efficient(operator: ROperator, device: Device) -> int:
-    """Return the index of the fitting candidate with the smallest product of runtime and rTasks."""
+    """Return the index of the fitting candidate with the least product of runtime and rTasks."""
     kernels = operator.kernels
     return min(candidates(operator, device), key=lambda i: work(kernels[i], device))
 
 
 def candidates(operator: ROperator, device: Device) -> list[int]:
-    """Return the indices of fitting rKernels, or all if none fits: the target refuses later."""
+    """Return the indices of the rKernels that fit on a vEU; of all rKernels if none fits.
+
+    In the latter case, the target refuses the program later.
+    """
     fitting = [i for i, kernel in enumerate(operator.kernels) if fits(kernel, device)]
     return fitting or list(range(len(operator.kernels)))

@@ -19,12 +19,12 @@ from rammer_mlir.scheduling.overlap import TaskPairs, overlap, radix_basis, span
 from rammer_mlir.scheduling.updated_buffers import Interval, UpdatedBuffer, filled
 
 _KEPT_INDICES = 1 << 24
-"""Most memoized pattern entries before the memo is cleared (128 MiB)."""
+"""Maximum number of memoized pattern entries before the memo is cleared (128 MiB)."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """All rTask dependencies of a consumer's operand on a producer operator, given by number."""
+    """The dependencies of an operator's rTasks on the rTasks of operator ``producer``."""
 
     producer: int
     pairs: TaskPairs
@@ -41,7 +41,7 @@ class _Writers:
     low: Sequence[int]
     reach: Sequence[int]
     operands: Sequence[tuple[int, int]]
-    """Operator and argument of each operand."""
+    """The number of the operator and the argument of each operand."""
 
     def touching(self, low: int, high: int) -> Sequence[tuple[int, int]]:
         return self.operands[bisect_left(self.reach, low) : bisect_right(self.low, high)]
@@ -51,10 +51,13 @@ _NOBODY = _Writers((), (), ())
 
 
 class Dependencies:
-    """Dependencies of a graph between rTasks of chosen rKernels; equal patterns are memoized."""
+    """The dependencies between rTasks of a graph for chosen rKernels.
+
+    Equal patterns of dependencies are computed once.
+    """
 
     def __init__(self, graph: TaskGraph) -> None:
-        """Index the operators that write each buffer."""
+        """Read the operators that write each buffer of a graph."""
         self._graph = graph
         self._hulls: dict[Access, tuple[int, int]] = {}
         self._pairs: dict[tuple[Access, Access, int, int], TaskPairs] = {}
@@ -92,7 +95,10 @@ class Dependencies:
         return {buffer: _writers(sorted(rows)) for buffer, rows in found.items()}
 
     def _index_users(self) -> dict[int, list[int]]:
-        """Return, by buffer, the operators that touch a buffer whose memory another takes over."""
+        """Return the operators that touch a buffer, by buffer.
+
+        Only buffers whose memory another buffer takes over have an entry.
+        """
         found: dict[int, list[int]] = {
             before: [] for buffer in self._graph.buffers for before in buffer.after
         }
@@ -102,7 +108,7 @@ class Dependencies:
         return found
 
     def _touched(self, number: int) -> dict[int, tuple[int, int]]:
-        """Return, by argument, the first and last element that operator ``number`` writes.
+        """Return the first and the last element that operator ``number`` writes, by argument.
 
         The elements are counted from the argument's start. Reads of updated buffers also count,
         because an update must not overtake them.
@@ -117,7 +123,7 @@ class Dependencies:
         return hulls
 
     def _reads_updated(self, operator: ROperator, kernel: RKernel) -> list[Access]:
-        """Return an rKernel's reads of updated buffers."""
+        """Return an rKernel's reads of buffers that some rKernel updates in place."""
         return [
             read for read in kernel.reads
             if operator.operands[read.argument].buffer in self._updated
@@ -144,7 +150,11 @@ class Dependencies:
             yield from self._edges_of_memory(consumer, kernels)
 
     def _edges_of_memory(self, consumer: int, kernels: Sequence[int]) -> Iterator[Edge]:
-        """Yield edges from all rTasks of the operators whose memory an operand takes over."""
+        """Yield the dependencies that follow from memory that a written operand takes over.
+
+        All rTasks of the consumer wait for all rTasks of the earlier operators that touch this
+        memory. Operator o has rKernel ``kernels[o]``.
+        """
         operator = self._graph.operators[consumer]
         kernel = operator.kernels[kernels[consumer]]
         only_read = {read.argument for read in kernel.reads} - {
@@ -165,9 +175,10 @@ class Dependencies:
     def _edges_of(
         self, consumer: int, access: Access, kernels: Sequence[int], *, after_reads: bool
     ) -> Iterator[Edge]:
-        """Yield the edges of an access of ``consumer`` to the earlier writes of its elements.
+        """Yield the dependencies of an access of ``consumer`` on earlier writes of its elements.
 
-        With ``after_reads``, also yield edges to the earlier reads.
+        With ``after_reads``, also yield the dependencies on earlier reads. Operator o has rKernel
+        ``kernels[o]``.
         """
         view = self._graph.operators[consumer].operands[access.argument]
         low, high = self._hull(access)
@@ -193,9 +204,10 @@ class Dependencies:
         *,
         after_reads: bool,
     ) -> Iterator[tuple[int, int]]:
-        """Yield operator and argument of earlier uses that may touch ``part`` of a buffer.
+        """Yield the operator and the argument of each earlier use of a part of a buffer.
 
-        Only writes count, with ``after_reads`` also reads.
+        ``part`` has the first and the last element; a use may also touch only elements beside it.
+        Uses are writes, and reads with ``after_reads``.
         """
         if buffer in self._updated:
             yield from self._uses[buffer].latest(
@@ -212,7 +224,7 @@ class Dependencies:
     def _written_whole(
         self, number: int, buffer: int, kernels: Sequence[int]
     ) -> Iterator[Interval]:
-        """Yield the intervals of a buffer of which an operator may write every element."""
+        """Yield the intervals of a buffer in which operator ``number`` may write every element."""
         operator = self._graph.operators[number]
         kernel = operator.kernels[kernels[number]]
         for write in (*kernel.writes, *kernel.updates):
@@ -236,7 +248,11 @@ class Dependencies:
     def _overlap(
         self, read: Access, write: Access, read_origin: int, write_origin: int
     ) -> TaskPairs:
-        """Return the overlap of two accesses, memoized modulo common shifts of both origins."""
+        """Return the pairs of rTasks whose boxes in a read and in a write overlap.
+
+        The origins are the elements of the buffer at which the two arguments start. The result is
+        memoized for equal accesses and origins that differ by a common shift.
+        """
         if (read, write) not in self._units:
             self._units[read, write] = radix_basis(read.boxes, write.boxes)[0]
         unit = self._units[read, write]
@@ -252,7 +268,7 @@ class Dependencies:
 
 
 def _all_pairs(consumers: int, producers: int) -> TaskPairs:
-    """Return pairs in which each of ``consumers`` rTasks waits for all ``producers`` rTasks."""
+    """Return the pairs in which each of ``consumers`` rTasks waits for ``producers`` rTasks."""
     return TaskPairs(
         row=np.zeros(consumers, dtype=np.int64),
         indptr=np.array([0, producers], dtype=np.int64),

@@ -50,7 +50,7 @@ class Device:
     queued_launch_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse impossible figures.
+        """Check that all figures are possible.
 
         Raises:
             OptionError: if a rate is not positive and finite, or a cost negative or not finite.
@@ -70,7 +70,7 @@ class Device:
                 raise OptionError(self._senseless(field, "a finite number of at least 0"))
 
     def start_seconds(self, number: int) -> float:
-        """Return the seconds to start rProgram ``number`` of a run, counted from 0."""
+        """Return the seconds to start rProgram ``number`` of a run; the first has number 0."""
         if number == 0:
             return self.launch_seconds
         if self.is_bulk_synchronous:

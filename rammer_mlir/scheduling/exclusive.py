@@ -19,19 +19,19 @@ from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
 from rammer_mlir.scheduling.simulator import simulate
 
 Schedule = Callable[[TaskGraph], Plan]
-"""Function from a part of a graph to a policy's plan for it."""
+"""A function that returns a policy's plan for a part of a graph."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Operators that a policy plans together, and the exclusive operators that run after them."""
+    """The operators that a policy plans together, and the exclusive operators after them."""
 
     together: tuple[int, ...]
     exclusive: tuple[int, ...]
 
 
 def has_exclusive(graph: TaskGraph) -> bool:
-    """Return whether some operator has an exclusive candidate."""
+    """Whether any operator has an exclusive candidate rKernel."""
     return any(kernel.is_exclusive for o in graph.operators for kernel in o.kernels)
 
 
@@ -65,10 +65,10 @@ def schedule_around(graph: TaskGraph, device: Device, schedule: Schedule) -> Pla
 
 
 def segments(graph: TaskGraph) -> list[Segment]:
-    """Cut a graph into the fewest segments, in the order of execution.
+    """Cut a graph into the fewest segments; return them in the order of execution.
 
-    The candidates of each operator are either all exclusive or all not exclusive.
-    An operator's segment is the number of exclusive operators on the longest path to it.
+    The candidates of each operator are either all exclusive or all not exclusive. An operator's
+    segment is the number of exclusive operators on the longest path to it.
     """
     exclusive = [operator.kernels[0].is_exclusive for operator in graph.operators]
     dependencies = Dependencies(graph)
@@ -87,7 +87,10 @@ def segments(graph: TaskGraph) -> list[Segment]:
 
 
 def _decided(operator: ROperator, device: Device) -> ROperator:
-    """Return the operator with only its fastest exclusive candidate, or all but the exclusive."""
+    """Return the operator with its exclusive candidates or with its other candidates only.
+
+    If the fastest candidate is exclusive, it is the only one left, else all that are not exclusive.
+    """
     exclusive = [kernel for kernel in operator.kernels if kernel.is_exclusive]
     others = tuple(kernel for kernel in operator.kernels if not kernel.is_exclusive)
     if not exclusive:
@@ -103,7 +106,10 @@ def _decided(operator: ROperator, device: Device) -> ROperator:
 
 
 def _alone(operator: int, num_veus: int) -> RProgram:
-    """Return an rProgram of an operator's only rTask on the first vEU, the caller's thread."""
+    """Return an rProgram in which the first vEU runs the only rTask of an operator.
+
+    The first vEU is the caller's thread.
+    """
     idle: tuple[Item, ...] = ()
     return RProgram(num_veus, ((Run(operator, 0, 1),), *[idle] * (num_veus - 1)))
 

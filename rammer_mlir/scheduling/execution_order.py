@@ -11,8 +11,8 @@ from rammer_mlir.scheduling.program import Barrier, Item, RProgram
 def execution_order(program: RProgram) -> Iterator[tuple[int, Item]]:
     """Yield (vEU, item) in an order in which every barrier follows all rTasks that it waits for.
 
-    Runs are yielded whole. Step counters only grow, so greedily executing any unblocked item finds
-    an order exactly if no wait can block forever.
+    Runs are yielded whole. Step counters only grow, so executing any unblocked item next reaches
+    the end exactly if no wait can block forever.
 
     Raises:
         ScheduleError: if some waits block each other, naming them.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Int64Array = NDArray[np.int64]
 
 BufferKind = Literal["input", "output", "constant", "intermediate", "inout"]
-"""An ``inout`` buffer has values both before and after the run."""
+"""The kinds of buffers; an ``inout`` buffer has values both before and after the run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +31,20 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """An argument of an rKernel (0 is the first buffer), and the boxes that rTasks touch of it."""
+    """An argument of an rKernel, and the boxes of it that rTasks touch.
+
+    ``argument`` is its number; 0 is the first buffer.
+    """
 
     argument: int
     boxes: Boxes
 
 
 COLD_BYTES, FAR_BYTES = 16 << 20, 128 << 20
-"""Bytes of other data read before an rOperator is measured: more than a core's own cache, and more
-than the part of a shared cache that a single program can count on.
+"""Bytes of other data that are read before an rOperator is measured with cold and far memory.
+
+``COLD_BYTES`` exceed a core's own cache, ``FAR_BYTES`` the part of a shared cache that a single
+program can count on.
 """
 
 
@@ -48,9 +53,10 @@ class MeasuredSeconds:
     """Measured seconds of an rTask, averaged over all rTasks of an rOperator.
 
     Attributes:
-        hot: its data is in a core's own second-level cache, though not in the first level.
-        cold: after ``COLD_BYTES`` of other data were touched.
-        far: after ``FAR_BYTES`` of other data were touched.
+        hot: seconds if its data is in a core's own second-level cache, though not in the first
+            level.
+        cold: seconds after ``COLD_BYTES`` of other data were touched.
+        far: seconds after ``FAR_BYTES`` of other data were touched.
     """
 
     hot: float
@@ -134,7 +140,7 @@ class Buffer:
 
     @property
     def num_bytes(self) -> int:
-        """Size in bytes."""
+        """The size of the buffer in bytes."""
         return self.num_elements * self.element_bytes
 
 
@@ -157,7 +163,7 @@ class ROperator:
 
 @dataclass(frozen=True)
 class TaskGraph:
-    """rOperators in a topological order, and the buffers between them."""
+    """A graph of rOperators in a topological order, and the buffers between them."""
 
     buffers: tuple[Buffer, ...]
     operators: tuple[ROperator, ...]
@@ -168,5 +174,5 @@ class TaskGraph:
         return frozenset(n for n, buffer in enumerate(self.buffers) if buffer.kind == "inout")
 
     def task_name(self, operator: int, rtask: int) -> str:
-        """Return the name of an rTask in messages."""
+        """Return the name of rTask ``rtask`` of operator ``operator``, for messages."""
         return f"{self.operators[operator].name}[{rtask}]"

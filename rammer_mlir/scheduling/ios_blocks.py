@@ -16,17 +16,17 @@ Sources = Sequence[Sequence[int]]
 """For each operator, in a topological order, the operators whose results it reads."""
 
 Block = tuple[int, int]
-"""The first unit of a block, and the last plus one."""
+"""The number of the first unit of a block, and of the last unit plus one."""
 
 
 def fill_units(sources: Sources, fills: Collection[int]) -> list[list[int]]:
-    """Return each operator as a unit, joined with the operators that only fill its padding.
+    """Return a unit for each operator, joined with the operators that only fill its padding.
 
     A padding fill joins an operator that has the same readers, or else its only reader: in neither
     case does the unit depend on more operators than the joined operator does.
 
     Args:
-        sources: of the operators.
+        sources: for each operator, the operators that it reads from.
         fills: operators that read nothing, such as fills of the padding of an image.
     """
     readers = _readers(sources)
@@ -44,7 +44,10 @@ def fill_units(sources: Sources, fills: Collection[int]) -> list[list[int]]:
 
 
 def chain_units(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return units joined with their only reader, where it reads the result of no other unit."""
+    """Return the units with each chain of units joined to one unit.
+
+    In a chain, each unit is the only reader of its predecessor and reads no other unit.
+    """
     between = unit_sources(sources, units)
     readers = _readers(between)
     chains: dict[int, list[int]] = {}
@@ -56,7 +59,7 @@ def chain_units(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[i
 
 
 def unit_sources(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return for each unit the indices of the other units whose results it reads."""
+    """Return for each unit the numbers of the other units whose results it reads."""
     unit_of = {number: index for index, unit in enumerate(units) for number in unit}
     return [
         sorted({unit_of[s] for n in unit for s in sources[n] if s in unit_of} - {index})
@@ -93,9 +96,10 @@ def crossing_values(sources: Sources) -> list[int]:
 
 
 def cut_at_single_values(sources: Sources) -> list[Block]:
-    """Cut units wherever the only live value is the result of the unit just before.
+    """Return the blocks between all places at which a single value is live.
 
-    An older value has readers on both sides of the boundary; these may run concurrently.
+    The value has to be the result of the unit just before: an older value has readers on both sides
+    of the place, which may run concurrently.
     """
     crossing = crossing_values(sources)
     read = {source for found in sources for source in found}
@@ -104,7 +108,7 @@ def cut_at_single_values(sources: Sources) -> list[Block]:
 
 
 def cut_long(sources: Sources, longest: int) -> list[Block]:
-    """Cut units where the fewest values are live, into blocks of at most ``longest`` units."""
+    """Return blocks of at most ``longest`` units, cut where the fewest values are live."""
     crossing = crossing_values(sources)
 
     def cut(first: int, end: int) -> list[Block]:
@@ -123,7 +127,7 @@ def _narrow(crossing: Sequence[int], first: int, end: int, longest: int) -> list
         crossing: number of live values at each boundary between consecutive units.
         first: first unit of the range to cut.
         end: last unit of the range plus one.
-        longest: most units of a block.
+        longest: maximum number of units of a block.
     """
     least = max(1, longest // 4)
     inside = range(first + least, end - least + 1)
@@ -157,7 +161,7 @@ def width(sources: Sources) -> int:
 
 
 def most_transitions(sources: Sources) -> float:
-    """Return the paper's upper bound on the transitions of a block (IOS section 4.2)."""
+    """Return IOS's upper bound on the number of transitions of a block (IOS section 4.2)."""
     wide = width(sources)
     length = len(sources) / wide + 2
     return (length * (length - 1) / 2) ** wide

@@ -15,33 +15,46 @@ from operator import itemgetter
 from typing import Protocol
 
 _EQUAL = 1 + 1e-9
-"""Times whose ratio is below this count as equal: sums differ by rounding in different orders."""
+"""Maximum ratio of two times that count as equal.
+
+Sums differ by rounding if their terms are added in another order.
+"""
 
 Mask = int
 Stages = tuple[Mask, ...]
 
 
 class SearchLimitError(Exception):
-    """The search would exceed the allowed number of transitions; caught within the scheduler."""
+    """An error that a search would exceed the allowed number of transitions.
+
+    It is caught within the scheduler.
+    """
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """IOS section 4.3: most units of a group (r) and most groups of a stage (s)."""
+    """The limits of IOS section 4.3 on a stage.
+
+    These are the maximum number of units of a group (r) and of groups of a stage (s).
+    """
 
     group_size: int = 3
     num_groups: int = 8
 
 
 class StageTimes(Protocol):
-    """Interface of the times of stages, in seconds, all non-negative."""
+    """The interface of the times of stages, in seconds; all times are non-negative."""
 
     def group(self, units: Mask) -> tuple[float, float]:
-        """Return the seconds of a group's critical path, and of its work divided by the vEUs."""
+        """Return the seconds of a group's critical path, and its work divided by the vEUs.
+
+        The work is the sum of the seconds of all rTasks; ``units`` is the mask of the group's
+        units.
+        """
         ...
 
     def bound(self, units: Mask, longest: float, work: float) -> float:
-        """Return a lower bound on a stage's time.
+        """Return a lower bound in seconds on a stage's time.
 
         Args:
             units: the stage.
@@ -51,27 +64,27 @@ class StageTimes(Protocol):
         ...
 
     def stage(self, units: Mask) -> float:
-        """Return a stage's time."""
+        """Return the seconds of a stage."""
         ...
 
     def least(self, unit: int) -> float:
-        """Return a lower bound on the time that a unit adds to the sum over all stages."""
+        """Return a lower bound on the seconds that a unit adds to the sum over all stages."""
         ...
 
 
 @dataclass
 class EndingSearch:
-    """Search for the fastest stages of a graph of units, numbered in a topological order.
+    """The search for the fastest stages of a graph of units, numbered in a topological order.
 
-    Among stages of equal time the one with the fewest units wins: within a stage waits are per
-    tile, and may cost more than the single barrier that was counted.
+    Of stages of equal time, the stage with the fewest units is preferred: within a stage waits are
+    per tile, and may cost more than the single barrier that was counted.
 
     Attributes:
         readers: for each unit, the mask of the units that read its result.
         times: gives the seconds of a stage.
         pruning: limits on endings; ``None`` searches everything.
-        max_transitions: most pairs of a set and an ending of it.
-        transitions: pairs that were examined.
+        max_transitions: maximum number of pairs of a set and an ending of it.
+        transitions: number of pairs that were examined.
     """
 
     readers: Sequence[Mask]
@@ -82,7 +95,7 @@ class EndingSearch:
     _best: dict[Mask, tuple[float, Mask]] = field(default_factory=dict[Mask, tuple[float, Mask]])
 
     def solve(self) -> tuple[float, Stages]:
-        """Return the time of the best schedule and its stages in the order of execution.
+        """Return the seconds of the best schedule, and its stages in the order of execution.
 
         Raises:
             SearchLimitError: if more transitions are needed than allowed.
@@ -98,7 +111,7 @@ class EndingSearch:
 
     @property
     def states(self) -> int:
-        """Number of sets of units whose best schedule was computed."""
+        """The number of sets of units for which the best schedule was computed."""
         return len(self._best)
 
     def _cost(self, rest: Mask) -> float:
@@ -123,10 +136,10 @@ class EndingSearch:
         return best
 
     def _endings(self, rest: Mask) -> list[tuple[float, float, Mask]]:
-        """Return all endings of a set, ordered by a lower bound on the time of the set's schedule.
+        """Return all endings of the set ``rest`` of units, the most promising first.
 
-        Each entry has this bound, a lower bound on the time of all stages before the ending, and
-        the ending.
+        Each entry has a lower bound in seconds on the set's schedule, by which entries are sorted,
+        a lower bound on the stages before the ending, and the ending.
         """
         size, most = len(self.readers), len(self.readers)
         if self.pruning is not None:
@@ -173,10 +186,10 @@ class EndingSearch:
 
 
 def closed_groups(readers: Sequence[Mask], rest: Mask, most: int) -> list[Mask]:
-    """Return the connected endings of ``rest`` with at most ``most`` units.
+    """Return the connected endings of the set ``rest`` with at most ``most`` units.
 
-    An ending is a subset whose readers within ``rest`` all belong to it (IOS section 4). Bit i of
-    a mask stands for unit i.
+    An ending is a subset whose readers within ``rest`` all belong to it (IOS section 4). Bit i of a
+    mask stands for unit i; ``readers`` has the readers of each unit.
     """
     closed = {0}
     frontier = closed
@@ -195,7 +208,7 @@ def closed_groups(readers: Sequence[Mask], rest: Mask, most: int) -> list[Mask]:
 
 
 def groups(readers: Sequence[Mask], stage: Mask) -> list[Mask]:
-    """Return the connected components of a stage; each runs its operators in order."""
+    """Return the groups of a stage, its connected components, as masks of units."""
     found: list[Mask] = []
     for number in members(stage):
         joined = 1 << number | readers[number] & stage
@@ -208,7 +221,7 @@ def groups(readers: Sequence[Mask], stage: Mask) -> list[Mask]:
 
 
 def members(mask: Mask) -> list[int]:
-    """Return the units of a set in ascending order."""
+    """Return the numbers of the units in a mask, ascending."""
     return list(_members(mask))
 
 

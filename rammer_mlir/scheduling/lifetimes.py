@@ -17,7 +17,7 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """For each buffer, the rTasks complete before its first use and required to free it again.
+    """The lifetime of each buffer: rTasks complete before its first use, and needed for its last.
 
     Steps count the rTasks of a vEU over all programs of the plan. ``horizon`` and ``last`` are a
     conservative approximation, as positions in one possible order of execution: if ``last[a] <
@@ -38,7 +38,10 @@ class Lifetimes:
     last: Int64Array
 
     def disjoint(self, a: int, others: Int64Array) -> NDArray[np.bool_]:
-        """Return for each buffer b whether uses of ``a`` all precede or all follow those of b."""
+        """Return for each buffer in ``others`` whether it may share memory with ``a``.
+
+        It may if all uses of one buffer precede all uses of the other.
+        """
         before = (self.end[a] <= self.start[others]).all(axis=1)
         after = (self.end[others] <= self.start[a]).all(axis=1)
         return before | after
@@ -57,7 +60,7 @@ def lifetimes(graph: TaskGraph, plan: Plan) -> Lifetimes:
 
 
 class _Uses:
-    """Executes a plan's programs; collects the lifetime of each operator, then of each buffer."""
+    """The execution of a plan's programs, which collects the lifetimes of operators and buffers."""
 
     def __init__(self, graph: TaskGraph, plan: Plan) -> None:
         self._graph = graph

@@ -31,7 +31,7 @@ class MemorySizes:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Byte offset of each intermediate in the arena, by buffer number."""
+    """The byte offset of each intermediate in the arena, by the buffer's number."""
 
     offsets: dict[int, int]
     sizes: MemorySizes
@@ -40,7 +40,7 @@ class MemoryPlan:
 def plan_memory(
     graph: TaskGraph, plan: Plan, proposed: Mapping[int, int] | None = None
 ) -> MemoryPlan:
-    """Place the intermediates of a graph in one arena.
+    """Return the offsets of a graph's intermediates in one arena.
 
     Two buffers may share memory if, in the plan's happens-before order, every rTask that touches
     the first ends before any rTask that touches the second starts.
@@ -79,7 +79,10 @@ def _top(offsets: Mapping[int, int], sizes: Mapping[int, int]) -> int:
 def _fit(
     offsets: Mapping[int, int], sizes: Mapping[int, int], conflicts: Mapping[int, Sequence[int]]
 ) -> bool:
-    """Return whether all sized buffers have offsets, and conflicting buffers do not overlap."""
+    """Whether all buffers in ``sizes`` have offsets, and conflicting buffers do not overlap.
+
+    Offsets and sizes are bytes by buffer number.
+    """
     return offsets.keys() >= sizes.keys() and all(
         offsets[a] + sizes[a] <= offsets[b] or offsets[b] + sizes[b] <= offsets[a]
         for a, others in conflicts.items()
@@ -88,7 +91,10 @@ def _fit(
 
 
 def aligned(num_bytes: int) -> int:
-    """Round a size in bytes up to a nonzero multiple of ``ALIGNMENT``, even that of no element."""
+    """Round a size in bytes up to a multiple of ``ALIGNMENT``.
+
+    A size of 0 becomes ``ALIGNMENT``.
+    """
     return max(-(-num_bytes // ALIGNMENT), 1) * ALIGNMENT
 
 

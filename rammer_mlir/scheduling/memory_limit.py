@@ -18,10 +18,10 @@ from rammer_mlir.scheduling.packing import pack
 
 
 class MemoryLimitError(ScheduleError):
-    """Intermediates exceed the memory limit; ``needed`` bytes are enough."""
+    """An error that intermediates exceed the memory limit; ``needed`` bytes are enough."""
 
     def __init__(self, limit: int, needed: int) -> None:
-        """Name the limit and the bytes needed."""
+        """Make the message from the limit and the needed bytes."""
         self.needed = needed
         super().__init__(
             f"memory: expected intermediates that fit into {limit} bytes, found {needed} in the "
@@ -30,12 +30,12 @@ class MemoryLimitError(ScheduleError):
 
 
 Span = tuple[int, int]
-"""First and last operator that touch a buffer."""
+"""The numbers of the first and the last operator that touch a buffer."""
 
 
 @dataclass(frozen=True)
 class _Block:
-    """An interval of memory: its buffer, first byte, and the byte after its last."""
+    """An interval of memory in bytes, ``begin`` to ``end - 1``, and the buffer in it."""
 
     buffer: int
     begin: int
@@ -44,7 +44,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class Limited:
-    """A graph with anti-dependencies, and the byte offsets of buffers that they permit."""
+    """A graph with anti-dependencies, and the byte offsets by buffer that these permit."""
 
     graph: TaskGraph
     offsets: Mapping[int, int]
@@ -58,7 +58,7 @@ def limited(graph: TaskGraph, limit: int) -> Limited:
 
     Args:
         graph: the graph.
-        limit: bytes.
+        limit: the maximum size of the intermediates' memory in bytes.
 
     Raises:
         MemoryLimitError: if the intermediates do not fit even in sequential graph order.
@@ -85,7 +85,7 @@ def limited(graph: TaskGraph, limit: int) -> Limited:
 
 
 def live_spans(graph: TaskGraph, sizes: Mapping[int, int]) -> dict[int, Span]:
-    """Return by buffer the first and last operator that touch it, for the buffers in ``sizes``."""
+    """Return the first and the last operator that touch each buffer in ``sizes``, by buffer."""
     found: dict[int, Span] = {}
     for number, operator in enumerate(graph.operators):
         for view in operator.operands:
@@ -97,7 +97,10 @@ def live_spans(graph: TaskGraph, sizes: Mapping[int, int]) -> dict[int, Span]:
 def _next_fit(
     sizes: Mapping[int, int], spans: Mapping[int, Span], limit: int
 ) -> dict[int, int] | None:
-    """Return byte offsets by buffer, assigned by next fit; None if they exceed the limit."""
+    """Return byte offsets by buffer, assigned by next fit in graph order.
+
+    None if a buffer does not fit into ``limit`` bytes. ``sizes`` has the bytes of each buffer.
+    """
     offsets: dict[int, int] = {}
     position = 0
     live: list[int] = []
@@ -153,7 +156,7 @@ def _predecessors(blocks: list[_Block], spans: Mapping[int, Span]) -> dict[int, 
     """Return, for each buffer, the latest buffers that occupied its memory before.
 
     Args:
-        blocks: in the order of their first use.
+        blocks: the interval of each buffer, in the order of their first use.
         spans: first and last operator of each buffer.
     """
     resting: list[_Block] = []

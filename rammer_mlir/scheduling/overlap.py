@@ -39,22 +39,22 @@ class TaskPairs:
 
     @cached_property
     def row_of_index(self) -> Int64Array:
-        """Row of each entry of ``indices``."""
+        """The row of each entry of ``indices``."""
         return np.repeat(np.arange(self.num_rows), np.diff(self.indptr))
 
     @property
     def num_rows(self) -> int:
-        """Number of distinct boxes that are read."""
+        """The number of distinct boxes that are read."""
         return len(self.indptr) - 1
 
     def of(self, consumer: int) -> Int64Array:
-        """Return the producer rTasks of one consumer rTask, in ascending order."""
+        """Return the rTasks that rTask ``consumer`` reads from, in ascending order."""
         row = self.row[consumer]
         return self.indices[self.indptr[row] : self.indptr[row + 1]]
 
 
 def overlap(reads: Boxes, writes: Boxes, read_origin: int = 0, write_origin: int = 0) -> TaskPairs:
-    """Return, for each read box, the write boxes that it overlaps.
+    """Return, for each rTask that reads a box, the rTasks that write an overlapping box.
 
     The origins are the elements of the common buffer at which the two arguments start.
     """
@@ -76,7 +76,7 @@ def overlap(reads: Boxes, writes: Boxes, read_origin: int = 0, write_origin: int
 
 
 def radix_basis(*sides: Boxes) -> tuple[int, ...]:
-    """Return the longest chain of strides, descending, each dividing the previous.
+    """Return the longest chain of strides, descending, in which each is a multiple of the next.
 
     The strides are 1 and those of dimensions along which a box has several elements.
     """
@@ -99,7 +99,7 @@ def span(boxes: Boxes) -> Int64Array:
 
 
 def _distinct(boxes: Boxes) -> tuple[Boxes, Int64Array]:
-    """Return boxes without repetition, and for each original box its index among these."""
+    """Return the distinct boxes, and for each original box its index among them."""
     if len(np.unique(boxes.offsets)) == len(boxes.offsets):
         return boxes, np.arange(len(boxes.offsets))
     table = np.column_stack((boxes.offsets, boxes.sizes))
@@ -138,7 +138,7 @@ def _digits(boxes: Boxes, origin: int, basis: Sequence[int]) -> Intervals:
 
 
 def _windows(reads: Intervals, writes: Intervals) -> Iterator[tuple[Int64Array, Int64Array]]:
-    """Yield batches of candidate pairs: indices of read boxes, indices of write boxes.
+    """Yield batches of candidate pairs: indices of read boxes, and indices of write boxes.
 
     Every pair is included whose intervals of digits may overlap.
     """

@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 WORK = 300_000
-"""Block comparisons to spend on better orders, a fraction of a second."""
+"""The number of comparisons of blocks to spend on better orders, a fraction of a second."""
 
 
 def pack(
@@ -64,15 +64,15 @@ class _Placement:
             self.top = max(self.top, self.offsets[block] + sizes[block])
 
     def at_the_top(self) -> list[int]:
-        """Return the blocks that end at the top of the memory."""
+        """Return the blocks that end at the last byte of the memory."""
         return [b for b in self.order if self.offsets[b] + self.sizes[b] == self.top]
 
 
 def _climb(start: _Placement, attempts: int, least: int) -> _Placement:
-    """Return the placement after hill climbing over the order.
+    """Return the best placement found by hill climbing over the order of blocks.
 
-    Each of ``attempts`` moves takes a block at the top ahead of a conflicting block, and is kept
-    if the memory does not grow. Memory of ``least`` bytes ends the search.
+    Each of ``attempts`` moves takes a block at the top of memory ahead of a conflicting block, and
+    is kept if the memory does not grow. Memory of at most ``least`` bytes ends the search.
     """
     # A fixed seed makes offsets repeatable.
     best, chance = start, random.Random(0)
@@ -94,9 +94,10 @@ def _climb(start: _Placement, attempts: int, least: int) -> _Placement:
 
 
 def _best_gap(taken: list[tuple[int, int]], size: int) -> int:
-    """Return the first byte of the smallest gap that holds ``size`` bytes, else the end of all.
+    """Return the first byte of the smallest gap of at least ``size`` bytes.
 
-    ``taken`` has the (first byte, byte after the last) of occupied intervals, ascending.
+    Without such a gap, return the end of all occupied intervals. ``taken`` has the (first byte,
+    byte after the last) of each, ascending.
     """
     best, best_size = -1, -1
     position = 0

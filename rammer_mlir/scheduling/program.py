@@ -36,12 +36,12 @@ class RProgram:
 
     @property
     def num_rtasks(self) -> int:
-        """Number of rTasks of all vEUs."""
+        """The number of rTasks of all vEUs."""
         return sum(item.count for veu in self.veus for item in veu if isinstance(item, Run))
 
     @property
     def num_waits(self) -> int:
-        """Number of (vEU, order) pairs of all barriers."""
+        """The number of waits, which are (vEU, order) pairs, of all barriers."""
         return sum(
             len(item.waits) for veu in self.veus for item in veu if isinstance(item, Barrier)
         )
@@ -67,5 +67,5 @@ class Plan:
 
     @property
     def num_waits(self) -> int:
-        """Number of waits that the plan performs."""
+        """The number of waits of all barriers of the plan."""
         return sum(program.num_waits for program in self.programs)

@@ -27,13 +27,19 @@ from rammer_mlir.scheduling.program import Plan, Run
 from rammer_mlir.scheduling.simulator import Simulation, simulate
 
 _LEAST_BLOCK = 1024
-"""Least bytes of a block, which is cached as a whole: there are at most ``_MOST_BLOCKS``."""
+"""Minimum bytes of a block of memory, which is cached as a whole.
+
+Blocks are larger where a program would have more than ``_MOST_BLOCKS``.
+"""
 _MOST_BLOCKS = 1 << 16
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Blocks ``begin .. end - 1`` of memory: mean bytes touched per block, and if written."""
+    """The blocks ``begin .. end - 1`` of memory that an operand touches.
+
+    It has the mean bytes touched in each block, and whether the operand is written.
+    """
 
     begin: int
     end: int
@@ -43,14 +49,14 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Missing:
-    """Bytes that a vEU's cache lacked, and their sum weighted by ``far_part``."""
+    """The bytes that a vEU's cache lacks, and the sum of these bytes weighted by ``far_part``."""
 
     num_bytes: float
     far: float
 
 
 class ReplayedCosts:
-    """Times of a plan's items in a run that follows other runs, for ``simulate``."""
+    """The times of a plan's items in a run that follows earlier runs, for ``simulate``."""
 
     def __init__(self, graph: TaskGraph, plan: Plan, device: Device) -> None:
         """Fill the caches by simulating a first run.
@@ -79,7 +85,10 @@ class ReplayedCosts:
                     self._touch(veu, item)
 
     def of(self, veu: int, run: Run) -> float:
-        """Return the mean seconds of an item's rTasks."""
+        """Return the mean seconds of a run's rTasks on a vEU, by the contents of the vEU's cache.
+
+        The caches change: query each item once, in a possible order of execution.
+        """
         kernel, missing = self._kernels[run.operator], self._touch(veu, run)
         device = self._device
         active = max(1, min(kernel.num_rtasks, device.num_veus))
@@ -124,9 +133,9 @@ class ReplayedCosts:
 
 
 def simulate_repeated(graph: TaskGraph, plan: Plan, device: Device) -> Simulation:
-    """Simulate a run of a plan on a device that runs it repeatedly.
+    """Return the simulation of a run of a plan on a device that runs it repeatedly.
 
-    On devices whose vEUs have caches, the cached data determines the cost of later rTasks.
+    On devices whose vEUs have caches, the data that earlier rTasks left there affects the times.
 
     Raises:
         ScheduleError: if a wait blocks forever.
@@ -136,7 +145,7 @@ def simulate_repeated(graph: TaskGraph, plan: Plan, device: Device) -> Simulatio
 
 
 class _Memory:
-    """Addresses of all buffers: the arena first, then all other buffers consecutively."""
+    """The addresses of all buffers: the arena first, then all other buffers consecutively."""
 
     def __init__(self, graph: TaskGraph, plan: Plan) -> None:
         self._graph = graph
@@ -172,7 +181,11 @@ class _Memory:
 
 
 def _ranges(kernel: RKernel, first: int, count: int) -> list[tuple[int, int, int, int, bool]]:
-    """Return argument, first element, last plus one, touched elements, and if written, for each."""
+    """Return the range of elements of each argument that some rTasks touch.
+
+    The rTasks are ``first .. first + count - 1``. A range is the argument, the first element, the
+    last plus one, the number of touched elements, and whether they are written.
+    """
     found: dict[int, tuple[int, int, int, int, bool]] = {}
     for is_written, accesses in ((False, kernel.reads), (True, (*kernel.writes, *kernel.updates))):
         for access in accesses:
@@ -188,9 +201,9 @@ def _ranges(kernel: RKernel, first: int, count: int) -> list[tuple[int, int, int
 
 
 def _extent(access: Access, rtasks: slice) -> tuple[int, int, int] | None:
-    """Return the first element that ``rtasks`` touch, the last plus one, and their number.
+    """Return the first element that some rTasks touch, the last plus one, and a number of elements.
 
-    None if they touch no element.
+    The number is that of all elements touched. None if they touch no element.
     """
     sizes: Int64Array = access.boxes.sizes[rtasks]
     reach = span(access.boxes)[rtasks]
@@ -203,7 +216,7 @@ def _extent(access: Access, rtasks: slice) -> tuple[int, int, int] | None:
 
 
 class _VeuCache:
-    """For each block the moment of a vEU's last touch, and the bytes last touched at each moment.
+    """A vEU's cache: the moment of the last touch of each block, and the bytes touched since.
 
     Moments count the vEU's own items; ``_time`` gives their positions in the whole run.
     """
@@ -218,11 +231,11 @@ class _VeuCache:
         self._lost = max(device.cache_lost_bytes or device.cache_bytes, self._kept + 1)
 
     def lost(self, part: _Part, written: Int64Array) -> NDArray[np.float64]:
-        """Return the lost share of each block, from 0 to 1.
+        """Return for each block the share, from 0 to 1, that the cache has lost.
 
         Args:
             part: the blocks.
-            written: time of the last write to each block, by any vEU.
+            written: position in the run of the last write to each block, by any vEU.
         """
         last = self._last[part.begin : part.end]
         moments, where = np.unique(last, return_inverse=True)
@@ -247,6 +260,6 @@ class _VeuCache:
         self._bytes_at[self._now] += part.density * (part.end - part.begin)
 
     def next(self, time: int) -> None:
-        """End the current moment; ``time`` is the position of its item in the whole run."""
+        """Begin the next moment; the ended item has the position ``time`` in the whole run."""
         self._time[self._now] = time
         self._now += 1

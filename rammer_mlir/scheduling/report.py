@@ -8,7 +8,11 @@ from rammer_mlir.scheduling.program import Barrier, Plan
 
 
 def summary(graph: TaskGraph, plan: Plan, memory: MemorySizes | None = None) -> str:
-    """Describe a plan: rPrograms, vEUs, rTasks, barriers, predicted time, arena."""
+    """Return a description of a plan as text of a few lines.
+
+    It has the numbers of rPrograms, vEUs, rTasks and barriers, the predicted time, and the memory
+    sizes if given.
+    """
     num_veus = max((program.num_veus for program in plan.programs), default=0)
     rtasks = sum(program.num_rtasks for program in plan.programs)
     barriers = sum(

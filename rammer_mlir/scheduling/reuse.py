@@ -18,7 +18,7 @@ from rammer_mlir.scheduling.graph import Access, Reuse, RKernel, TaskGraph
 from rammer_mlir.scheduling.overlap import span
 
 _STEPS_PER_OCTAVE = 4
-"""Distances are rounded to a logarithmic scale with this many steps from a number to its double.
+"""Number of steps between a reuse distance and its double, to which distances are rounded.
 
 A list of a thousand uses thus remains short.
 """
@@ -82,13 +82,16 @@ def _footprints(
 
 
 def _elements(kernel: RKernel) -> list[tuple[int, int]]:
-    """Return for each read and write the argument and an estimate of the elements touched."""
+    """Return the arguments that an rKernel reads or writes, with estimates of touched elements."""
     accesses = (*kernel.reads, *kernel.writes)
     return [(access.argument, _num_elements(access)) for access in accesses]
 
 
 def _num_elements(access: Access) -> int:
-    """Return an estimate of the elements touched: min(sum of box sizes, address span)."""
+    """Return an estimate of the number of elements that an access touches.
+
+    It is the minimum of the sum of the boxes' sizes and the span of their addresses.
+    """
     boxes = access.boxes
     if not len(boxes.offsets):
         return 0
@@ -98,7 +101,7 @@ def _num_elements(access: Access) -> int:
 
 
 def _distances(footprints: Sequence[dict[int, int]]) -> Iterator[tuple[int, dict[int, int]]]:
-    """Yield each operator of a second run, and the reuse distance in bytes by buffer.
+    """Yield each operator of a second run by number, and its reuse distances in bytes by buffer.
 
     ``footprints`` has for each operator the bytes that it touches, by buffer.
     """
@@ -116,7 +119,10 @@ def _distances(footprints: Sequence[dict[int, int]]) -> Iterator[tuple[int, dict
 
 @dataclass
 class _Uses:
-    """The last use of each buffer, as a Fenwick tree of bytes over at most ``length`` uses."""
+    """The last use of each buffer in a sequence of at most ``length`` uses.
+
+    The bytes of the last uses are in a Fenwick tree.
+    """
 
     length: int
 
@@ -130,7 +136,7 @@ class _Uses:
         return buffer in self._last
 
     def since(self, buffer: int) -> int:
-        """Return the bytes touched since a buffer's last use, that use included."""
+        """Return the bytes touched since a buffer's last use, including this use."""
         place, amount = self._last[buffer]
         return self._total - self._sum(place) + amount
 

@@ -12,15 +12,18 @@ from rammer_mlir.scheduling.program import Plan, Run
 
 
 class RunCosts(Protocol):
-    """Interface of the times of a plan's items, queried once each, in a possible order."""
+    """The interface of the times of a plan's items.
+
+    Each item is queried once, in a possible order of execution.
+    """
 
     def of(self, veu: int, run: Run) -> float:
-        """Return the mean seconds of an item's rTasks."""
+        """Return the mean seconds of the rTasks of a run on vEU ``veu``."""
         ...
 
 
 class ModelCosts:
-    """Costs that do not depend on the vEU and start of an rTask."""
+    """Costs by the cost model, which do not depend on the vEU and start of an rTask."""
 
     def __init__(self, graph: TaskGraph, plan: Plan, device: Device) -> None:
         """Query the cost model once per operator."""
@@ -30,12 +33,12 @@ class ModelCosts:
         ]
 
     def of(self, veu: int, run: Run) -> float:
-        """Return the mean seconds of an item's rTasks."""
+        """Return the mean seconds of the rTasks of a run on vEU ``veu``."""
         return self._seconds[run.operator]
 
 
 class SharedConstantCosts:
-    """Costs with a cache of recently used shared constants per vEU."""
+    """Costs that depend on the shared constants in each vEU's cache."""
 
     def __init__(self, plan: Plan, device: Device, shared: SharedConstants) -> None:
         """Begin with empty caches."""
@@ -44,7 +47,7 @@ class SharedConstantCosts:
         self._caches = [Cache(shared, device.cache_bytes) for _ in range(device.num_veus)]
 
     def of(self, veu: int, run: Run) -> float:
-        """Return the mean seconds of an item's rTasks."""
+        """Return the mean seconds of a run's rTasks on vEU ``veu``, and update the vEU's cache."""
         cache, total = self._caches[veu], 0.0
         costs = self._shared.costs(run.operator, self._kernels[run.operator])
         for cost in costs[run.first : run.first + run.count]:

@@ -11,9 +11,9 @@ _HEAD = ("vEU", "order", "start us", "end us", "what", "rTasks", "rKernel")
 
 
 def schedule_table(graph: TaskGraph, plan: Plan, device: Device) -> str:
-    """Return a table for each rProgram, with predicted times.
+    """Return a text with a table for each rProgram of a plan, with predicted times.
 
-    ``order`` numbers a vEU's rTasks, as barriers refer to them; a barrier has no order.
+    The column ``order`` numbers a vEU's rTasks, as barriers refer to them; a barrier has no order.
 
     Raises:
         ScheduleError: if a wait blocks forever.

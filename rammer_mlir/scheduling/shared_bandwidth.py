@@ -21,21 +21,30 @@ from rammer_mlir.scheduling.simulator import Event, Simulation
 
 @dataclass(frozen=True)
 class Work:
-    """Demands of an rTask: seconds that no other rTask affects, and bytes loaded meanwhile."""
+    """The work of an rTask: seconds that no other rTask affects, and bytes to load meanwhile."""
 
     seconds: float
     num_bytes: float
 
 
 def work_of(kernel: RKernel, device: Device) -> Work:
-    """Return the work of one rTask; a measured or exclusive rTask has seconds only, and 0 bytes."""
+    """Return the work of one rTask of an rKernel.
+
+    A measured or exclusive rTask has only seconds, and 0 bytes to load.
+    """
     if kernel.measured is not None or kernel.is_exclusive:
         return Work(rtask_seconds(kernel, device) - device.rtask_seconds, 0.0)
     return Work(kernel.flops_per_rtask / device.flops_per_second, kernel.bytes_per_rtask)
 
 
 def simulate_sharing(graph: TaskGraph, plan: Plan, device: Device) -> Simulation:
-    """Simulate a plan; vEUs' own caches are not modelled."""
+    """Return the simulation of a plan whose concurrent rTasks share the memory bandwidth.
+
+    The vEUs' own caches are not modelled.
+
+    Raises:
+        ScheduleError: if a wait blocks forever.
+    """
     works = [
         work_of(operator.kernels[kernel], device)
         for operator, kernel in zip(graph.operators, plan.kernels, strict=True)
@@ -53,12 +62,15 @@ def simulate_sharing(graph: TaskGraph, plan: Plan, device: Device) -> Simulation
 
 
 Happening = Literal["load", "computed", "next"]
-"""Event types: an rTask begins to load and compute, has computed, or its vEU continues."""
+"""The types of events: an rTask begins, an rTask has computed, or its vEU continues.
+
+An rTask loads and computes at the same time.
+"""
 
 
 @dataclass
 class _Veu:
-    """State of a vEU.
+    """The state of a vEU in the simulation.
 
     Attributes:
         item: index of the current item.
@@ -67,7 +79,7 @@ class _Veu:
         done: rTasks of the vEU that have ended.
         missing: waits of the current barrier that are not satisfied.
         is_loading: whether the current rTask still loads bytes.
-        computed: when the current rTask has computed, in seconds.
+        computed: the time in seconds at which the current rTask has computed.
     """
 
     item: int = 0
@@ -81,7 +93,7 @@ class _Veu:
 
 @dataclass
 class _Execution:
-    """Event-driven execution of rProgram ``number`` of a plan.
+    """The event-driven execution of rProgram ``number`` of a plan.
 
     Attributes:
         works: the work of an rTask of each operator.
@@ -97,15 +109,15 @@ class _Execution:
     device: Device
     now: float
     each: float = 0.0
-    """Bytes loaded so far by an rTask that has been loading since the start."""
+    """Bytes that an rTask would have loaded so far if it had loaded since the start."""
     queue: list[tuple[float, int, Happening]] = field(default_factory=list[Any])
     loading: list[tuple[float, int]] = field(default_factory=list[Any])
-    """For each loading rTask the value of ``each`` when it has all its bytes, and its vEU."""
+    """For each loading rTask, the value of ``each`` at which its load ends, and its vEU."""
     sleepers: dict[tuple[int, int], list[int]] = field(default_factory=dict[Any, Any])
     events: list[Event] = field(default_factory=list[Event])
 
     def run(self) -> list[Event]:
-        """Return the events; ``now`` is then the end of the last event."""
+        """Execute the rProgram and return its events; ``now`` is then the end of the last event."""
         self.veus = [_Veu(begin=self.now) for _ in range(self.program.num_veus)]
         for veu in range(self.program.num_veus):
             self._begin(veu)
@@ -127,7 +139,7 @@ class _Execution:
         return self.events
 
     def _rate(self) -> float:
-        """Return the bytes per second of each loading rTask."""
+        """Return the bytes per second that each loading rTask gets."""
         shared = self.device.total_bytes_per_second / max(1, len(self.loading))
         return min(self.device.bytes_per_second, shared)
 
@@ -155,7 +167,7 @@ class _Execution:
         return self.works[item.operator]
 
     def _begin(self, veu: int) -> None:
-        """Begin a vEU's next item or the next rTask of its run."""
+        """Begin the next item of a vEU, or the next rTask of its current run."""
         state, items = self.veus[veu], self.program.veus[veu]
         if state.item == len(items):
             return
@@ -171,7 +183,7 @@ class _Execution:
             heappush(self.queue, (self.now + self.device.barrier_seconds, veu, "next"))
 
     def _finish_if_complete(self, veu: int) -> None:
-        """End a vEU's rTask if it has loaded and computed."""
+        """End the current rTask of a vEU if it has loaded all its bytes and computed."""
         state = self.veus[veu]
         if state.is_loading or state.computed > self.now:
             return

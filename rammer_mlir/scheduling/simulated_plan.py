@@ -12,7 +12,7 @@ from rammer_mlir.scheduling.supersteps import supersteps
 
 
 def executed_plan(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
-    """Call a policy, drop redundant waits, and form supersteps where the device requires them.
+    """Return a policy's plan without redundant waits, in supersteps where the device needs them.
 
     Raises:
         ScheduleError: if the policy fails, or does not return a plan of this graph and device.

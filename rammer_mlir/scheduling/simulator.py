@@ -18,7 +18,7 @@ from rammer_mlir.scheduling.run_costs import ModelCosts, RunCosts, SharedConstan
 
 @dataclass(frozen=True)
 class Event:
-    """An item of a vEU's list: start and end in seconds from the first launch."""
+    """An executed item of a vEU's list: start and end in seconds from the first launch."""
 
     program: int
     veu: int
@@ -29,26 +29,26 @@ class Event:
 
 @dataclass(frozen=True)
 class Simulation:
-    """A simulated run: events of each vEU in order, and the end of the last event in seconds."""
+    """A simulated run: each vEU's events in order, and the end of the last event in seconds."""
 
     events: tuple[Event, ...]
     seconds: float
 
     @property
     def waiting_seconds(self) -> float:
-        """Seconds that vEUs spend in barriers, summed over vEUs."""
+        """The seconds that vEUs spend in barriers, summed over vEUs."""
         return sum(e.end - e.start for e in self.events if isinstance(e.item, Barrier))
 
 
 @dataclass
 class _Timeline:
-    """A vEU during simulation; the rTasks of a run end at equal intervals.
+    """The progress of a vEU in a simulation; the rTasks of a run end at equal intervals.
 
     Attributes:
-        now: when the vEU is free, in seconds.
+        now: the time in seconds at which the vEU is free.
         done: number of its rTasks that have run.
-        first, begin, step: for each run the order of its first rTask, its start in seconds, and
-            the seconds of an rTask.
+        first, begin, step: for each run the order of its first rTask, its start in seconds, and the
+            seconds of an rTask.
     """
 
     now: float
@@ -72,7 +72,7 @@ class _Timeline:
 def simulate(
     graph: TaskGraph, plan: Plan, device: Device, costs: RunCosts | None = None
 ) -> Simulation:
-    """Simulate a plan.
+    """Return the start and end of each item of a plan on a device.
 
     Args:
         graph: the graph.
@@ -100,7 +100,7 @@ def simulate(
 
 
 def with_prediction(graph: TaskGraph, plan: Plan, device: Device, shared: SharedConstants) -> Plan:
-    """Return a plan with the predicted seconds when caches hold shared constants."""
+    """Return the plan with seconds predicted for caches that hold shared constants."""
     if not shared.matter:
         return plan
     costs = SharedConstantCosts(plan, device, shared)

@@ -13,9 +13,9 @@ from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_tab
 def with_stage_barriers(
     graph: TaskGraph, plan: Plan, device: Device, stages: Sequence[Sequence[int]]
 ) -> Plan:
-    """Return one rProgram whose rTasks wait for all rTasks of earlier stages.
+    """Return a plan of one rProgram in which each rTask waits for all rTasks of earlier stages.
 
-    Within a stage they wait for the rTasks that they read from.
+    Within a stage, an rTask waits for the rTasks that it reads from.
 
     Args:
         graph: the graph.
@@ -50,9 +50,10 @@ def placement_of(plan: Plan, table: TaskTable) -> Placement:
 def _awaited(
     placement: Placement, table: TaskTable, stage_of: Sequence[int]
 ) -> list[Collection[int]]:
-    """Return for each rTask the rTasks that it waits for.
+    """Return the rTasks that each rTask waits for.
 
-    These are each vEU's last rTask of earlier stages, and the sources of the same stage.
+    These are the last rTask of earlier stages on each vEU, and the sources in the same stage.
+    ``stage_of`` has the stage of each operator.
     """
     needed: list[Collection[int]] = [()] * len(table.operators)
     num_stages = max(stage_of) + 1

@@ -22,31 +22,32 @@ from rammer_mlir.scheduling.ios_dynamic_programming import (
 )
 
 Unit = tuple[int, ...]
-"""Operators that are placed as a whole, in order."""
+"""The operators of a unit, which is placed as a whole, in order."""
 
 TimesOf = Callable[[Sequence[Unit]], StageTimes]
-"""Function from units to the times of stages of these units."""
+"""A function that returns the times of stages of some units."""
 
 LONGEST = 40
-"""Most units of a block that is searched as a whole."""
+"""Maximum number of units of a block that is searched as a whole."""
 
 Stage = list[int]
-"""Operators of a stage."""
+"""The operators of a stage."""
 
 Solved = list[tuple[int, ...]]
-"""For each stage the numbers of its units within the block."""
+"""For each stage of a block, the numbers of its units within the block."""
 
 
 @dataclass
 class SearchCounts:
-    """Counts of a search.
+    """The counts of a search for stages.
 
     Attributes:
         units: units of all blocks.
         blocks: blocks whose stages were found.
         distinct: blocks that are not copies of other blocks.
         cut: blocks that were cut, because searching them whole needs too many transitions.
-        states, transitions: of all distinct blocks (IOS section 4.2).
+        states, transitions: numbers of states and transitions of all distinct blocks (IOS section
+            4.2).
     """
 
     units: int = 0
@@ -57,7 +58,7 @@ class SearchCounts:
     transitions: int = 0
 
     def words(self) -> str:
-        """Return the counts as text."""
+        """Return the counts as a line of text."""
         cut = f", {self.cut} cut to keep the search short" if self.cut else ""
         return (
             f"{self.units} units in {self.blocks} blocks, {self.distinct} of them distinct{cut}; "
@@ -67,16 +68,16 @@ class SearchCounts:
 
 @dataclass
 class StageSearch:
-    """Find the stages of smallest predicted time.
+    """The search for the stages of smallest predicted time.
 
     Attributes:
         sources: for each operator, in a topological order, the operators that it reads from.
         alike: for each operator a value that is equal for operators of equal times.
         times: gives the times of stages for a sequence of units.
         pruning: limits on the stages that are searched.
-        max_transitions: most transitions of a block. If the bound is higher, or a segment has more
-            than LONGEST units, chains of operators become units if ``joins_chains``; a block that
-            still needs more is cut into parts.
+        max_transitions: maximum number of transitions of a block. If the bound is higher, or a
+            segment has more than LONGEST units, chains of operators become units if
+            ``joins_chains``; a block that still needs more is cut into parts.
         joins_chains: whether an operator may be joined with the only reader of its result.
         is_worth: whether a block of units is searched; otherwise each unit is a stage.
         counts: counts of the search so far.
@@ -105,7 +106,7 @@ class StageSearch:
         return found
 
     def _of_segment(self, units: Sequence[Sequence[int]]) -> Iterator[Stage]:
-        """Yield the best stages of the units between two single live values."""
+        """Yield the best stages of a segment, the units between two places with one live value."""
         between = unit_sources(self.sources, units)
         is_long = len(units) > LONGEST or most_transitions(between) > self.max_transitions
         if is_long and self.joins_chains:
@@ -116,7 +117,10 @@ class StageSearch:
             yield from self._searched(part, unit_sources(self.sources, part))
 
     def _searched(self, units: Sequence[Sequence[int]], between: Sources) -> Iterator[Stage]:
-        """Yield the best stages of units, or of parts of them if the search exceeds its limit."""
+        """Yield the best stages of units; of parts of them if the search of all exceeds its limit.
+
+        ``between`` has for each unit the units that it reads from.
+        """
         if not self.is_worth(units):
             yield from map(sorted, units)
             return

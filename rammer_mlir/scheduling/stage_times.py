@@ -12,7 +12,7 @@ from rammer_mlir.scheduling.ios_blocks import Sources
 from rammer_mlir.scheduling.ios_dynamic_programming import Mask, members
 
 Free = list[tuple[float, int]]
-"""Pairs of a time and the number of vEUs that are free from then on, ascending."""
+"""Pairs of a time in seconds and the number of vEUs that are free from then on, ascending."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class OperatorTimes:
     _rtask_seconds: dict[int, float] = field(default_factory=dict[int, float])
 
     def critical_path(self, operators: Sequence[int]) -> float:
-        """Return the seconds of operators that each start as early as their sources allow.
+        """Return the seconds of the longest path of dependent operators.
 
-        Each operator has all vEUs to itself. A barrier separates dependent operators.
+        Each operator has all vEUs to itself; a barrier separates dependent operators.
         """
         ends: dict[int, float] = {}
         for number in sorted(operators):
@@ -42,7 +42,7 @@ class OperatorTimes:
         return max(ends.values())
 
     def work(self, operators: Sequence[int]) -> float:
-        """Return the seconds of all rTasks of operators, divided by the number of vEUs."""
+        """Return the seconds of all rTasks of some operators, divided by the number of vEUs."""
         seconds = sum(work(self.kernels[number], self.device) for number in operators)
         return seconds / self.device.num_veus
 
@@ -50,7 +50,7 @@ class OperatorTimes:
         """Return the seconds of a stage whose operators share the vEUs, without its barrier.
 
         Operators are placed in order on the vEUs that are free first, and wait for whole operators:
-        an estimate of placing their rTasks individually, at a hundredth of the time.
+        an estimate of the time with separately placed rTasks, in a hundredth of the search time.
         """
         free = [(0.0, self.device.num_veus)]
         ends: dict[int, float] = {}
@@ -90,7 +90,7 @@ class ConcurrentTimes:
     _stages: dict[Mask, float] = field(default_factory=dict[Mask, float])
 
     def operators(self, units: Mask) -> list[int]:
-        """Return the operators of a set of units."""
+        """Return the operators of the units in a mask, in order."""
         return [number for index in members(units) for number in self.units[index]]
 
     def group(self, units: Mask) -> tuple[float, float]:
@@ -104,27 +104,33 @@ class ConcurrentTimes:
         return self._groups[units]
 
     def bound(self, units: Mask, longest: float, work: float) -> float:
-        """Return a lower bound: the longest group, or all work divided by the vEUs."""
+        """Return a lower bound in seconds: the larger of the longest group and all work per vEU.
+
+        ``longest`` is the critical path of the longest group, and ``work`` is divided by the vEUs.
+        """
         del units
         return self.times.device.barrier_seconds + max(longest, work)
 
     def stage(self, units: Mask) -> float:
-        """Return a stage's time in seconds."""
+        """Return the seconds of a stage, including its barrier."""
         if units not in self._stages:
             seconds = self.times.simulated(self.operators(units))
             self._stages[units] = self.times.device.barrier_seconds + seconds
         return self._stages[units]
 
     def least(self, unit: int) -> float:
-        """Return a unit's work in seconds divided by the number of vEUs, a lower bound."""
+        """Return a unit's work in seconds divided by the number of vEUs.
+
+        It is a lower bound on the time that the unit adds to the stages.
+        """
         return self.times.work(self.units[unit])
 
 
 def _placed(free: Free, num_rtasks: int, seconds: float, ready: float) -> tuple[Free, float]:
-    """Return when vEUs are free after a set of equal rTasks, and when the last rTask ends.
+    """Return the times at which vEUs are free after some equal rTasks, and the last rTask's end.
 
     Args:
-        free: when vEUs are free before the rTasks.
+        free: the times at which vEUs are free before the rTasks.
         num_rtasks: number of rTasks, distributed evenly; the first vEUs get the remainder.
         seconds: time of each rTask.
         ready: earliest start of the rTasks, in seconds.

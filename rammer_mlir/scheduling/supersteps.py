@@ -64,7 +64,10 @@ def _ready(
 
 
 def _crossings(table: TaskTable, veu_of: Sequence[int]) -> int:
-    """Count the dependencies between rTasks of different vEUs."""
+    """Return the number of dependencies between rTasks of different vEUs.
+
+    ``veu_of`` has the vEU of each rTask.
+    """
     return sum(
         veu_of[source] != veu_of[task]
         for task, sources in enumerate(table.sources)
@@ -73,7 +76,7 @@ def _crossings(table: TaskTable, veu_of: Sequence[int]) -> int:
 
 
 def fold(plan: Plan, num_veus: int) -> Plan:
-    """Return the plan on fewer vEUs, each of which executes the items of several vEUs in sequence.
+    """Return the plan on ``num_veus`` vEUs, each of which runs the items of several vEUs in turn.
 
     Raises:
         ScheduleError: if vEUs wait for each other within an rProgram: executed in sequence, they

@@ -15,7 +15,7 @@ from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
 from rammer_mlir.scheduling.simulator import simulate
 
 Placement = Sequence[Sequence[int]]
-"""For each vEU the rTasks that it runs, in order, by their numbers in a ``TaskTable``."""
+"""For each vEU, the numbers in a ``TaskTable`` of the rTasks that it runs, in order."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class TaskTable:
         operators: operator of each rTask.
         seconds: time of each rTask on a vEU.
         sources: for each rTask the rTasks that it reads from, all with smaller numbers.
-        readers: the reverse of ``sources``.
+        readers: for each rTask the rTasks that read from it.
     """
 
     kernels: tuple[int, ...]
@@ -51,7 +51,7 @@ class TaskTable:
 
 
 def task_table(graph: TaskGraph, device: Device, kernels: Sequence[int]) -> TaskTable:
-    """Return the rTasks of a graph when ``kernels[o]`` is operator o's choice."""
+    """Return the rTasks of a graph; operator o has rKernel ``kernels[o]``."""
     chosen = [o.kernels[k] for o, k in zip(graph.operators, kernels, strict=True)]
     base = [0, *accumulate(kernel.num_rtasks for kernel in chosen)]
     sources: list[set[int]] = [set() for _ in range(base[-1])]
@@ -82,7 +82,7 @@ def plan_of(
     placement: Placement,
     awaited: Sequence[Collection[int]] | None = None,
 ) -> Plan:
-    """Return a placement as a plan of one rProgram with the fewest waits, with its predicted time.
+    """Return a plan of one rProgram with the fewest waits for a placement, and its predicted time.
 
     Args:
         graph: the graph.

@@ -18,14 +18,14 @@ from rammer_mlir.scheduling.overlap import span
 
 _MOST_ELEMENTS = 1 << 24
 _BUCKETS = 256
-"""Approximate limit on the buckets of the smallest size in a buffer."""
+"""Approximate maximum number of the smallest buckets of a buffer."""
 
 Interval = tuple[int, int]
-"""First and last element of a range, both included."""
+"""The first and the last element of a range, both included."""
 
 
 class _Places:
-    """Index of uses of a buffer by element, in buckets whose sizes are powers of two.
+    """An index of the uses of a buffer by element, in buckets whose sizes are powers of two.
 
     A use is in one or two buckets of the smallest size that is larger than its hull.
     """
@@ -35,7 +35,10 @@ class _Places:
         self._levels: dict[int, dict[int, list[int]]] = {}
 
     def add(self, number: int, hull: Interval) -> None:
-        """Append use ``number`` of the elements of ``hull``; numbers ascend from call to call."""
+        """Append use ``number``, which touches elements of ``hull``.
+
+        Numbers ascend from call to call.
+        """
         low, high = hull
         level = max(self._least, (high - low).bit_length())
         buckets = self._levels.setdefault(level, {})
@@ -43,9 +46,9 @@ class _Places:
             buckets.setdefault(bucket, []).append(number)
 
     def before(self, limit: int, part: Interval) -> Iterator[int]:
-        """Yield the numbers of uses below ``limit``, descending.
+        """Yield the numbers below ``limit`` of uses that may overlap ``part``, descending.
 
-        These are all uses whose hulls overlap ``part``, and uses in the same buckets.
+        These are all uses whose hulls overlap ``part``, and other uses in the same buckets.
         """
         low, high = part
         near = [
@@ -69,14 +72,18 @@ class UpdatedBuffer:
     """
 
     def __init__(self, num_elements: int) -> None:
-        """Begin without uses of a buffer of ``num_elements`` elements."""
+        """Begin with no use of a buffer of ``num_elements`` elements."""
         self._operators: list[int] = []
         self._operands: list[int] = []
         self._hulls: list[Interval] = []
         self._uses, self._writes = _Places(num_elements), _Places(num_elements)
 
     def add(self, operator: int, argument: int, hull: Interval, *, writes: bool) -> None:
-        """Append a use of the elements of ``hull`` by an operator's argument, if not empty."""
+        """Append a use of a buffer by an argument of an operator.
+
+        ``hull`` has the first and the last element of the use; an empty use is ignored. ``writes``
+        is False for a use that only reads.
+        """
         if hull[1] < hull[0]:  # an empty hull touches no element
             return
         number = len(self._operators)
@@ -95,7 +102,7 @@ class UpdatedBuffer:
         *,
         reads: bool,
     ) -> Iterator[tuple[int, int]]:
-        """Yield operator and argument of earlier uses of a range, the latest first.
+        """Yield the operator and the argument of earlier uses of a range, the latest first.
 
         Args:
             consumer: number of the operator; only uses by operators of smaller number count.
@@ -129,7 +136,7 @@ def _without(parts: Sequence[Interval], interval: Interval) -> list[Interval]:
 
 
 def filled(boxes: Boxes) -> Interval | None:
-    """Return the interval from the boxes' first to last element if they cover it, else None.
+    """Return the interval of elements that boxes cover completely, else None.
 
     None also if there are more than ``_MOST_ELEMENTS`` elements, or all boxes are empty.
     """
@@ -153,7 +160,7 @@ def filled(boxes: Boxes) -> Interval | None:
 
 
 def _stretches(sizes: Sequence[int], strides: Sequence[int]) -> tuple[Int64Array, int]:
-    """Return the starts of a box's intervals of consecutive elements, and the intervals' length."""
+    """Return the starts of a box's intervals of consecutive elements, and their common length."""
     dense = [dim for dim, stride in enumerate(strides) if stride == 1]
     inner = max(dense, key=lambda dim: sizes[dim], default=-1)
     steps = np.zeros(1, dtype=np.int64)

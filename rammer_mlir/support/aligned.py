@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ALIGNMENT = 64
-"""Alignment in bytes: a cache line, and the widest vector register."""
+"""Alignment in bytes of a cache line, which is also that of the widest vector register."""
 
 
 _addressof = ctypes.addressof
@@ -24,7 +24,7 @@ def aligned_bytes(size: int) -> NDArray[np.uint8]:
 
 
 def address_of(array: NDArray[np.generic]) -> int:
-    """Return the address of a dense array's data; faster than ``ctypes.data`` if writable."""
+    """Return the address of a dense array's data, faster than ``ctypes.data`` if it is writable."""
     try:
         return _addressof(_from_buffer(array))
     except (BufferError, TypeError, ValueError):

@@ -16,7 +16,7 @@ from rammer_mlir.errors import ArtifactError
 
 @contextmanager
 def open_atomically(path: Path) -> Generator[IO[bytes]]:
-    """Open a temporary file in the same folder for writing, and rename it to ``path`` at the end.
+    """Open a temporary file in the folder of ``path``, and rename it to ``path`` after the block.
 
     A device or pipe is written directly. A link is kept, and its target is replaced.
 
@@ -46,7 +46,7 @@ def open_atomically(path: Path) -> Generator[IO[bytes]]:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file atomically.
+    """Write a file completely, or leave the old file unchanged.
 
     Raises:
         ArtifactError: if the file cannot be written, for example for lack of space.
@@ -56,10 +56,10 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Check that a file can be written, before its content is computed.
+    """Check that a file could be written, before its content is computed.
 
     Raises:
-        ArtifactError: if it cannot.
+        ArtifactError: if it cannot be written.
     """
     try:
         if path.is_dir():

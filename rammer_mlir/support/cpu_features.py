@@ -11,7 +11,10 @@ _RELEVANT = ("avx", "fma", "f16c", "bmi", "sse", "ssse", "popcnt", "abm", "movbe
 
 
 def cpu_features() -> tuple[str, ...]:
-    """Return the instruction sets that generated code may use here; empty if unknown."""
+    """Return Linux's names of the instruction sets that generated code may use on this machine.
+
+    Empty if they are unknown.
+    """
     try:
         text = _CPUINFO.read_text()
     except OSError:

@@ -15,9 +15,10 @@ _pausing = threading.Lock()
 
 @contextmanager
 def paused_collector(paused: bool = True) -> Generator[None]:
-    """Pause the collector, unless ``paused`` is false or the user or another thread has paused it.
+    """Pause the garbage collector within the block.
 
-    The pause ends with this block, even if overlapping work wanted a pause too.
+    It is not paused if ``paused`` is False, or if the user or another thread has paused it. The
+    pause ends with this block, even if an overlapping block of another thread wanted a pause too.
     """
     if not paused or not gc.isenabled() or not _pausing.acquire(blocking=False):
         yield

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 BURST = 3
-"""Timed runs per turn, after an untimed warm-up run."""
+"""The number of timed runs in each turn, after an untimed warm-up run."""
 
 MIN_ROUNDS, MAX_ROUNDS = 5, 300
 
@@ -19,10 +19,15 @@ Key = TypeVar("Key")
 def take_turns(
     turns: Mapping[Key, Callable[[], list[float]]], budget: float, seed: int = 0
 ) -> dict[Key, list[float]]:
-    """Time implementations in rounds of changing order; return the seconds of their timed runs.
+    """Time implementations in rounds of random order; return the seconds of their timed runs.
 
     The machine's speed drifts (frequency, other processes), so only interleaved runs are
-    comparable. Rounds go on for ``budget`` seconds; there are MIN_ROUNDS to MAX_ROUNDS.
+    comparable.
+
+    Args:
+        turns: for each implementation, a function that returns the seconds of some runs.
+        budget: the seconds after which no round begins, within MIN_ROUNDS to MAX_ROUNDS rounds.
+        seed: the seed of the order.
     """
     shuffle = random.Random(seed).shuffle
     samples: dict[Key, list[float]] = {name: [] for name in turns}

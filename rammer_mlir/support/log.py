@@ -23,14 +23,14 @@ LOGGER.addHandler(logging.NullHandler())
 
 @contextmanager
 def logged_seconds(part: str) -> Generator[None]:
-    """Log the duration of a part of the work if it succeeds."""
+    """Log the seconds of the ``with`` block as those of ``part``, if the block raises no error."""
     begin = time.perf_counter()
     yield
     log_seconds(part, time.perf_counter() - begin)
 
 
 def log_seconds(part: str, seconds: float) -> None:
-    """Log the duration of a part of the work."""
+    """Log the seconds that ``part`` of the work took."""
     LOGGER.info("%s: %.3f s", part, seconds)
 
 
@@ -46,7 +46,7 @@ def log_cache(message: str) -> None:
 
 
 _IS_PROGRESS, _IS_CACHE = "is_progress", "is_cache"
-"""Attributes that mark log records of progress and of the cache."""
+"""Names of the attributes that mark log records of progress, and records of the cache."""
 
 
 def _tells_of_cache(record: logging.LogRecord) -> bool:
@@ -54,17 +54,20 @@ def _tells_of_cache(record: logging.LogRecord) -> bool:
 
 
 _CLEAR = "\r\x1b[K"
-"""Moves the cursor to the start of the terminal's line and clears the line."""
+"""Control characters that move a terminal's cursor to the start of the line and clear it."""
 
 _PERIOD = 0.1
-"""Least seconds between updates of the progress line, to bound the cost of writing."""
+"""Minimum seconds between updates of the progress line."""
 
 
 class ProgressLine(logging.Handler):
-    """Shows progress in a single line of a terminal; other messages and closing clear the line."""
+    """The handler that shows progress in a single line of a terminal.
+
+    Other messages, and closing, clear the line.
+    """
 
     def __init__(self, terminal: TextIO) -> None:
-        """Take an open terminal."""
+        """Create a handler that writes to an open terminal."""
         super().__init__(logging.DEBUG)
         self._terminal = terminal
         self._next, self._is_shown = 0.0, False
@@ -82,7 +85,7 @@ class ProgressLine(logging.Handler):
             return  # a lost terminal must not end a compilation
 
     def close(self) -> None:
-        """Clear the line."""
+        """Clear the progress line and close the handler."""
         with contextlib.suppress(OSError):
             self._clear()
         super().close()
@@ -101,7 +104,7 @@ class ProgressLine(logging.Handler):
 def shown_on_stderr(
     shown: bool = True, *, quiet: bool = False, explain_cache: bool = False
 ) -> Generator[None]:
-    """Write messages to standard error within the block, or else progress to a terminal.
+    """Write messages to standard error within the block, or progress if it is a terminal.
 
     Args:
         shown: write all messages.

@@ -14,7 +14,7 @@ from types import ModuleType
 from rammer_mlir.errors import MissingPackageError
 
 COMPILER = "install what compiling needs with 'pip install rammer-mlir'"
-"""Advice for a missing package of the compiler."""
+"""The advice of the message about a missing package that only the compiler needs."""
 
 _ADVICE = {
     "llvmlite": COMPILER,
@@ -24,12 +24,15 @@ _ADVICE = {
     "onnx_ir": COMPILER,
     "onnxscript": COMPILER,
 }
-"""Advice for each dependency except the MLIR bindings, whose own module reports their absence."""
+"""The advice of the message about each missing dependency.
+
+The MLIR bindings are left out, because their own module reports their absence.
+"""
 
 
 @contextmanager
 def told_if_missing() -> Generator[None]:
-    """Turn the absence of a dependency into a one-line error.
+    """Turn an import error for a dependency, within the block, into an error of one line.
 
     Raises:
         MissingPackageError: for the first package that an import did not find.
@@ -44,18 +47,18 @@ def told_if_missing() -> Generator[None]:
 
 
 def missing(name: str, wanted: str, advice: str) -> MissingPackageError:
-    """Return the error for a package that is not installed.
+    """Return the error that a package is not installed.
 
     Args:
         name: the package.
-        wanted: clause of the message that names the use and the package.
-        advice: remedy in the message.
+        wanted: the clause of the message that names the use and the package.
+        advice: the remedy in the message.
     """
     return MissingPackageError(f"{wanted}: expected it installed, found none; {advice}", name=name)
 
 
 def optional_package(name: str, purpose: str, advice: str) -> ModuleType:
-    """Import a package, or one of its modules, that few users need.
+    """Import and return a package, or one of its modules, that few users need.
 
     Raises:
         MissingPackageError: if it is not installed; the message has ``purpose`` as the use and
@@ -71,7 +74,7 @@ def optional_package(name: str, purpose: str, advice: str) -> ModuleType:
 
 
 def narrow_floats() -> ModuleType:
-    """Import ``ml_dtypes``, which adds narrow float and integer types to NumPy.
+    """Import and return ``ml_dtypes``, which adds narrow float and integer types to NumPy.
 
     Raises:
         MissingPackageError: if it is not installed.

@@ -9,7 +9,9 @@ from rammer_mlir.errors import OptionError
 
 
 def path_of(given: object, what: str) -> Path:
-    """Return a caller's path; ``what`` names its use in messages.
+    """Return a path that a caller has given as a string or a path object.
+
+    ``what`` names its use in messages.
 
     Raises:
         OptionError: if it is not a path, is empty, or has an invalid character.

@@ -27,23 +27,26 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Check = Callable[[str, object], T]
-"""Takes a name and an object; returns the object, or raises OptionError if either is wrong."""
+"""A function of a name and an object that returns the object.
+
+It raises an OptionError if the name or the object is invalid.
+"""
 
 Offers = Mapping[str, Mapping[str, "EntryPoint"]]
-"""Entry points of a group, by name and by package."""
+"""The entry points of a group, by name and then by package."""
 
 _GROUPS = "rammer_mlir."
-"""Common prefix of all groups."""
+"""The common prefix of the names of all groups of entry points."""
 
 _FILE_ENDING = ".py"
 
 _CLOSE = 0.85
-"""Similarity, as computed by `difflib`, from which a name counts as misspelt."""
+"""Minimum similarity, as computed by `difflib`, of a misspelt name."""
 
 
 @dataclass(frozen=True)
 class Extension(Generic[T]):
-    """An object from outside of this project.
+    """An object that a package offers or a program has registered.
 
     Attributes:
         name: name by which users select it.
@@ -59,7 +62,7 @@ class Extension(Generic[T]):
 
 
 class Registry(Generic[T]):
-    """Objects of one kind by name."""
+    """The objects of one kind, such as policies, by name."""
 
     def __init__(
         self,
@@ -72,7 +75,7 @@ class Registry(Generic[T]):
         """Begin with the built-in objects.
 
         Args:
-            noun: term for an object in messages.
+            noun: the term for an object in messages.
             built_in: the project's objects; entry points cannot replace them.
             check: checks an object from outside.
             group: the entry points' group, without ``rammer_mlir.``.
@@ -85,10 +88,10 @@ class Registry(Generic[T]):
         self._loaded: dict[str, T] = {}
 
     def get(self, name: str) -> T:
-        """Return the object of a name.
+        """Return the object named ``name``; load it if an entry point offers it.
 
         Raises:
-            OptionError: if the name is unknown, with all names, or its entry point is broken.
+            OptionError: if the name is unknown (with all names), or its entry point is broken.
         """
         found = self.find(name)
         if found is None:
@@ -98,7 +101,7 @@ class Registry(Generic[T]):
         return found
 
     def find(self, name: str) -> T | None:
-        """Return the object of a name, or None.
+        """Return the object named ``name``, None if the name is unknown.
 
         Raises:
             OptionError: if the entry point of this name is broken.
@@ -107,7 +110,10 @@ class Registry(Generic[T]):
         return self._load(name) if known is None else known
 
     def known(self, name: str) -> T | None:
-        """Return the built-in or registered object of a name, or None; read no entry points."""
+        """Return the built-in or registered object named ``name``, None if there is none.
+
+        No entry points are read.
+        """
         if name in self._lazy and name not in self._built_in:
             module, _, attribute = self._lazy[name].partition(":")
             own = getattr(importlib.import_module(module), attribute)
@@ -144,7 +150,7 @@ class Registry(Generic[T]):
             raise OptionError(f"{self.noun} '{name}' was not registered: expected one that was")
 
     def extensions(self) -> list[Extension[T]]:
-        """Return all objects from outside, loading every entry point."""
+        """Return all registered objects and all objects of packages; load every entry point."""
         registered = [Extension(n, _module_of(v), v) for n, v in sorted(self._registered.items())]
         offered = [
             self._extension(name, package)
@@ -189,26 +195,32 @@ class Registry(Generic[T]):
 
 
 def refuse(expected: str, found: object) -> NoReturn:
-    """Raise the OptionError of a check; ``found`` is an object or its description.
+    """Raise the OptionError of a check of a plug-in's object.
 
-    ``expected`` describes valid objects.
+    The message has the text ``expected``, which describes valid objects, and ``found``, the object
+    or its description.
     """
     raise OptionError(f"expected {expected}, found {_describe(found)}")
 
 
 def check_name(name: str, own: object) -> None:
-    """Raise an OptionError if the object's own name differs from that of its entry point."""
+    """Check that an object's own name is the name of its entry point.
+
+    Raises:
+        OptionError: if the names differ.
+    """
     if own != name:
         raise OptionError(f"expected the name '{name}', found {own!r}")
 
 
 def refuse_misspelt(value: object, optional: Collection[str]) -> None:
-    """Refuse an attribute whose name is close to that of a missing optional attribute.
+    """Check that an object has no attribute with a misspelt name of an optional attribute.
 
-    Otherwise a misspelt method would silently never be called.
+    Otherwise a misspelt method would silently never be called. ``optional`` has the names of all
+    optional attributes.
 
     Raises:
-        OptionError: if there is such an attribute.
+        OptionError: if the name of an attribute is close to that of a missing optional attribute.
     """
     missing = [name for name in optional if not hasattr(value, name)]
     for name in dir(value):
@@ -218,7 +230,7 @@ def refuse_misspelt(value: object, optional: Collection[str]) -> None:
 
 
 def load_plugin(name: str) -> None:
-    """Import a module, or execute a Python file at most once.
+    """Import the module ``name``, or execute the Python file ``name`` at most once.
 
     Raises:
         OptionError: if the import or the file raises an exception, with its message.
@@ -235,7 +247,11 @@ def load_plugin(name: str) -> None:
 
 
 def load_plugins(names: Sequence[str]) -> None:
-    """Load plug-ins in order (see ``load_plugin``)."""
+    """Load modules or files of plug-ins in order.
+
+    Raises:
+        OptionError: if any raises an exception, with its message.
+    """
     for name in names:
         load_plugin(name)
 
@@ -263,7 +279,10 @@ def _offers(group: str) -> Offers:
 
 @functools.cache
 def _all_offers() -> Mapping[str, Offers]:
-    """Return the entry points of all groups; if a package is found twice, the first one counts."""
+    """Return the entry points of all groups, by the group's name.
+
+    If a package is installed twice, its first installation counts.
+    """
     # This import takes longer than all other imports at a tool's start.
     from importlib.metadata import distributions
 

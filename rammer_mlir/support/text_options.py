@@ -17,7 +17,9 @@ _BOOLS: Mapping[str, bool] = {"true": True, "1": True, "false": False, "0": Fals
 def values_of_text(
     owner: str, text: str, kinds: Mapping[str, object], error: type[RammerError]
 ) -> dict[str, object]:
-    """Return the values of options in a text; dashes in names stand for underscores.
+    """Return the values of options in a text, by name.
+
+    Dashes in names stand for underscores.
 
     Args:
         owner: owner of the options in messages.

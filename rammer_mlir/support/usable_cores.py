@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 _PROCESS = Path("/proc/self")
 
 _CONTROLLER = {"cpu"}
-"""Name of the CPU time controller among those of a version 1 control group."""
+"""The controller of CPU time in a version 1 hierarchy of control groups."""
 
 
 def usable_cores() -> int:
@@ -37,7 +37,7 @@ def cpu_quota(process: Path = _PROCESS) -> float | None:
 
 
 def _groups(process: Path) -> Iterator[Path]:
-    """Yield the folders of the groups that may limit a process's CPU time."""
+    """Yield the folders of the control groups that may limit a process's CPU time."""
     try:
         lines = (process / "cgroup").read_text().splitlines()
         mounts = (process / "mountinfo").read_text().splitlines()
@@ -69,7 +69,7 @@ def _with_parents(point: Path, root: str, path: str) -> Iterator[Path]:
 
 
 def _quota(folder: Path) -> float | None:
-    """Return the number of cores granted by a group, or None without a limit."""
+    """Return the number of cores that a control group's folder grants, None without a limit."""
     try:
         if (folder / "cpu.max").exists():
             quota, period = (folder / "cpu.max").read_text().split()

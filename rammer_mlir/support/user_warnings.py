@@ -13,7 +13,10 @@ _PACKAGE = f"{Path(__file__).parent.parent}/"
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the innermost caller outside this package; Python shows each such line once."""
+    """Warn at the line of the innermost caller outside of this package.
+
+    Python shows the warning once for each line.
+    """
     level, frame = 1, sys._getframe()  # pyright: ignore[reportPrivateUsage]
     # From Python 3.12 on, skip_file_prefixes does this.
     while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
@@ -23,7 +26,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 @contextmanager
 def shown_in_one_line(category: type[Warning]) -> Generator[None]:
-    """Print warnings of a category as ``warning: ...``, without a line of source."""
+    """Print warnings of a category in the block as ``warning: ...``, without a line of source."""
     before = warnings.showwarning
 
     def show(

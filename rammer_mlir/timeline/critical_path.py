@@ -58,7 +58,7 @@ def critical_path(timeline: Timeline) -> tuple[Segment, ...]:
 
 
 class _Lane:
-    """A vEU's spans, and the number of rTasks that the vEU has completed after each span."""
+    """The spans of a vEU, and the number of rTasks that the vEU has completed after each span."""
 
     def __init__(self, spans: tuple[Span, ...]) -> None:
         self.spans = spans
@@ -69,11 +69,11 @@ class _Lane:
             self._done.append(done)
 
     def find(self, steps: int) -> int:
-        """Return the index of the span whose rTask completes the step ``steps``."""
+        """Return the index of the span with the rTask that completes step ``steps`` of the vEU."""
         return bisect_left(self._done, steps)
 
     def end(self, steps: int) -> float:
-        """Return the end in seconds of the rTask that completes the step ``steps``.
+        """Return the time in seconds at which the vEU has completed ``steps`` rTasks.
 
         The rTasks of a span are assumed to take equally long.
         """

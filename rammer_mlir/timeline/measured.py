@@ -46,7 +46,7 @@ def measured_timeline(
 
 @dataclass(frozen=True)
 class _Named:
-    """A program, with the data for its spans: foreign modules and exclusive rKernels."""
+    """A program, its foreign modules and its exclusive rKernels, from which spans are named."""
 
     program: Program
     modules: Mapping[int, str]

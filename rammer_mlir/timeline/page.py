@@ -16,7 +16,10 @@ _EXPLANATION = "@EXPLANATION@"
 
 
 def page(timelines: Sequence[Timeline], explanation: str = "") -> bytes:
-    """Return the page: Gantt charts on a common time axis, details, critical paths, shares."""
+    """Return the HTML page of timelines on a common time axis.
+
+    It has Gantt charts, details, critical paths, shares of activities, and the explanation.
+    """
     data = json.dumps([_timeline(timeline) for timeline in timelines], separators=(",", ":"))
     template = _TEMPLATE.read_text(encoding="utf-8")
     # A name may contain the end tag of the script element.
@@ -43,7 +46,7 @@ def _timeline(timeline: Timeline) -> dict[str, object]:
 
 
 def _path_seconds(timeline: Timeline, path: Iterable[Segment]) -> float:
-    """Return the seconds of rTasks on the critical path."""
+    """Return the seconds of the parts of rTasks, not of waits, on a timeline's critical path."""
     return sum(s.end - s.start for s in path if timeline.veus[s.veu][s.index].kind == "rtask")
 
 
@@ -63,12 +66,12 @@ def _span(span: Span, names: _Numbers) -> list[object]:
 
 
 def _round(seconds: float) -> float:
-    """Convert seconds to microseconds, rounded to nanoseconds."""
+    """Return seconds as microseconds, rounded to nanoseconds."""
     return round(seconds * 1e6, 3)
 
 
 class _Numbers:
-    """Interns texts: numbers them in the order of their first use."""
+    """A table of texts, numbered in the order of their first use."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}

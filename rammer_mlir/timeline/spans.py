@@ -41,13 +41,13 @@ class Span:
 
     @property
     def seconds(self) -> float:
-        """The duration in seconds."""
+        """The duration of the span in seconds."""
         return self.end - self.start
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Seconds by kind of activity, summed over vEUs, between the beginning and the end of a run."""
+    """The seconds of each kind of activity, summed over vEUs, during a whole run."""
 
     working: float
     waiting: float
@@ -56,7 +56,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class Timeline:
-    """A run.
+    """The activities of all vEUs in a run.
 
     Attributes:
         title: heading of the timeline.
@@ -68,7 +68,7 @@ class Timeline:
 
     @property
     def spans(self) -> Iterable[Span]:
-        """All spans, ordered by vEU."""
+        """The spans of all vEUs, ordered by vEU."""
         return (span for veu in self.veus for span in veu)
 
     @cached_property
@@ -78,7 +78,7 @@ class Timeline:
 
     @property
     def shares(self) -> Shares:
-        """The vEUs' time by kind of activity; launches count as waiting."""
+        """The seconds of each kind of activity, summed over vEUs; launches count as waiting."""
         working = sum(span.seconds for span in self.spans if span.kind == "rtask")
         waiting = sum(span.seconds for span in self.spans if span.kind != "rtask")
         return Shares(working, waiting, len(self.veus) * self.seconds - working - waiting)

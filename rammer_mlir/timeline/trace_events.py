@@ -9,7 +9,10 @@ from rammer_mlir.timeline.spans import Span, Timeline
 
 
 def trace_events(timelines: Sequence[Timeline]) -> bytes:
-    """Return a JSON file: a process for each timeline, a thread for each vEU, microseconds."""
+    """Return timelines as JSON in the Trace Event Format, with times in microseconds.
+
+    Each timeline is a process, and each vEU a thread.
+    """
     events: list[dict[str, object]] = []
     for process, timeline in enumerate(timelines):
         name = {"name": timeline.title}
@@ -43,6 +46,6 @@ def _event(process: int, span: Span) -> dict[str, object]:
 
 
 def rtask_range(span: Span) -> str:
-    """Return the numbers of a span's rTasks, ``3`` or ``3-7``."""
+    """Return the numbers of a span's rTasks as text, ``3`` or ``3-7``."""
     last = span.first + span.count - 1
     return str(span.first) if span.count == 1 else f"{span.first}-{last}"

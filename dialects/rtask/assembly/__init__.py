@@ -19,7 +19,7 @@ _GENERIC_MODULE = re.compile(r'^"builtin\.module"\(', re.MULTILINE)
 
 
 def parse(text: str | bytes, context: ir.Context | None = None) -> ir.Module:
-    """Parse a module in the readable or the generic form, or bytecode.
+    """Parse a module in the readable or the generic form, or bytecode, and return it.
 
     Without a context, the current context is used. The dialect must be registered in the context.
     Locations have the lines of the text.

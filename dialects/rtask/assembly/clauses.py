@@ -6,7 +6,11 @@ from rammer_mlir.dialects.rtask.assembly.cursor import INTEGER, VALUE, Cursor
 
 
 def integer(cursor: Cursor, expected: str = "an integer") -> str:
-    """Parse an integer and return its text; errors describe it as ``expected``."""
+    """Parse an integer and return its text.
+
+    Raises:
+        AssemblyError: if other text comes next; the message describes an integer as ``expected``.
+    """
     return cursor.take(INTEGER, expected)
 
 
@@ -32,7 +36,10 @@ def values(cursor: Cursor) -> list[str]:
 
 
 def further_attributes(cursor: Cursor, keyword: str = "") -> str:
-    """Parse ``{...}`` after an optional keyword; return the entries to append to a dictionary."""
+    """Parse ``{...}`` after an optional keyword.
+
+    Return the entries with a comma before them, to append to a dictionary; empty without ``{...}``.
+    """
     if keyword:
         found = cursor.balanced("{") if cursor.accept(keyword) else ""
     else:
@@ -43,7 +50,8 @@ def further_attributes(cursor: Cursor, keyword: str = "") -> str:
 def location(cursor: Cursor, name: str | None = None, place: str = "") -> str:
     """Parse ``loc(...)`` if it comes next; return it, or an empty string.
 
-    With a ``name``, return a location of this name around the parsed location or else ``place``.
+    With a ``name``, return a location of this name around the parsed location; around ``place`` if
+    there is none.
     """
     given = cursor.balanced("(") if cursor.accept("loc") else ""
     if name is None:

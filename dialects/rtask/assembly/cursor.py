@@ -13,7 +13,10 @@ _LONGEST_FOUND = 40
 
 
 def token(pattern: str) -> re.Pattern[str]:
-    """Compile a token, which white space and comments may precede, into group 1."""
+    """Return a regular expression of a token, which is group 1.
+
+    White space and comments may precede the token.
+    """
     return re.compile(f"{_TRIVIA}({pattern})")
 
 
@@ -32,7 +35,7 @@ def _literal(text: str) -> re.Pattern[str]:
 
 
 class Cursor:
-    """A position in a text that only moves forwards."""
+    """A position in a text; methods take tokens after it and move it forwards."""
 
     def __init__(self, text: str) -> None:
         """Begin at the start of the text."""
@@ -41,7 +44,7 @@ class Cursor:
         self._counted = (0, 1)
 
     def line(self) -> int:
-        """Return the line of the position, counted from 1."""
+        """Return the number of the current line, counted from 1."""
         # Count from the last counted position on, so that all calls together read the text once.
         begin, line = self._counted
         line += self.text.count("\n", begin, self.position)
@@ -49,23 +52,30 @@ class Cursor:
         return line
 
     def column(self) -> int:
-        """Return the column of the position, counted from 1."""
+        """Return the current column, counted from 1."""
         return self.position - self.text.rfind("\n", 0, self.position)
 
     def accept(self, literal: str) -> bool:
-        """Take a keyword or punctuation if it comes next; return whether it does."""
+        """Take a keyword or punctuation if it comes next; return whether it was taken."""
         return self.find(_literal(literal)) is not None
 
     def comes(self, literal: str) -> bool:
-        """Whether a keyword or punctuation comes next."""
+        """Whether a keyword or punctuation comes next; the position does not change."""
         return _literal(literal).match(self.text, self.position) is not None
 
     def expect(self, literal: str) -> None:
-        """Take a keyword or punctuation, which must come next."""
+        """Take a keyword or punctuation, which must come next.
+
+        Raises:
+            AssemblyError: if other text comes next.
+        """
         self.take(_literal(literal), f"'{literal}'")
 
     def find(self, pattern: re.Pattern[str]) -> str | None:
-        """Take a token if it comes next and return its text, else None."""
+        """Take a token of a pattern and return its text.
+
+        If another token comes next, return None and do not move.
+        """
         match = pattern.match(self.text, self.position)
         if match is None:
             return None
@@ -73,7 +83,12 @@ class Cursor:
         return match[1]
 
     def take(self, pattern: re.Pattern[str], expected: str) -> str:
-        """Take a token, which must come next, and return its text; errors name ``expected``."""
+        """Take a token of a pattern and return its text.
+
+        Raises:
+            AssemblyError: if another token comes next; the message describes the token as
+                ``expected``.
+        """
         match = pattern.match(self.text, self.position)
         if match is None:
             raise self.error(expected)
@@ -81,7 +96,7 @@ class Cursor:
         return match[1]
 
     def error(self, expected: str) -> AssemblyError:
-        """Return the error that the next token is not the expected text."""
+        """Return an error at the next token, which is not the expected text."""
         match = _ANY.match(self.text, self.position)
         found = match[1] if match is not None else ""
         begin = self.position if match is None else match.start(1)
@@ -91,7 +106,13 @@ class Cursor:
         return AssemblyError(line, f"expected {expected}, found {got}")
 
     def balanced(self, bracket: str) -> str:
-        """Take a bracketed text, which must come next; return its inside on one line."""
+        """Take text in brackets, which must come next; return the text inside on one line.
+
+        ``bracket`` is the opening bracket.
+
+        Raises:
+            AssemblyError: if it does not come next, or brackets do not match.
+        """
         self.expect(bracket)
         begin = self.position
         closing = f"'{tokens.CLOSED_BY[bracket]}'"
@@ -100,7 +121,13 @@ class Cursor:
         return tokens.flat(inside)
 
     def item(self, expected: str) -> str:
-        """Take text up to a comma, closing bracket or ``+:`` outside nested brackets; return it."""
+        """Take text up to a comma, a closing bracket or ``+:``, and return it on one line.
+
+        These characters do not end the text inside nested brackets.
+
+        Raises:
+            AssemblyError: if the text is empty; the message describes it as ``expected``.
+        """
         begin = self.position
         taken = tokens.flat(self.text[begin : self._end_of_list(expected, within=False)])
         if not taken:
@@ -108,7 +135,13 @@ class Cursor:
         return taken
 
     def _end_of_list(self, expected: str, *, within: bool) -> int:
-        """Move to the end of the item, or of the list if ``within``; return the position."""
+        """Move to the end of an item of a list, or of the whole list if ``within``.
+
+        Return the position.
+
+        Raises:
+            AssemblyError: if brackets do not match or the text ends.
+        """
         opened: list[str] = []
         for match in tokens.PARTS.finditer(self.text, self.position):
             part = match[0]

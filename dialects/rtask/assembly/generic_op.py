@@ -16,12 +16,15 @@ _PLAIN = re.compile(r'[^][(){}<>"]*+\}')
 
 
 class Irregular(Exception):
-    """An operation has no readable form: an attribute is missing or has an unusual type."""
+    """An error that an operation has no readable form.
+
+    An attribute is missing or has an unusual type; the operation is then printed in generic form.
+    """
 
 
 @dataclass(frozen=True)
 class GenericOp:
-    """The text of an operation's parts; ``type`` and ``location`` are as MLIR prints them."""
+    """The parts of an operation in the generic form, as MLIR prints them."""
 
     operands: str
     attributes: Mapping[str, str]
@@ -29,18 +32,31 @@ class GenericOp:
     location: str
 
     def value(self, key: str, pattern: re.Pattern[str]) -> str:
-        """Return an attribute that must match a pattern: its last group, or else the whole text."""
+        """Return the part of attribute ``key`` that the last group of a pattern matches.
+
+        Without a group, return the whole attribute.
+
+        Raises:
+            Irregular: if the attribute does not match.
+        """
         match = pattern.fullmatch(self.attributes.get(key, ""))
         if match is None:
             raise Irregular
         return match[match.lastindex or 0]
 
     def integer(self, key: str) -> str:
-        """Return the digits of an i64 attribute."""
+        """Return the digits of the i64 attribute ``key``.
+
+        Raises:
+            Irregular: if it is no such attribute.
+        """
         return self.value(key, _INTEGER)
 
     def others(self, known: Collection[str]) -> str:
-        """Return the attributes with other keys as a dictionary in MLIR's syntax, or "" if none."""
+        """Return the attributes with keys outside of ``known`` as a dictionary in MLIR's syntax.
+
+        Return an empty string if there are none.
+        """
         left = [
             f"{key} = {value}" if value else key
             for key, value in self.attributes.items()
@@ -50,7 +66,13 @@ class GenericOp:
 
 
 def read_op(text: str) -> GenericOp:
-    """Read the text after an operation's name: ``(OPERANDS) {ATTRIBUTES} : TYPE LOCATION``."""
+    """Return the parts of an operation from the text after its name.
+
+    The text has the form ``(OPERANDS) {ATTRIBUTES} : TYPE LOCATION``.
+
+    Raises:
+        Irregular: if it has another form.
+    """
     match = _OPERANDS.match(text)
     if match is None:
         raise Irregular
@@ -66,7 +88,7 @@ def read_op(text: str) -> GenericOp:
 
 
 def read_dictionary(text: str) -> Mapping[str, str]:
-    """Return the attributes inside of ``{...}``, with an empty string for a unit attribute."""
+    """Return the attributes in a dictionary's text; a unit attribute has an empty string."""
     found: dict[str, str] = {}
     for entry in read_list(text):
         key, equals, value = _split_entry(entry)

@@ -7,14 +7,17 @@ import re
 from rammer_mlir.bindings import ir
 
 NAMED = re.compile(r' *(?:%[^=]*= )?"rtask\.(?:operator|run)"\(')
-"""A line with an operation that is printed with the name of its node."""
+"""The begin of a line with an operation that is printed with the name of its node."""
 
 _OPERATIONS = ("rtask.operator", "rtask.run")
 _NAME = re.compile(r'loc\(("(?:[^"\\]|\\.)*")[()]')
 
 
 def names_of(root: ir.Operation) -> list[str]:
-    """Return the name of each rOperator and run, as a string literal, or an empty string."""
+    """Return the node's name of each rOperator and run in pre-order, as string literals.
+
+    A name is empty if the location has none.
+    """
     found: list[str] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -27,9 +30,9 @@ def names_of(root: ir.Operation) -> list[str]:
 
 
 def _name(location: ir.Location) -> str:
-    """Return the first name in a location, escaped as MLIR prints it.
+    """Return the first name in a location, escaped as MLIR prints it; empty if there is none.
 
-    Reads the location's text, because the bindings end the process at a name that is not UTF-8.
+    The location's text is read, because the bindings end the process at a name that is not UTF-8.
     """
     if isinstance(location, ir.FusedLoc):
         return next(filter(None, map(_name, location.locations)), "")

@@ -18,10 +18,10 @@ _STEPS[list(b"})]")] = -1
 
 
 def check_nesting(text: str) -> None:
-    """Refuse a text whose nesting would overflow the stack and end the process.
+    """Check that the nesting of a text does not overflow the stack and end the process.
 
     Raises:
-        AssemblyError: at the line where too many brackets are open.
+        AssemblyError: at the line where more than ``MAX_NESTING`` brackets are open.
     """
     if sum(map(text.count, "{([")) <= MAX_NESTING:
         return

@@ -8,14 +8,20 @@ from rammer_mlir.dialects.rtask.assembly.output import Output
 from rammer_mlir.errors import AssemblyError
 
 DEFAULTS = {"threads": "1", "shared_memory": "0", "barriers": "0"}
-"""Costs that are omitted where they have these values, as on a CPU."""
+"""Costs of an rKernel that may be omitted, with their default values."""
 
 COSTS = (*DEFAULTS, "operations", "bytes")
 ACCESSES = ("reads", "writes", "updates")
 
 
 def parse_kernel(cursor: Cursor, output: Output) -> None:
-    """Parse ``@FUNCTION rtasks(N) COST(N)... [attributes {...}] { ACCESS... } [loc(...)]``."""
+    """Parse ``@FUNCTION rtasks(N) COST(N)... [attributes {...}] { ACCESS... } [loc(...)]``.
+
+    Append the generic form to ``output``.
+
+    Raises:
+        AssemblyError: if the text has another form.
+    """
     line = cursor.line()
     function = cursor.take(SYMBOL, "the symbol of an rKernel")
     cursor.expect("rtasks")
@@ -28,7 +34,11 @@ def parse_kernel(cursor: Cursor, output: Output) -> None:
 
 
 def _costs(cursor: Cursor) -> str:
-    """Parse costs in any order; add missing ones that have a default, return generic attributes."""
+    """Parse costs in any order; return them as generic attributes, with omitted defaults added.
+
+    Raises:
+        AssemblyError: if a cost without a default is missing, or a cost is given twice.
+    """
     found: dict[str, str] = {}
     while key := next(filter(cursor.accept, (*COSTS, "seconds")), ""):
         if key in found:
@@ -52,7 +62,10 @@ def _seconds(cursor: Cursor) -> str:
 
 
 def _accesses(cursor: Cursor, output: Output) -> None:
-    """Parse accesses up to ``}``; each keeps its line if they are in the order of the keys."""
+    """Parse accesses up to ``}``, and append them to ``output`` as attributes.
+
+    Each keeps its line if all reads precede all writes, and these all updates.
+    """
     found: dict[str, list[tuple[int, str]]] = {"reads": [], "writes": []}
     while not cursor.accept("}"):
         key = next(filter(cursor.accept, ACCESSES), "")

@@ -8,7 +8,13 @@ from rammer_mlir.dialects.rtask.assembly.output import Output
 
 
 def parse_operator(cursor: Cursor, output: Output) -> None:
-    """Parse ``[ID] ["NAME"] KERNELS (OPERANDS) [{...}] : TYPE [loc(...)]``."""
+    """Parse ``[ID] ["NAME"] KERNELS (OPERANDS) [{...}] : TYPE [loc(...)]``.
+
+    Append the generic form to ``output``.
+
+    Raises:
+        AssemblyError: if the text has another form.
+    """
     line, place = cursor.line(), clauses.place(cursor)
     number = cursor.find(INTEGER)
     name = cursor.find(STRING)

@@ -11,7 +11,13 @@ _NO_RECORDS = "^bb0:"  # MLIR's parser creates no block for an empty region with
 
 
 def parse_program(cursor: Cursor, output: Output) -> None:
-    """Parse ``on "DEVICE" veus(N) [buffers(...)] [attributes {...}] { VEU... } [loc(...)]``."""
+    """Parse ``on "DEVICE" veus(N) [buffers(...)] [attributes {...}] { VEU... } [loc(...)]``.
+
+    Append the generic form to ``output``.
+
+    Raises:
+        AssemblyError: if the text has another form.
+    """
     output.write(cursor.line(), '"rtask.program"() ({')
     cursor.expect("on")
     device = cursor.take(STRING, "the name of a device in quotes")
@@ -29,7 +35,10 @@ def parse_program(cursor: Cursor, output: Output) -> None:
 
 
 def _buffers(cursor: Cursor) -> dict[str, str]:
-    """Parse ``buffers(%a: TYPE, ...)`` if it comes next; return each type by the value's name."""
+    """Parse ``buffers(%a: TYPE, ...)`` if it comes next.
+
+    Return the type of each value by its name; empty without the clause.
+    """
     found: dict[str, str] = {}
     if not cursor.accept("buffers"):
         return found
@@ -46,7 +55,7 @@ def _buffers(cursor: Cursor) -> dict[str, str]:
 
 
 class _Records:
-    """Parser of the vEUs of an rProgram; runs take operand types from the list of buffers."""
+    """The parser of the vEUs of an rProgram; runs take operand types from the list of buffers."""
 
     def __init__(self, cursor: Cursor, output: Output, buffers: dict[str, str]) -> None:
         self._cursor = cursor
@@ -54,7 +63,7 @@ class _Records:
         self._buffers = buffers
 
     def parse_veu(self) -> None:
-        """Parse ``veu ID [attributes {...}] { RECORD... } [loc(...)]``."""
+        """Parse ``veu ID [attributes {...}] { RECORD... } [loc(...)]``; append the generic form."""
         cursor = self._cursor
         if not cursor.accept("veu"):
             raise cursor.error("'veu' or '}'")
@@ -81,7 +90,10 @@ class _Records:
         self._output.write(line, parse_record())
 
     def _run(self) -> str:
-        """Parse ``@KERNEL[FIRST..LAST] of ID ["NAME"] (BUFFERS) [{...}] [loc(...)]``."""
+        """Parse ``@KERNEL[FIRST..LAST] of ID ["NAME"] (BUFFERS) [{...}] [loc(...)]``.
+
+        Return the generic form of the run.
+        """
         cursor, place = self._cursor, clauses.place(self._cursor)
         kernel = cursor.take(SYMBOL, "the symbol of an rKernel")
         first, count = self._rtasks()
@@ -116,7 +128,10 @@ class _Records:
         return self._buffers[value]
 
     def _wait(self) -> str:
-        """Parse ``[veu ID @ ORDER, ...] [{...}] [loc(...)]``."""
+        """Parse ``[veu ID @ ORDER, ...] [{...}] [loc(...)]``.
+
+        Return the generic form of the barrier.
+        """
         cursor = self._cursor
         found: list[str] = []
         while cursor.accept("," if found else "veu"):

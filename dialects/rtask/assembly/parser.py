@@ -23,7 +23,7 @@ _WINDOW = 200  # white space between two attributes is shorter
 
 
 def to_generic(text: str) -> str:
-    """Translate the readable form of the dialect's operations into MLIR's generic form.
+    """Return a text with the dialect's operations translated into MLIR's generic form.
 
     All other text is unchanged, and every line keeps its number.
 

@@ -30,6 +30,9 @@ def print_kernel(indent: str, text: str, maps: Mapping[str, str]) -> str:
         indent: the indent of its first line.
         text: the generic form after the operation's name.
         maps: affine maps by the aliases in the text.
+
+    Raises:
+        Irregular: if it has no readable form.
     """
     op = read_op(text)
     function = op.value("function", _SYMBOL)
@@ -55,12 +58,15 @@ def _costs(op: GenericOp) -> Iterator[str]:
 
 
 def _printed_accesses(op: GenericOp) -> list[str]:
-    """Return the keys whose boxes are printed; an empty or absent `updates` has no line."""
+    """Return the keys of the attributes with boxes to print, except for empty ``updates``."""
     return [key for key in ACCESSES if key != "updates" or op.attributes.get(key, "[]") != "[]"]
 
 
 def _access(text: str, maps: Mapping[str, str]) -> str:
-    """Return ``ARGUMENT[OFFSET +: SIZE, ...]`` for a dictionary."""
+    """Return the readable form ``ARGUMENT[OFFSET +: SIZE, ...]`` of an access in generic form.
+
+    ``maps`` has affine maps by alias.
+    """
     match = _ACCESS.fullmatch(text)
     if match is None:
         raise Irregular

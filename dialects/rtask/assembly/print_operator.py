@@ -19,6 +19,9 @@ def print_operator(begin: str, text: str, name: str) -> str:
         begin: the text before the operation's name: indent and results.
         text: the generic form after the operation's name.
         name: the node's name as a string literal, or an empty string.
+
+    Raises:
+        Irregular: if it has no readable form.
     """
     op = read_op(text)
     parts = [f"{begin}rtask.operator"]

@@ -25,7 +25,9 @@ _WAITS = re.compile(r"array<i64(?:: (\d+, \d+(?:, \d+, \d+)*+))?>")
 
 
 def print_program(lines: Sequence[str], begin: int, names: Mapping[int, str]) -> tuple[int, str]:
-    """Return the number of lines of the rProgram that begins at a line, and its readable form.
+    """Return the number of lines of the rProgram at line ``begin``, and its readable form.
+
+    ``names`` has the name of a run's node by line.
 
     Raises:
         Irregular: if any operation inside has no readable form; then the whole rProgram stays
@@ -45,7 +47,7 @@ class _ProgramPrinter:
         self._printed: list[str] = []
 
     def program(self) -> str:
-        """Read an rProgram up to the line after it; return its readable form."""
+        """Move beyond the rProgram at the current line, and return its readable form."""
         indent = self._begin("program")
         while self._next().startswith(f'{indent}  "rtask.veu"'):
             self._veu()
@@ -98,7 +100,13 @@ class _ProgramPrinter:
         return self._lines[self.number]
 
     def _begin(self, name: str) -> str:
-        """Skip an operation's first line and the label of an empty block; return the indent."""
+        """Move beyond the first line of operation ``name``, and of an empty block.
+
+        Return the indent.
+
+        Raises:
+            Irregular: if the lines have another form.
+        """
         line = self._next()
         indent = line[: len(line) - len(line.lstrip())]
         if line != indent + _BEGIN.format(name):
@@ -132,6 +140,9 @@ def _wait(op: GenericOp) -> str:
 
 
 def _with_rest(text: str, op: GenericOp, known: Sequence[str]) -> str:
-    """Append the attributes of a record for which the readable form has no keyword."""
+    """Return the text of a record with its location and its attributes without a keyword.
+
+    ``known`` has the keys of the attributes that ``text`` already contains.
+    """
     others = op.others(known)
     return f"{text}{' ' if others else ''}{others}{op.location}"

@@ -17,7 +17,7 @@ _ALIAS = re.compile(r"#\w+")
 
 
 def to_readable(text: str, names: Sequence[str] = ()) -> str:
-    """Rewrite the operations of this dialect in text that MLIR has printed.
+    """Return a text printed by MLIR with this dialect's operations in the readable form.
 
     Args:
         text: a module with one operation, or the begin or end of a region, per line.
@@ -47,7 +47,11 @@ class _Printer:
             yield text
 
     def _rewrite(self, number: int, match: re.Match[str]) -> tuple[int, str]:
-        """Return the number of lines of an operation, and its text."""
+        """Return the number of lines of the operation at line ``number``, and its readable form.
+
+        ``match`` is the match of its first line, which is returned unchanged if there is no such
+        form.
+        """
         indent, rest = match["indent"], match["rest"]
         try:
             if match["name"] == "kernel":
@@ -75,7 +79,10 @@ def _affine_maps(lines: Sequence[str]) -> Mapping[str, str]:
 
 
 def _without_unused_maps(lines: list[str]) -> list[str]:
-    """Remove map aliases that only rKernels used, because rKernels print their maps inline."""
+    """Return the lines without affine map aliases that only rKernels used.
+
+    rKernels print their maps inline.
+    """
     head = next((i for i, line in enumerate(lines) if not line.startswith(("#", "!"))), 0)
     defined = [line for line in lines[:head] if _MAP.fullmatch(line)]
     if not defined:

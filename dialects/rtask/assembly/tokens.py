@@ -27,7 +27,10 @@ def flat(text: str) -> str:
 
 
 def split_list(text: str) -> list[str] | None:
-    """Split at the commas outside of brackets and strings; None if brackets do not match."""
+    """Return the parts between commas outside of brackets and strings.
+
+    None if brackets do not match.
+    """
     if not text:
         return []
     if not _NESTED.search(text):

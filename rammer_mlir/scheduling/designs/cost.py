@@ -19,7 +19,7 @@ from rammer_mlir.scheduling.designs.problem import Assignment, LoopKind, Problem
 
 
 class Part(NamedTuple):
-    """Lower bound on the cost of one assignment: seconds, and waves of rTasks."""
+    """A lower bound on the cost of one assignment: seconds, and number of waves of rTasks."""
 
     seconds: float
     waves: int
@@ -27,12 +27,12 @@ class Part(NamedTuple):
 
 @dataclass
 class _Shape:
-    """Products over loops with a choice: rTasks, and the iterations of one rTask.
+    """Products over the loops with a choice: the number of rTasks, and iterations of one rTask.
 
     Attributes:
-        blocks: rTasks.
-        row_lanes, row_steps: iterations of parallel loops, across lanes and sequential.
-        reduced_lanes, reduced_steps: the same for reduction loops.
+        blocks: the number of rTasks.
+        row_lanes, row_steps: iterations of parallel loops across lanes, and in sequence.
+        reduced_lanes, reduced_steps: iterations of reduction loops across lanes, and in sequence.
     """
 
     blocks: int = 1
@@ -51,7 +51,10 @@ class AssignmentCost:
     machine: Machine
 
     def part(self, chosen: Mapping[int, Choice]) -> Part:
-        """Return the cost if all loops have a choice, otherwise a lower bound."""
+        """Return the cost of the assignment if all its loops have a choice, else a lower bound.
+
+        ``chosen`` has the choice of each loop by number.
+        """
         shape = self._shape(chosen)
         waves = -(-shape.blocks // self.machine.units)
         lanes = shape.row_lanes * shape.reduced_lanes
@@ -71,7 +74,7 @@ class AssignmentCost:
 
     @cached_property
     def _busy_seconds(self) -> float:
-        """Seconds of the computation with all lanes of all units busy."""
+        """The seconds of the computation if all lanes of all units are busy."""
         points = prod(self.problem.loops[loop].extent for loop in self.assignment.loops)
         return points / (self.machine.units * self.machine.lanes) * self._step_seconds
 
@@ -95,22 +98,26 @@ class AssignmentCost:
         return shape
 
     def _meeting_seconds(self, shape: _Shape) -> float:
-        """Return the seconds for which lanes combine the partial reductions of an rTask."""
+        """Return the seconds in which lanes combine their partial reductions, for one rTask."""
         if shape.reduced_lanes == 1:
             return 0.0
         lanes = shape.row_lanes * min(shape.reduced_lanes, self.machine.lanes)
         return shape.row_steps * -(-lanes // self.machine.lanes) * self.machine.meeting_seconds
 
     def _task_memory_seconds(self, blocks: int, chosen: Mapping[int, Choice]) -> float:
-        """Return the seconds of an rTask's memory traffic if ``blocks`` rTasks run at once."""
+        """Return the seconds of an rTask's memory traffic if ``blocks`` rTasks share the bandwidth.
+
+        ``chosen`` has the choice of each loop by number.
+        """
         each = self.machine.total_bytes_per_second / min(blocks, self.machine.units)
         num_bytes = sum(_box_bytes(traffic, chosen) for traffic in self.assignment.traffic)
         return num_bytes / min(self.machine.bytes_per_second, each)
 
     def _total_bytes(self, chosen: Mapping[int, Choice]) -> float:
-        """Return a lower bound on the bytes that all rTasks move.
+        """Return a lower bound on the bytes that all rTasks together move.
 
-        A tensor that a loop does not index is moved again for each tile of that loop.
+        A tensor that a loop does not index is moved again for each tile of that loop. ``chosen``
+        has the choices of some loops by number.
         """
         total = 0
         for num_bytes, others in self._least_traffic:
@@ -122,7 +129,7 @@ class AssignmentCost:
 
     @cached_property
     def _least_traffic(self) -> list[tuple[int, tuple[int, ...]]]:
-        """For each tensor the least bytes moved, and the loops that do not index it."""
+        """For each tensor, the minimum bytes moved, and the loops that do not index it."""
         return [self._least(traffic) for traffic in self.assignment.traffic]
 
     def _least(self, traffic: Traffic) -> tuple[int, tuple[int, ...]]:
@@ -131,10 +138,10 @@ class AssignmentCost:
         return prod(self._elements(traffic)) * traffic.element_bytes, others
 
     def _elements(self, traffic: Traffic) -> Iterator[int]:
-        """Yield a lower bound on a tensor's touched elements along each dimension.
+        """Yield a lower bound on the number of touched elements along each dimension of a tensor.
 
-        A loop counts only in the first dimension that it indexes.
-        Steps above 1 skip elements, so only as many elements as iterations are certain.
+        A loop counts only in the first dimension that it indexes. Steps above 1 skip elements, so
+        only as many elements as iterations are certain.
         """
         counted: set[int] = set()
         for span in traffic.spans:
@@ -144,7 +151,7 @@ class AssignmentCost:
 
 
 def _box_bytes(traffic: Traffic, chosen: Mapping[int, Choice]) -> int:
-    """Return the bytes of a tensor that one rTask moves."""
+    """Return the bytes of a tensor that one rTask moves, with the choices ``chosen`` of loops."""
     num_bytes = traffic.element_bytes
     for span in traffic.spans:
         num_bytes *= span.constant + sum(f * (chosen[n].tile - 1) for n, f in span.terms)

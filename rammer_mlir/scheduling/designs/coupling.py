@@ -45,7 +45,10 @@ def couple(problem: Problem) -> tuple[LoopClass, ...]:
 
 
 def uncoupled(problem: Problem) -> tuple[LoopClass, ...]:
-    """Return a class for each loop alone; it may spread if its class in ``couple`` may."""
+    """Return a class for each loop alone.
+
+    A loop may be distributed over vEUs if its class in ``couple`` may.
+    """
     return tuple(
         LoopClass((loop,), found.extent, found.may_spread)
         for found in couple(problem)
@@ -61,7 +64,10 @@ def _class(problem: Problem, loops: list[int], fixed: set[int]) -> LoopClass:
 
 
 def _fixed(problem: Problem) -> Iterator[int]:
-    """Yield the loops that are not distributed, before propagation along edges."""
+    """Yield the loops that may not be distributed over vEUs, before propagation along edges.
+
+    These are reduction loops, loops of gathers, and loops that a read prevents from it.
+    """
     for loop in problem.used_loops:
         if problem.loops[loop].kind is not LoopKind.ASSIGNMENT:
             yield loop
@@ -70,7 +76,7 @@ def _fixed(problem: Problem) -> Iterator[int]:
 
 
 def _fixed_by(problem: Problem, read: Read) -> Iterator[int]:
-    """Yield the loops that one read prevents from being distributed."""
+    """Yield the loops that a single read prevents from being distributed over vEUs."""
     for produced, reading in zip(problem.values[read.value].dims, read.dims, strict=True):
         ends = [loop for loop in (produced, reading) if loop is not None]
         extents = {problem.loops[loop].extent for loop in ends}

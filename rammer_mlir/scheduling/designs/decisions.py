@@ -27,7 +27,7 @@ Decisions = tuple[Decision, ...]
 
 @dataclass(frozen=True)
 class Decided:
-    """A group after its decisions: the remaining problem, and the unit of each assignment."""
+    """A group after its decisions: the remaining problem, and each assignment's unit number."""
 
     decisions: Decisions
     problem: Problem
@@ -35,7 +35,7 @@ class Decided:
 
     @property
     def num_units(self) -> int:
-        """Number of units, which run in order."""
+        """The number of units, which run in order."""
         return max(self.units, default=0) + 1
 
 
@@ -79,7 +79,7 @@ def _recompute(problem: Problem, number: int) -> Problem:
 
 @dataclass(frozen=True)
 class _Inlined:
-    """The computation of the value of ``read``, inlined in the reader of this read."""
+    """The computation of a value that is inlined into the reader of ``read``."""
 
     problem: Problem
     read: Read
@@ -89,12 +89,12 @@ class _Inlined:
         return self.problem.values[self.read.value].producer
 
     def _loop(self, loop: int | None) -> int | None:
-        """Return the reader's loop that replaces a loop of the producer, or None."""
+        """Return the reader's loop that replaces a loop of the producer, None if there is none."""
         dims = self.problem.values[self.read.value].dims
         return self.read.dims[dims.index(loop)] if loop is not None and loop in dims else None
 
     def into(self, reader: Assignment) -> Assignment:
-        """Return the reader with the operations and memory reads of the producer added."""
+        """Return the reader with the operations and memory reads of the inlined producer added."""
         producer = self.problem.assignments[self._producer]
         dims = self.problem.values[self.read.value].dims
         inner = [self.problem.loops[loop].extent for loop in producer.loops if loop not in dims]
@@ -109,7 +109,10 @@ class _Inlined:
         return replace(traffic, spans=tuple(map(self._span, traffic.spans)))
 
     def _span(self, span: Span) -> Span:
-        """Return a span over the reader's loops; the producer's own loops count in full."""
+        """Return a span of the producer over the reader's loops.
+
+        A loop of the producer without a counterpart counts with its full extent.
+        """
         terms: list[tuple[int, int]] = []
         constant = span.constant
         for loop, factor in span.terms:
@@ -128,10 +131,10 @@ class _Inlined:
 
 
 def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
-    """Return the fused unit of each assignment, counted from 0; None if units form a cycle.
+    """Return the number of the fused unit of each assignment; None if the units form a cycle.
 
-    Values that are stored in memory are read in a later unit. Readers of all other values belong
-    to the unit of the value's producer.
+    Values that are stored in memory are read in a later unit. Readers of all other values belong to
+    the unit of the value's producer.
     """
     units = [0] * len(problem.assignments)
     # Without a cycle, the fixpoint is reached after at most one pass per unit.
@@ -149,7 +152,10 @@ def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
 
 
 def _end(problem: Problem, number: int) -> Problem:
-    """Return the problem with value ``number`` as memory traffic: one write, a read per reader."""
+    """Return the problem in which value ``number`` goes through memory.
+
+    Its producer writes it, and each reader reads it.
+    """
     value = problem.values[number]
     reads = [read for read in problem.reads if read.value == number]
     assignments = list(problem.assignments)
@@ -169,9 +175,10 @@ def _whole_or(loop: int | None, size: int) -> Span:
 
 
 def _without_unused(problem: Problem, decisions: Decisions) -> Problem:
-    """Return the problem without loops and operations of assignments with recomputed values only.
+    """Return the problem with empty assignments in place of those that only compute unused values.
 
-    The emptied assignments stay in place, so that the numbers of the others remain valid.
+    A value is unused if it is recomputed in its readers. The assignments stay in place, so that the
+    numbers of all others remain valid.
     """
     values: dict[int, set[Decision]] = {}
     for value, decision in zip(problem.values, decisions, strict=True):

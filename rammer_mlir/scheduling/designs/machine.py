@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from rammer_mlir.scheduling.device_costs import Device
 
 VECTOR_LANES = 16
-"""Elements of f32 in an AVX-512 register."""
+"""The number of f32 elements in an AVX-512 register."""
 
 BLOCK_LANES = 256
-"""Threads of a block: the default of `rtask-map-to-threads`."""
+"""The number of threads of a block, the default of `rtask-map-to-threads`."""
 
 _VECTOR_MEETING_SECONDS = 5e-9
 """Seconds of a horizontal reduction of a vector: about 15 cycles at 3 GHz."""
@@ -23,7 +23,7 @@ _LANES_MEETING_SECONDS = 1e-7
 
 @dataclass(frozen=True)
 class Choice:
-    """Execution of a loop: ``tile`` iterations per rTask, across lanes or in sequence."""
+    """The execution of a loop: each rTask has ``tile`` iterations, across lanes or in sequence."""
 
     name: str
     tile: int
@@ -35,7 +35,7 @@ class Machine:
     """The hardware that a group is mapped to.
 
     Attributes:
-        units: vEUs, which execute rTasks in parallel.
+        units: number of vEUs, which execute rTasks in parallel.
         lanes: lanes of a unit: threads of a block, or elements of a vector.
         step_seconds: time of one scalar operation by all lanes of a unit.
         meeting_seconds: time to combine the partial reductions of a unit's lanes, per result.
@@ -43,8 +43,8 @@ class Machine:
         task_seconds: time to start an rTask.
         bytes_per_second: memory bandwidth of a unit that has the memory to itself.
         total_bytes_per_second: memory bandwidth of all units together.
-        is_vector: lanes are elements of a vector: only contiguous loops can use them, and no loop
-            uses both units and lanes.
+        is_vector: whether lanes are elements of a vector: then only contiguous loops can use them,
+            and no loop uses both units and lanes.
     """
 
     units: int
@@ -88,7 +88,10 @@ def _halves(extent: int) -> Iterator[int]:
 
 
 def machine_of(device: Device) -> Machine:
-    """Return the model of a device: blocks of threads, or vectors if a vEU is one thread."""
+    """Return the machine of a device.
+
+    Its lanes are threads of a block, or elements of a vector if a vEU is one thread.
+    """
     is_vector = device.max_threads == 1
     lanes = VECTOR_LANES if is_vector else min(BLOCK_LANES, device.max_threads)
     return Machine(

@@ -33,17 +33,17 @@ class Outcome:
 
     @property
     def space(self) -> DesignSpace:
-        """The space of the design that was found."""
+        """The space that contains the design that was found."""
         return self.spaces[self.found.design.space]
 
     @property
     def chosen(self) -> dict[str, Choice]:
-        """The choice of each remaining loop, by the loop's name."""
+        """The choice of each loop that no recomputation removed, by the loop's name."""
         chosen = self.space.chosen(self.found.design.choices)
         return {self.problem.loops[loop].name: choice for loop, choice in chosen.items()}
 
     def summary(self) -> str:
-        """Return a line of counts: loops, designs, variables, and prefixes that were expanded."""
+        """Return a line of counts: loops, designs, variables, and prefixes that the search took."""
         choosing = sum(len(value.decisions) > 1 for value in self.problem.values)
         variables = len(self.spaces[0].classes) + choosing
         found = self.found

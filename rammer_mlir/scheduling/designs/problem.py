@@ -18,7 +18,7 @@ from rammer_mlir.errors import ScheduleError
 
 
 class LoopKind(Enum):
-    """Kind of a loop: over elements of a result, over a reduction, or over gathered elements."""
+    """The kind of a loop: over elements of a result, over a reduction or over gathered elements."""
 
     ASSIGNMENT = "assignment"
     REDUCTION = "reduction"
@@ -26,7 +26,7 @@ class LoopKind(Enum):
 
 
 class Decision(Enum):
-    """Treatment of a value that is read in the group; the paper always stores it."""
+    """The decision on a value that is read in the group; Dali always stores it."""
 
     STORED = "stored"
     RECOMPUTED = "recomputed"
@@ -35,7 +35,10 @@ class Decision(Enum):
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of one assignment; ``contiguous`` loops access consecutive elements in memory."""
+    """A loop of an assignment.
+
+    It is ``contiguous`` if it accesses consecutive elements in memory.
+    """
 
     name: str
     extent: int
@@ -44,7 +47,7 @@ class Loop:
 
 
 class Span(NamedTuple):
-    """Elements of a tile along a dimension of a tensor.
+    """The elements of a tile along a dimension of a tensor.
 
     Their number is ``constant`` plus factor * (iterations of the loop in the tile - 1) for each
     (loop, factor) of ``terms``.
@@ -65,7 +68,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Loops around a computation, its scalar operations per point, and its memory traffic.
+    """An assignment: its loops, its scalar operations per point, and its memory traffic.
 
     ``is_returned`` marks an assignment whose result leaves the group: it is always computed.
     """
@@ -82,7 +85,7 @@ class Value:
     """A result of an assignment that other assignments of the group read.
 
     Attributes:
-        name: for messages.
+        name: its name in messages.
         producer: number of the assignment.
         dims: for each dimension the producer's loop that alone indexes it; None if there is none.
         shape: size of each dimension.
@@ -100,7 +103,11 @@ class Value:
 
 @dataclass(frozen=True)
 class Read:
-    """A read of a value: the reader's loop that indexes each dimension; None as in ``Value``."""
+    """A read of a value by an assignment.
+
+    ``dims`` has the reader's loop that alone indexes each dimension of the value; None if there is
+    none.
+    """
 
     value: int
     reader: int
@@ -117,7 +124,7 @@ class Problem:
     reads: tuple[Read, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a group that cannot be executed in order.
+        """Check that a group can be executed in order.
 
         Raises:
             ScheduleError: if a loop has no iterations, or an assignment reads a later assignment's
@@ -139,17 +146,17 @@ class Problem:
 
     @cached_property
     def used_loops(self) -> tuple[int, ...]:
-        """Loops of all assignments, in order."""
+        """The loops of all assignments, in order."""
         return tuple(chain.from_iterable(a.loops for a in self.assignments))
 
     @cached_property
     def assignment_of(self) -> dict[int, int]:
-        """The assignment of each loop."""
+        """The number of the assignment of each loop."""
         return {loop: n for n, a in enumerate(self.assignments) for loop in a.loops}
 
     @property
     def edges(self) -> Iterator[tuple[int, int]]:
-        """Yield each pair of a producer's and a reader's loop that index one dimension."""
+        """Yield the pairs of a producer's and a reader's loop that index the same dimension."""
         for read in self.reads:
             dims = zip(self.values[read.value].dims, read.dims, strict=True)
             yield from ((a, b) for a, b in dims if a is not None and b is not None)

@@ -15,25 +15,28 @@ from math import inf, prod
 from typing import NamedTuple, Protocol
 
 Prefix = tuple[int, ...]
-"""For each of a design's first ``len(prefix)`` variables, the index of its choice."""
+"""The index of the choice of each of the first ``len(prefix)`` variables of a design."""
 
 MOST_DESIGNS = 1 << 20
-"""Most designs for an exhaustive search, which proves its result the cheapest."""
+"""Maximum number of designs for an exhaustive search, which proves its result the cheapest."""
 
 BEAM_WIDTH = 4096
-"""Prefixes of each length that the beam keeps."""
+"""The number of prefixes of each length that the beam search keeps."""
 
 
 class Space(Protocol):
-    """Designs under one combination of decisions on the group's values."""
+    """The designs of a group under one combination of decisions on its values."""
 
     @property
     def num_choices(self) -> tuple[int, ...]:
-        """Number of choices of each variable."""
+        """The number of choices of each variable."""
         ...
 
     def bound(self, prefix: Prefix) -> float:
-        """Return a lower bound on the cost of designs with a prefix, or a design's exact cost."""
+        """Return a lower bound on the cost of all designs that begin with a prefix.
+
+        For the prefix of a complete design, it is the design's exact cost.
+        """
         ...
 
 
@@ -47,7 +50,7 @@ class Design(NamedTuple):
 
 @dataclass(frozen=True)
 class Found:
-    """Result of a search.
+    """The result of a search for a design.
 
     Attributes:
         design: the cheapest design found.
@@ -65,7 +68,7 @@ class Found:
 
     @property
     def gap(self) -> float:
-        """Upper bound on the ratio of the design's cost to the optimum."""
+        """An upper bound on the ratio of the design's cost to the cost of the cheapest design."""
         if self.design.cost <= self.bound:
             return 1.0
         return self.design.cost / self.bound if self.bound > 0 else inf
@@ -98,7 +101,10 @@ def search(
 
 
 def best_first(spaces: Sequence[Space], incumbent: Design | None = None) -> Found:
-    """Return the cheapest design (A*)."""
+    """Return the cheapest design of all spaces, by an exact best-first search (A*).
+
+    ``incumbent`` is a known design: designs of higher cost are pruned.
+    """
     limit = incumbent.cost if incumbent is not None else inf
     # Among equal bounds take the longest prefix first: it is closest to a complete design.
     heap: list[tuple[float, int, int, Prefix]] = [
@@ -122,11 +128,11 @@ def best_first(spaces: Sequence[Space], incumbent: Design | None = None) -> Foun
 
 
 _Node = tuple[float, int, Prefix]
-"""A bound, the number of the space, and the prefix."""
+"""The bound of a prefix, the number of its space, and the prefix."""
 
 
 class _Beam:
-    """A search that keeps the best prefixes of each length, and the least bound it dropped."""
+    """A beam search: it keeps the best prefixes of each length, and the least bound it dropped."""
 
     def __init__(self, spaces: Sequence[Space], incumbent: Design | None) -> None:
         self._spaces = spaces
@@ -136,7 +142,10 @@ class _Beam:
         self._least_dropped = inf
 
     def search(self, width: int) -> Found:
-        """Return the best design that a beam of ``width`` finds; its bound covers all prefixes."""
+        """Return the best design that a beam of ``width`` finds.
+
+        The result's bound also covers the designs whose prefixes were dropped.
+        """
         level: list[_Node] = [(space.bound(()), n, ()) for n, space in enumerate(self._spaces)]
         while level:
             level.sort()

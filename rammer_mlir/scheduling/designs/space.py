@@ -20,7 +20,7 @@ from rammer_mlir.scheduling.designs.search import Prefix
 
 @dataclass(frozen=True)
 class DesignSpace:
-    """Designs of a group: its variables are the loop classes, in the order of their choice.
+    """The designs of a group; the variables are the loop classes, in the order of their choice.
 
     With ``tiles``, rTasks may also take several iterations of a loop.
     """
@@ -32,7 +32,7 @@ class DesignSpace:
 
     @cached_property
     def variables(self) -> tuple[LoopClass, ...]:
-        """The classes by descending extent: large loops affect the cost most."""
+        """The loop classes by descending extent: large loops affect the cost most."""
         return tuple(sorted(self.classes, key=lambda found: -found.extent))
 
     @cached_property
@@ -45,7 +45,7 @@ class DesignSpace:
 
     @property
     def num_choices(self) -> tuple[int, ...]:
-        """Number of choices of each variable."""
+        """The number of choices of each variable."""
         return self._num_choices
 
     @cached_property
@@ -58,7 +58,7 @@ class DesignSpace:
 
     @cached_property
     def _variables_of(self) -> tuple[tuple[int, ...], ...]:
-        """The variables of each assignment's loops, ascending."""
+        """For each assignment, the variables of its loops, ascending."""
         return tuple(
             tuple(sorted({self._variable_of[loop] for loop in assignment.loops}))
             for assignment in self.decided.problem.assignments
@@ -66,11 +66,14 @@ class DesignSpace:
 
     @cached_property
     def _parts(self) -> dict[tuple[int, Prefix], Part]:
-        """Memoized costs per assignment and choices of its own loops, shared between prefixes."""
+        """Memoized costs by an assignment and the choices of its own loops."""
         return {}
 
     def bound(self, prefix: Prefix) -> float:
-        """Return a lower bound on the cost of designs with a prefix, or a design's exact cost."""
+        """Return a lower bound in seconds on the cost of all designs that begin with a prefix.
+
+        For the prefix of a complete design, it is the design's exact cost.
+        """
         parts = [self._part(n, prefix) for n in range(len(self._variables_of))]
         waves = [1] * self.decided.num_units
         for part, unit in zip(parts, self.decided.units, strict=True):
@@ -79,7 +82,7 @@ class DesignSpace:
         return start + sum(waves) * self.machine.task_seconds + sum(p.seconds for p in parts)
 
     def chosen(self, prefix: Prefix) -> dict[int, Choice]:
-        """Return the choice of each loop whose variable is in the prefix."""
+        """Return the choice of each loop, by number, that a prefix determines."""
         return {
             loop: options[choice]
             for options, choice, found in zip(self.choices, prefix, self.variables, strict=False)
@@ -100,14 +103,17 @@ class DesignSpace:
         return found
 
     def _chosen_of(self, number: int, prefix: Prefix) -> dict[int, Choice]:
-        """Return the choices of those loops of an assignment whose variable is in the prefix."""
+        """Return the choice of each loop of assignment ``number`` that a prefix determines."""
         loops = self.decided.problem.assignments[number].loops
         variables = ((loop, self._variable_of[loop]) for loop in loops)
         return {loop: self.choices[v][prefix[v]] for loop, v in variables if v < len(prefix)}
 
 
 def default_design(space: DesignSpace) -> Prefix:
-    """Return the design without a search: distribute loops where allowed, otherwise use lanes."""
+    """Return the design without a search.
+
+    Loops are distributed over vEUs where that is allowed; other loops use lanes.
+    """
     return tuple(_default(options) for options in space.choices)
 
 

@@ -26,7 +26,7 @@ def _check(name: str, value: object) -> DeviceDescription:
 
 
 DEVICES: Registry[DeviceDescription] = Registry("device", {}, _check, "devices")
-"""Registered external devices by name; the project's devices are read from this folder."""
+"""The registered external devices by name; the project's devices are files of this folder."""
 
 
 @cache
@@ -64,7 +64,7 @@ def register_device(device: DeviceDescription | Path) -> None:
 
 
 def find_device(name: str) -> DeviceDescription:
-    """Return a device by its name, or read the file of this name.
+    """Return the device named ``name``, or the device that the file ``name`` describes.
 
     Raises:
         OptionError: if there is neither, or the file is not a device description.
@@ -83,7 +83,7 @@ def find_device(name: str) -> DeviceDescription:
 
 
 def cpu_device(num_veus: int) -> Device:
-    """Return a CPU with ``num_veus`` threads.
+    """Return the project's CPU with ``num_veus`` vEUs, which are threads.
 
     Raises:
         OptionError: if ``num_veus`` is below 1 or above the device's maximum.
@@ -94,8 +94,10 @@ def cpu_device(num_veus: int) -> Device:
 def device_for(target: str) -> DeviceDescription:
     """Return the default device for which programs of a target are scheduled.
 
+    If no device has the target as a default, return the CPU.
+
     Args:
-        target: with its chip: ``cpu``, ``nvvm:sm_90``, ``rocdl:gfx90a``.
+        target: a target with its chip, such as ``cpu``, ``nvvm:sm_90`` or ``rocdl:gfx90a``.
     """
     for name in names():
         if target in _known(name).targets:

@@ -91,13 +91,14 @@ class DeviceDescription:
 
     @property
     def max_veus(self) -> int:
-        """Most vEUs of the whole device."""
+        """The maximum number of vEUs of the whole device."""
         return self.units * self.veus_per_unit
 
     def device(self, num_veus: int | None = None, dtype: str = "f32") -> Device:
         """Return the device as ``num_veus`` equal vEUs, one per unit if None.
 
         vEUs are distributed over units; those of the same unit share its arithmetic and bandwidth.
+        ``dtype`` is the element type whose arithmetic rate is used.
 
         Raises:
             OptionError: if ``num_veus`` is below 1 or too large, or there is no figure for the
@@ -136,7 +137,7 @@ class DeviceDescription:
 
 
 def read_description(path: Path) -> DeviceDescription:
-    """Read a device file.
+    """Return the description in a device file.
 
     Raises:
         OptionError: if it cannot be read, is not TOML, or an entry is missing, unknown, of the

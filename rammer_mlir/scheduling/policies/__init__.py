@@ -50,7 +50,7 @@ _BUILT_IN: tuple[Policy, ...] = (
 )
 
 POLICIES = Registry("policy", {policy.name: policy for policy in _BUILT_IN}, _check, "policies")
-"""Registered policies by name."""
+"""The policies by name."""
 
 
 def register_policy(policy: Policy) -> None:
@@ -71,7 +71,7 @@ def register_policy(policy: Policy) -> None:
 
 
 def get_policy(text: str) -> Policy:
-    """Return the policy of a name, with options if given in braces: ``ios{num-groups=4}``.
+    """Return the policy named in ``text``, with options in braces if given: ``ios{num-groups=4}``.
 
     The options are the fields of a policy that is a dataclass.
 
@@ -94,7 +94,7 @@ def get_policy(text: str) -> Policy:
 
 
 def name_of(text: str) -> str:
-    """Return the policy name of a text, without the options in braces."""
+    """Return the name in a policy's text, which may have options in braces."""
     return text.partition("{")[0]
 
 
@@ -104,6 +104,6 @@ def _is_option(hints: Mapping[str, object], field: dataclasses.Field[Any]) -> bo
 
 
 def is_own_policy(text: str) -> bool:
-    """Return whether a policy, and every policy that it tries, is part of this project."""
+    """Whether the policy that ``text`` names, and every policy that it tries, is built in."""
     name = name_of(text)
     return POLICIES.is_built_in(name) and not (name == Auto.name and _for_auto())

@@ -42,7 +42,7 @@ class Auto:
     further: Callable[[], Sequence[Policy]] = field(default=tuple, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse a budget that is not positive.
+        """Check that the budget is positive.
 
         Raises:
             OptionError: if the budget is not a positive number of seconds.
@@ -79,7 +79,10 @@ def _one_by_one(
 
 
 def _finished(futures: Sequence[Future[Plan]], deadline: float) -> Iterator[Plan]:
-    """Yield the plans that finish before the deadline; cancel futures that have not started."""
+    """Yield the plans that finish before the deadline, a time of the monotonic clock in seconds.
+
+    Futures that have not started by then are cancelled.
+    """
     for future in futures:
         try:
             yield future.result(max(0.0, deadline - time.monotonic()))

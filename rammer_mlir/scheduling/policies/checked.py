@@ -14,10 +14,10 @@ from rammer_mlir.scheduling.program import Barrier, Plan, RProgram, Run
 
 
 def ask(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
-    """Return the policy's plan for a graph.
+    """Return the policy's plan for a graph, checked to be well-formed.
 
-    This function checks that the plan is well-formed; the verifier checks that it is correct. A
-    graph with exclusive rTasks is cut at them, and the policy schedules each part.
+    The verifier checks whether the plan is correct. A graph with exclusive rTasks is cut at them,
+    and the policy schedules each part.
 
     Raises:
         ScheduleError: if the policy fails, or does not return a plan of this graph and device.
@@ -80,7 +80,7 @@ def _wrong_program(program: object, graph: TaskGraph, plan: Plan, device: Device
 
 
 def _wrong_item(item: object, lengths: Sequence[int], graph: TaskGraph, plan: Plan) -> str:
-    """Return a message about a malformed item, or "" if it is well-formed.
+    """Return a message about a malformed item of a vEU, empty if it is well-formed.
 
     ``lengths`` has the number of rTasks of each vEU of the item's program.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class BarrierModel(PlacementModel):
-    """Adds variables for the barrier before each rTask and for the rTasks that it waits for.
+    """A model with variables for the barrier before each rTask and the rTasks that it waits for.
 
     An rTask's interval includes its barrier. If a source runs on another vEU, it has ended when the
     latest barrier begins that precedes the reader on its vEU: a barrier may wait for additional
@@ -31,9 +31,9 @@ class BarrierModel(PlacementModel):
         return end
 
     def _add_veus(self) -> None:
-        """Bound each vEU's total time of rTasks and barriers.
+        """Add constraints on each vEU's total time of rTasks and barriers.
 
-        The solver's other constraints imply this, but it does not propagate it.
+        The solver's other constraints imply them, but it does not propagate that.
         """
         super()._add_veus()
         # A head bounds the begin of an rTask's work, and its barrier begins before the work.
@@ -45,16 +45,19 @@ class BarrierModel(PlacementModel):
                 self._add_window(window, veu, taken)
 
     def _taken(self, task: int, veu: int) -> cp.LinearExpr:
-        """Return the time that an rTask and its barrier take of a vEU."""
+        """Return the time units that an rTask and its barrier take on a vEU.
+
+        They are 0 if the rTask runs on another vEU.
+        """
         here, both = self._on[task][veu], self._model.new_bool_var("")
         self._model.add_bool_or(both, ~here, ~self._barriers[task])
         return self._durations[task] * here + self._delay * both
 
     def _windows(self) -> list[list[int]]:
-        """Return sets of rTasks whose time on a vEU is bounded (Carlier's heads and tails).
+        """Return the windows: sets of rTasks whose time on a vEU is bounded (Carlier).
 
-        The first set holds all rTasks; each other one holds those whose head (earliest start) and
-        tail (time from their end to the end of the program) are not below two limits.
+        The first set holds all rTasks; each other set holds the rTasks whose head (earliest start)
+        and tail (time from their end to the end of the program) are not below two limits.
         """
         found = {tuple(self._tasks): None}
         if self._counts:
@@ -74,7 +77,13 @@ class BarrierModel(PlacementModel):
         return min(times[task] for task in tasks)
 
     def _add_window(self, tasks: list[int], veu: int, taken: list[cp.LinearExpr]) -> None:
-        """Bound the rTasks of a window on a vEU: they fit between its least head and least tail."""
+        """Add the constraint that a vEU's rTasks of a window fit between its head and tail.
+
+        Args:
+            tasks: the rTasks of the window; its head and tail are their least head and tail.
+            veu: the vEU.
+            taken: the time units that each rTask takes on the vEU.
+        """
         model = self._model
         some = model.new_bool_var("")
         for task in tasks:
@@ -100,7 +109,7 @@ class BarrierModel(PlacementModel):
             model.add_bool_or([~barrier, *apart])
 
     def _add_latest_barrier(self, task: int, behind: list[int]) -> None:
-        """Bound the begin of the latest barrier that precedes an rTask on its vEU.
+        """Add constraints on the begin of the latest barrier that precedes an rTask on its vEU.
 
         A witness bounds it: the barrier of the rTask, or of an earlier rTask on the same vEU.
         ``behind`` has for each rTask the mask of the rTasks that depend on it.

@@ -12,18 +12,19 @@ from math import inf
 from rammer_mlir.scheduling.policies.packing_bounds import cuts, packing_bound
 
 _MOST_PACKED = 128
-"""Largest graph, in rTasks, whose transitive sources and readers are packed onto vEUs for tighter
-bounds: the work grows with the third power of this number.
+"""Maximum number of rTasks of a graph for bounds by packing transitive sources and readers.
+
+The packing tightens the bounds; its work grows with the third power of this number.
 """
 
 _Part = tuple[float, float]
-"""The head (or tail) of a neighbour of an rTask, and the neighbour's time."""
+"""The head (or tail) of a neighbour of an rTask, and the time of the neighbour."""
 
 
 def heads(
     seconds: Sequence[float], sources: Sequence[Sequence[int]], num_veus: int, barrier: float
 ) -> list[float]:
-    """Return for each rTask its head: no schedule begins its work earlier.
+    """Return the head of each rTask: a lower bound on the begin of its work in any schedule.
 
     Args:
         seconds: time of each rTask.
@@ -105,10 +106,11 @@ def _distances(
 
 
 def _joined(parts: list[_Part], join: Callable[[Sequence[_Part], float], float]) -> float:
-    """Return the least head or tail of an rTask, over all subsets of parts on the rTask's own vEU.
+    """Return the least head or tail of an rTask over all placements of its neighbours.
 
-    Parts are sorted by their ends: if a part runs elsewhere, moving a part of an earlier end to the
-    own vEU gains nothing. So only prefixes need to be tried.
+    ``parts`` are the neighbours, sorted by their ends. Each runs on the rTask's own vEU or
+    elsewhere. If a part runs elsewhere, moving a part of an earlier end to the own vEU gains
+    nothing, so only prefixes need to be tried.
     """
     parts.sort(key=lambda part: -(part[0] + part[1]))
     best = inf
@@ -122,7 +124,7 @@ def _joined(parts: list[_Part], join: Callable[[Sequence[_Part], float], float])
 
 
 def _one_machine(parts: Sequence[_Part]) -> float:
-    """Return the time at which one vEU has run all parts, none before its start."""
+    """Return the time at which one vEU has run all parts, each not before its head."""
     now = 0.0
     for start, time in sorted(parts):
         now = max(now, start) + time

@@ -34,16 +34,14 @@ class Ios:
     """Cut the graph into blocks, and each block into stages of smallest predicted time.
 
     The groups of a stage run concurrently on all vEUs. The paper's alternative for a stage, to
-    merge
-    its operators into a single operator, is decided earlier by ``rtask-merge-operators``
+    merge its operators into a single operator, is decided earlier by ``rtask-merge-operators``
     (``ios_merging``).
 
     Attributes:
         group_size: most units of a group (the paper's r).
         num_groups: most groups of a stage (the paper's s).
         units: the units that the search places: ``operators``, each with the operators that fill
-        its
-            padding, or ``chains`` of operators whose results have a single reader. Blocks whose
+            its padding, or ``chains`` of operators whose results have a single reader. Blocks whose
             bound on the transitions exceeds ``max_transitions`` always use chains.
         max_transitions: most transitions of a block; a block that needs more is cut where the
             fewest values are live.
@@ -63,7 +61,11 @@ class Ios:
     barriers: Barriers = "tile"
 
     def __post_init__(self) -> None:
-        """Check that the numeric options are at least 1."""
+        """Check the numbers among the options.
+
+        Raises:
+            OptionError: if a number is below 1.
+        """
         for name in ("group_size", "num_groups", "max_transitions"):
             if getattr(self, name) < 1:
                 option = name.replace("_", "-")
@@ -73,22 +75,22 @@ class Ios:
 
     @property
     def pruning(self) -> Pruning:
-        """The limits that prune the search."""
+        """The limits on groups and stages that prune the search."""
         return Pruning(self.group_size, self.num_groups)
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return a plan that places the stages in order."""
+        """Return a plan in which operators are placed stage by stage."""
         stages, counts = self.search(graph, device)
         plan = place_stages(graph, device, stages, self.barriers)
         note = f"ios: {counts.words()}; {len(stages)} stages"
         return replace(plan, notes=(*plan.notes, note))
 
     def stages(self, graph: TaskGraph, device: Device) -> list[Stage]:
-        """Return the operators of each stage in the order of execution."""
+        """Return the operators of each stage, by number, in the order of execution."""
         return self.search(graph, device)[0]
 
     def search(self, graph: TaskGraph, device: Device) -> tuple[list[Stage], SearchCounts]:
-        """Return the operators of each stage in order of execution, and the search's counts."""
+        """Return the operators of each stage in the order of execution, and the search's counts."""
         context = _fastest(graph, device)
         kernels = [context.kernel(n) for n in range(len(graph.operators))]
         sources, units = self._units(context)
@@ -101,7 +103,10 @@ class Ios:
         return search.stages(units), search.counts
 
     def blocks(self, graph: TaskGraph, device: Device) -> list[list[int]]:
-        """Return the operators of each block; blocks are cut where a single value is live."""
+        """Return the operators of each block, by number.
+
+        Blocks are cut where a single value is live.
+        """
         sources, units = self._units(_fastest(graph, device))
         return [
             [n for unit in units[first:end] for n in unit]
@@ -122,14 +127,15 @@ def place_stages(
     stages: Sequence[Sequence[int]],
     barriers: Barriers = "tile",
 ) -> Plan:
-    """Place stages in order, each operator with its fastest rKernel.
+    """Return a plan in which stages are placed in order, each operator with its fastest rKernel.
 
     Args:
         graph: the graph.
         device: the device.
         stages: operators of each stage, as ``Ios.stages`` returns them; they may have been computed
             for another device or another batch size of the same network.
-        barriers: ``tile`` or ``stage``, as in ``Ios``.
+        barriers: ``tile``: rTasks wait for the rTasks that they read from; ``stage``: rTasks wait
+            for all rTasks of earlier stages.
     """
     context = _fastest(graph, device)
     builders = [ProgramBuilder(context)]

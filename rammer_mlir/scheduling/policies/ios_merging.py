@@ -19,12 +19,15 @@ from rammer_mlir.scheduling.stage_search import StageSearch, Unit
 from rammer_mlir.scheduling.stage_times import ConcurrentTimes, OperatorTimes
 
 Merged = Callable[[Sequence[int]], Sequence[RKernel] | None]
-"""From operators to rKernels of the merged operator and the copies after it; None if refused."""
+"""A function of operators that returns the rKernels of the merged operator and its copies.
+
+It returns None if the operators may not be merged.
+"""
 
 
 @dataclass(frozen=True)
 class MergeSearch:
-    """Find the stages of a graph whose operators are faster when merged into a single operator.
+    """The search for stages whose operators are faster when merged into a single operator.
 
     Attributes:
         kernels: each operator's rKernel, in a topological order; equal rKernels are one object.
@@ -33,9 +36,9 @@ class MergeSearch:
             cannot be merged; operators of the same kind do not depend on each other.
         merged: returns the rKernels of several operators of the same kind after merging.
         device: the device that the stages are scheduled for.
-        pruning: as for the policy `ios`.
-        max_transitions: as for the policy `ios`, but smaller, since `ios` searches the operators
-            again.
+        pruning: limits on the stages that are searched, as for the policy `ios`.
+        max_transitions: maximum number of transitions of a block; smaller than for the policy
+            `ios`, which searches the operators again.
     """
 
     kernels: Sequence[RKernel]
@@ -47,7 +50,7 @@ class MergeSearch:
     max_transitions: int = 50_000
 
     def groups(self) -> list[list[int]]:
-        """Return the operators of each stage to merge."""
+        """Return the stages whose operators are faster merged, as lists of operators by number."""
         # A merged operator's rKernel depends on more than its operators' rKernels: treat all as
         # distinct.
         alike = range(len(self.kernels))
@@ -65,7 +68,7 @@ class MergeSearch:
         return [stage for stage in stages if self._is_faster_merged(stage)]
 
     def _has_pairs(self, units: Sequence[Sequence[int]]) -> bool:
-        """Return whether a block contains at least two operators of the same kind."""
+        """Whether a block of units contains at least two operators of the same kind."""
         kinds = [self.kinds[number] for unit in units for number in unit]
         known = [kind for kind in kinds if kind is not None]
         return len(set(known)) < len(known)
@@ -86,7 +89,10 @@ class MergeSearch:
         return together < self.device.barrier_seconds + self._operators.simulated(stage)
 
     def merged_seconds(self, operators: Sequence[int]) -> float | None:
-        """Return the seconds of operators merged into a single operator, None if impossible."""
+        """Return the predicted seconds of the operator that merges ``operators``.
+
+        Return None if they may not be merged.
+        """
         kinds = {self.kinds[number] for number in operators}
         if len(operators) < 2 or len(kinds) > 1 or None in kinds:
             return None
@@ -98,7 +104,7 @@ class MergeSearch:
 
 @dataclass(frozen=True)
 class _MergedTimes:
-    """Times of stages whose operators run concurrently, or merged where that is faster."""
+    """The times of stages whose operators run concurrently, or merged where that is faster."""
 
     concurrent: ConcurrentTimes
     kinds: Sequence[object]

@@ -15,7 +15,7 @@ from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_table
 
 _SHARES = (0.05, 0.2, 0.5)
-"""Largest relative change of a priority in a sample, drawn at random for each sample."""
+"""Maximum relative changes of priorities in a sample, one of which is drawn for each sample."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ListScheduling:
     name: ClassVar[str] = "list"
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return one rProgram."""
+        """Return the plan of smallest predicted time, of one rProgram."""
         choices = {
             tuple(choose(operator, device) for operator in graph.operators)
             for choose in (fastest, most_efficient)
@@ -45,7 +45,7 @@ class ListScheduling:
 
 
 def sampled_plan(graph: TaskGraph, device: Device, table: TaskTable, samples: int) -> Plan:
-    """Return the best plan of list scheduling with random priorities (sampling methods).
+    """Return the fastest of ``samples`` plans of list scheduling with random priorities.
 
     The priorities are the longest paths, scaled by random factors; the seed is fixed, so that
     results are repeatable.
@@ -63,7 +63,11 @@ def sampled_plan(graph: TaskGraph, device: Device, table: TaskTable, samples: in
 
 @dataclass
 class _Veu:
-    """A vEU's rTasks, the seconds at which it is free, and per vEU the rTasks known complete."""
+    """The state of a vEU during placement.
+
+    It has the vEU's rTasks in order, the time in seconds at which it is free, and for each vEU the
+    number of rTasks that this vEU knows to be complete.
+    """
 
     known: list[int]
     tasks: list[int]
@@ -71,7 +75,10 @@ class _Veu:
 
 
 def place(table: TaskTable, device: Device, priority: Sequence[float]) -> Placement:
-    """Place ready rTasks in order of descending priority, each on the vEU where it ends first."""
+    """Return a placement of all rTasks by list scheduling.
+
+    The ready rTask with the highest ``priority`` is placed next, on the vEU where it ends first.
+    """
     veus = [_Veu([0] * device.num_veus, []) for _ in range(device.num_veus)]
     where: dict[int, tuple[int, int]] = {}
     knew: dict[int, list[int]] = {}

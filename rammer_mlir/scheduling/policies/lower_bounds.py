@@ -8,7 +8,7 @@ from rammer_mlir.scheduling.tasks import TaskTable
 
 
 def makespan_bound(table: TaskTable, num_veus: int, barrier: float) -> float:
-    """Return a lower bound on the seconds that all rTasks take, launch not counted.
+    """Return a lower bound on the seconds that all rTasks take, without the launch.
 
     A window is a least head and a least tail: the rTasks with at least this head and this tail have
     to be packed in between. Critical path and total work are special cases.

@@ -20,12 +20,16 @@ from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import plan_of, task_table
 
 _EXACT = 1e-5
-"""Treat a smaller gap as zero; the solver searches for plans that are faster by half of this share.
+"""Maximum relative gap that counts as zero.
+
+The solver searches for plans that are faster by at least half of it.
 """
 
 _MOST_SAMPLES = 300
 _SAMPLED_RTASKS = 6_000
-"""Most plans sampled by list scheduling before the solver starts, and most rTasks in all of them.
+"""Maximum number of rTasks in all plans that list scheduling samples before the solver starts.
+
+There are at most ``_MOST_SAMPLES`` of these plans.
 """
 
 
@@ -43,7 +47,7 @@ class Proof:
 
     @property
     def gap(self) -> float:
-        """Largest share of the predicted time that another plan could save; 0 if optimal."""
+        """The largest share of the predicted time that another plan could save; 0 if optimal."""
         seconds = self.plan.predicted_seconds
         return max(0.0, 1 - self.bound / seconds) if seconds else 0.0
 
@@ -71,7 +75,7 @@ class Optimal:
     max_clauses: int = 500_000
 
     def __post_init__(self) -> None:
-        """Refuse a time limit that is not positive and finite.
+        """Check that the time limit is positive and finite.
 
         Raises:
             OptionError: if the time limit is not a positive, finite number of seconds.
@@ -83,7 +87,7 @@ class Optimal:
             )
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return the best plan found; see ``prove``.
+        """Return the best plan found; ``prove`` also returns a lower bound.
 
         Raises:
             OptionError: if OR-tools is not installed, or the graph is too large for it.
@@ -131,9 +135,10 @@ class Optimal:
 
 
 def _samples(rtasks: int) -> int:
-    """Return the number of plans to sample, at ``rtasks`` rTasks each.
+    """Return the number of plans of ``rtasks`` rTasks to sample.
 
-    At least 1, at most ``_MOST_SAMPLES``, and at most ``_SAMPLED_RTASKS`` rTasks in all plans.
+    It is at least 1 and at most ``_MOST_SAMPLES``, and all plans have at most ``_SAMPLED_RTASKS``
+    rTasks.
     """
     return max(1, min(_MOST_SAMPLES, _SAMPLED_RTASKS // rtasks))
 

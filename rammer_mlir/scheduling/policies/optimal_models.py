@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from ortools.sat.python import cp_model as cp
 
 _UNITS = 10_000_000
-"""Integer time units in the length of the starting plan."""
+"""The number of integer time units in the length of the starting plan."""
 
 _MOST_LOADS = 5_000
-"""Most combinations of rTasks on a vEU that a model lists."""
+"""Maximum number of combinations of rTasks on a vEU that a model lists."""
 
 _MOST_RANKS = 1 << 40
-"""Largest rank by which vEUs are ordered: the solver's integers have 64 bits."""
+"""Maximum rank by which vEUs are ordered: the solver's integers have 64 bits."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Result of a solver run.
+    """The result of a solver run.
 
     Attributes:
         placement: rTasks of each vEU in order; empty if none was found in time.
@@ -48,7 +48,10 @@ class Solution:
 
 
 class PlacementModel:
-    """Integer variables for each rTask's vEU, start and end; barriers delay but occupy no vEU."""
+    """A model with integer variables for the vEU, start and end of each rTask.
+
+    Barriers delay rTasks but occupy no vEU.
+    """
 
     def __init__(
         self,
@@ -96,7 +99,10 @@ class PlacementModel:
         model.minimize(self._length)
 
     def _end(self, task: int) -> cp.LinearExprT:
-        """Return the end of an rTask's interval, which begins with its work (or barrier)."""
+        """Return the end of an rTask's interval in time units.
+
+        The interval begins with the rTask's work, or with its barrier in a ``BarrierModel``.
+        """
         return self._begins[task] + self._durations[task]
 
     def _optional_interval(self, task: int, here: cp.IntVar) -> cp.IntervalVar:
@@ -119,7 +125,10 @@ class PlacementModel:
         model.add(num_veus * self._length >= sum(self._durations))
 
     def _count(self) -> list[list[cp.IntVar]]:
-        """Count each vEU's rTasks per rOperator; return [] if there are too many possible loads."""
+        """Return variables for the number of each vEU's rTasks of each rOperator.
+
+        Return an empty list if there are too many possible loads.
+        """
         groups = [
             Group(
                 self._durations[tasks[0]],
@@ -143,7 +152,10 @@ class PlacementModel:
         return counts
 
     def _add_symmetries(self) -> None:
-        """Break symmetries: order the interchangeable vEUs, and equal rTasks by number."""
+        """Add constraints that order the interchangeable vEUs, and equal rTasks by number.
+
+        They exclude solutions that are equal except for an exchange.
+        """
         model = self._model
         if self._counts:
             for one, other in pairwise(self._counts):
@@ -159,7 +171,10 @@ class PlacementModel:
             last[alike] = task
 
     def _rank(self, counts: Sequence[cp.IntVar]) -> cp.LinearExprT:
-        """Return a number that orders vEUs lexicographically by rTask counts per rOperator."""
+        """Return a number by which vEUs are ordered lexicographically by rTasks of each rOperator.
+
+        ``counts`` has the variables for the numbers of a vEU's rTasks.
+        """
         rank: cp.LinearExprT = 0
         for count, tasks in zip(counts, self._groups, strict=True):
             rank = rank * (len(tasks) + 1) + count
@@ -198,7 +213,7 @@ class PlacementModel:
                 self._model.add_hint(here, veus[number] == veu)
 
     def solve(self, limit_seconds: float, workers: int) -> Solution:
-        """Run the solver for at most ``limit_seconds`` on ``workers`` threads."""
+        """Return the solution found in ``limit_seconds`` by ``workers`` threads of the solver."""
         solver = self._cp_model.CpSolver()
         solver.parameters.max_time_in_seconds = limit_seconds
         solver.parameters.num_workers = workers
@@ -220,7 +235,10 @@ class PlacementModel:
         return Solution(veus, self._awaited(solver, veus), bound)
 
     def _awaited(self, solver: cp.CpSolver, veus: Placement) -> list[list[int]]:
-        """Let each rTask wait for its sources, and for ended sources of later rTasks of its vEU."""
+        """Return the rTasks that the barrier before each rTask waits for, in a solution.
+
+        These are its sources, and the sources of later rTasks of its vEU that have ended by then.
+        """
         awaited: list[list[int]] = [list(sources) for sources in self._table.sources]
         for tasks in veus:
             behind: set[int] = set()
@@ -238,7 +256,7 @@ class PlacementModel:
 
 
 def _groups(table: TaskTable) -> list[list[int]]:
-    """Return the rTasks of each rOperator that has at least one."""
+    """Return the rTasks of each rOperator that has any."""
     found: dict[int, list[int]] = {}
     for task, operator in enumerate(table.operators):
         found.setdefault(operator, []).append(task)

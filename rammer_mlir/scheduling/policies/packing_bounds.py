@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 _MOST_CUTS = 32
-"""Most distinct heads, and most distinct tails, that delimit windows; small graphs have fewer."""
+"""Maximum number of distinct heads, and of distinct tails, that delimit windows."""
 
 
 def packing_bound(seconds: Sequence[float], num_veus: int) -> float:
-    """Return a lower bound for independent rTasks, given from the longest to the shortest.
+    """Return a lower bound on the time of independent rTasks on ``num_veus`` equal vEUs.
 
-    Of the first ``k * num_veus + 1`` rTasks, some vEU runs at least ``k + 1``, which take at least
-    as long as the shortest ``k + 1`` of them (Dell'Amico and Martello, 1995).
+    ``seconds`` has the time of each rTask, the longest first. Of the first ``k * num_veus + 1``
+    rTasks, some vEU runs at least ``k + 1``, which take at least as long as the shortest ``k + 1``
+    of them (Dell'Amico and Martello, 1995).
     """
     sums = [0.0, *accumulate(seconds)]
     packed = (
@@ -23,6 +24,6 @@ def packing_bound(seconds: Sequence[float], num_veus: int) -> float:
 
 
 def cuts(values: Sequence[float]) -> list[float]:
-    """Return the distinct values ascending, thinned out to ``_MOST_CUTS`` with the smallest."""
+    """Return at most ``_MOST_CUTS`` of the distinct values, ascending, including the smallest."""
     distinct = sorted(set(values))
     return distinct[:: -(-len(distinct) // _MOST_CUTS)] if distinct else []

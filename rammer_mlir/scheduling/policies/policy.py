@@ -16,7 +16,7 @@ class Policy(Protocol):
     """
 
     name: ClassVar[str]
-    """Name by which users choose the policy."""
+    """The name by which users choose the policy."""
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
         """Return a complete schedule of the graph for the device."""

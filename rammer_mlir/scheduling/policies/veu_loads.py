@@ -13,7 +13,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Group:
-    """The rTasks of an rOperator: the time of each, and all their heads and tails, ascending."""
+    """The rTasks of an rOperator.
+
+    It has the time of each rTask, and the heads and tails of all rTasks, each ascending.
+    """
 
     duration: int
     heads: Sequence[int]
@@ -21,12 +24,12 @@ class Group:
 
 
 def possible_loads(groups: Sequence[Group], limit: int, most: int) -> list[tuple[int, ...]] | None:
-    """Return all possible loads of a vEU: a number of rTasks for each group.
+    """Return all possible loads of a vEU: tuples of a number of rTasks for each group.
 
     Args:
         groups: the rTasks of each rOperator.
-        limit: time by which all rTasks have to be complete.
-        most: largest number of loads to list.
+        limit: time by which all rTasks have to be complete, in the unit of the groups' times.
+        most: maximum number of loads to list.
 
     Returns:
         The loads, or None if there are more than ``most``.
@@ -46,13 +49,16 @@ def possible_loads(groups: Sequence[Group], limit: int, most: int) -> list[tuple
 
 
 def _fits(load: Sequence[int], groups: Sequence[Group], limit: int) -> bool:
-    """Return whether the bounds by heads and tails allow this load within the limit."""
+    """Whether the lower bounds by heads and tails allow a load within the limit."""
     used = [(count, group) for count, group in zip(load, groups, strict=True) if count]
     return all(least <= limit for least in _least_times(used))
 
 
 def _least_times(used: Sequence[tuple[int, Group]]) -> Iterator[int]:
-    """Yield lower bounds on the time of a vEU: by heads, by tails, and by windows of both."""
+    """Yield lower bounds on the time of a vEU with some rTasks: by heads, tails and windows.
+
+    ``used`` has the number of rTasks of each group on the vEU.
+    """
     yield _one_after_the_other((h, g.duration) for n, g in used for h in g.heads[:n])
     yield _one_after_the_other((t, g.duration) for n, g in used for t in g.tails[:n])
     for _, first in used:

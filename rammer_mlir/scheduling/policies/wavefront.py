@@ -17,7 +17,7 @@ from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.simulator import with_prediction
 
 Wave = Sequence[int]
-"""Operators whose producers all belong to earlier waves."""
+"""The operators of a wave: their producers all belong to earlier waves."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Wavefront:
     name: ClassVar[str] = "wavefront"
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return the rPrograms."""
+        """Return a plan by waves, or by cache affinity where that is predicted to be faster."""
         plan = self._by_waves(graph, device)
         shared = SharedConstants(graph, device)
         if device.is_bulk_synchronous or not shared.matter:
@@ -44,7 +44,7 @@ class Wavefront:
         )
 
     def _by_waves(self, graph: TaskGraph, device: Device) -> Plan:
-        """Schedule by waves (Algorithm 1, ``Schedule``)."""
+        """Return a plan by waves (Algorithm 1, ``Schedule``)."""
         context = Context(graph, device)
         finished: list[ProgramBuilder] = []
         current = ProgramBuilder(context)
@@ -71,7 +71,7 @@ class Wavefront:
 
 
 def waves(context: Context) -> Sequence[Wave]:
-    """Return the operators by their depth in the graph, each wave in the graph's order.
+    """Return the waves: operators of equal depth in the graph, each wave in the graph's order.
 
     An operator without producers (which fills padding, or projects the input of a later time step)
     could run in the first wave, but would occupy its buffer for long and delay others: it joins the
@@ -95,7 +95,7 @@ def waves(context: Context) -> Sequence[Wave]:
 
 
 def least_seconds(wave: Wave, context: Context) -> float:
-    """Return a lower bound on the seconds of an rProgram with this wave alone, launch included."""
+    """Return a lower bound on the seconds of an rProgram with only this wave, launch included."""
     device = context.device
     kernels = [context.graph.operators[number].kernels for number in wave]
     total = sum(min(work(kernel, device) for kernel in candidates) for candidates in kernels)
@@ -106,10 +106,10 @@ def least_seconds(wave: Wave, context: Context) -> float:
 
 
 def schedule_wave(wave: Wave, program: ProgramBuilder, context: Context) -> None:
-    """Append a wave to a program, choosing its rKernels (``ScheduleWave``).
+    """Append a wave to a program, and choose its rKernels (``ScheduleWave``).
 
-    Choose the fastest rKernels if all their rTasks together do not fill the device; otherwise the
-    most efficient rKernels, if the program is then predicted to be faster (``SelectRKernels``).
+    The fastest rKernels are chosen if all their rTasks together do not fill the device; otherwise
+    the most efficient rKernels, if the program is then predicted to be faster (``SelectRKernels``).
     """
     operators, device = context.graph.operators, context.device
     fast = [fastest(operators[number], device) for number in wave]

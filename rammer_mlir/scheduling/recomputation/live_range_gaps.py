@@ -9,7 +9,7 @@ from itertools import pairwise
 from rammer_mlir.scheduling.recomputation.operator_sequence import Step, Steps
 
 _MOST_LEVELS = 8
-"""Most levels of producers that are recomputed for a value."""
+"""Maximum number of levels of producers that are recomputed for a value."""
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,9 @@ class Gap:
     """An interval between two uses of a value during which its memory may be freed.
 
     Attributes:
-        value: its number.
+        value: the value's number.
         begin: the step of the earlier use.
-        end: the step of the next read, before which ``again`` is recomputed.
+        end: the step of the next read, before which the steps ``again`` are executed again.
         again: steps to recompute, in order; the last step writes the value.
     """
 
@@ -30,18 +30,19 @@ class Gap:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The value and the step of the next read; at most one gap per place is chosen."""
+        """The value and the step of its next read; at most one gap of each place is chosen."""
         return self.value, self.end
 
     def spans(self, step: int) -> bool:
-        """Return whether the value is live but unused at a step."""
+        """Whether the value is live but unused at a step."""
         return self.begin < step < self.end
 
 
 def find_gaps(steps: Steps) -> Iterator[Gap]:
     """Yield the gaps of a sequence; gaps of the same ``place`` by growing length of ``again``.
 
-    Operands of recomputed steps are kept alive longer, or recomputed too if they were dead already.
+    A recomputed step needs its operands: they are kept alive longer, or recomputed too if they were
+    dead already.
     """
     for value, producer in steps.producers.items():
         uses = steps.uses[value]
@@ -52,10 +53,10 @@ def find_gaps(steps: Steps) -> Iterator[Gap]:
 
 
 def _closures(steps: Steps, producer: int, end: int) -> list[tuple[int, ...]]:
-    """Return sets of steps that recompute a value before a reader, small sets first.
+    """Return sets of steps that recompute the result of step ``producer``, small sets first.
 
-    A set grows by the producers of operands that are dead before the reader (the step ``end``), or
-    by all repeatable producers (a checkpoint segment).
+    A set grows by the producers of operands that are dead before the reader, step ``end``, or by
+    all repeatable producers (a checkpoint segment).
     """
     found: dict[tuple[int, ...], None] = {}
     for with_live in (False, True):
@@ -90,9 +91,9 @@ class Repeated:
 
 
 def leave(steps: Steps, gaps: Collection[Gap]) -> Repeated:
-    """Return the sequence in which values are recomputed after each chosen gap.
+    """Return the sequence in which the chosen gaps are freed.
 
-    Each reader of a value reads its latest copy.
+    The value of a gap is recomputed after it, and each reader of a value reads its latest copy.
     """
     again: dict[int, set[int]] = {}
     for gap in gaps:

@@ -13,7 +13,7 @@ class Value:
     """Memory that operators write and read.
 
     Attributes:
-        num_bytes: its size.
+        num_bytes: its size in bytes.
         is_counted: whether it is an intermediate; inputs, outputs and constants are the caller's.
     """
 
@@ -23,7 +23,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Step:
-    """An operator.
+    """An operator in a sequence.
 
     Attributes:
         reads: numbers of the values that it reads.
@@ -72,7 +72,7 @@ class Steps:
 
     @cached_property
     def live_bytes(self) -> list[int]:
-        """Bytes of counted values in use at each step."""
+        """The bytes of counted values in use at each step."""
         change = [0] * (len(self.steps) + 1)
         for value, steps in self.uses.items():
             change[steps[0]] += self.values[value].num_bytes
@@ -81,12 +81,15 @@ class Steps:
 
     @cached_property
     def peak(self) -> int:
-        """Most bytes of counted values in use at once."""
+        """The maximum over all steps of the bytes of counted values in use."""
         return max(self.live_bytes, default=0)
 
     @cached_property
     def least_peak(self) -> int:
-        """Largest sum of a step's own operands and results in bytes: a lower bound on any peak."""
+        """The maximum over all steps of the bytes of a step's own operands and results.
+
+        It is a lower bound on the peak of any sequence with recomputations.
+        """
         return max(
             (
                 sum(self.values[v].num_bytes for v in {*s.reads, *s.writes}
@@ -98,5 +101,5 @@ class Steps:
 
     @property
     def cost(self) -> float:
-        """Cost of all steps."""
+        """The sum of the costs of all steps."""
         return sum(step.cost for step in self.steps)

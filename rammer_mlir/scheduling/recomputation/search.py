@@ -11,16 +11,16 @@ from rammer_mlir.scheduling.recomputation.live_range_gaps import Gap, Repeated, 
 from rammer_mlir.scheduling.recomputation.operator_sequence import Steps
 
 MOST_SETS = 1 << 13
-"""Most sets of gaps for an exhaustive search."""
+"""Maximum number of sets of gaps for an exhaustive search."""
 
 _MOST_WORK = 1 << 17
-"""Most steps evaluated in total by an exhaustive search."""
+"""Maximum number of steps that an exhaustive search evaluates in total."""
 
 _MOST_TRIALS = 24
-"""Gaps at the peak that are evaluated before one is chosen."""
+"""Maximum number of gaps at the peak that are evaluated before one of them is chosen."""
 
 _LENGTHS = (1, 2, 4, 8, 16, 64)
-"""Limits on the recomputed steps per value, each in a separate search."""
+"""Limits on the number of recomputed steps for a value, each for a separate search."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Recomputation:
 
     @property
     def peak(self) -> int:
-        """Most bytes in use at once."""
+        """The maximum bytes in use at once in the sequence with recomputations."""
         return self.repeated.steps.peak
 
 
 def search(steps: Steps, limit: int, *, most_sets: int = MOST_SETS) -> Recomputation:
-    """Return the cheapest gaps whose sequence uses at most ``limit`` bytes at once.
+    """Return the cheapest gaps to free so that at most ``limit`` bytes are in use at once.
 
     If none is found, return the choice with the lowest peak. If there are more than ``most_sets``
     sets of gaps, gaps are chosen greedily and need not be the cheapest.
@@ -71,10 +71,10 @@ def search(steps: Steps, limit: int, *, most_sets: int = MOST_SETS) -> Recomputa
 
 
 def least_cost(steps: Steps, limit: int) -> float:
-    """Return a lower bound on the cost of any choice that fits; infinite if none can.
+    """Return a lower bound on the cost of any choice of gaps with at most ``limit`` bytes in use.
 
-    At each step the live but unused values have to free the excess bytes there: the bound of a
-    fractional knapsack.
+    It is infinite if no choice fits. At each step the live but unused values have to free the
+    excess bytes there: the bound of a fractional knapsack.
     """
     if steps.least_peak > limit:
         return inf
@@ -114,7 +114,7 @@ class _Trial:
         return self.repeated.steps.peak
 
     def rank(self, limit: int) -> tuple[float, float, float, int]:
-        """Return a sort key: trials that fit by cost, then the others by their peak."""
+        """Return a sort key: first trials within ``limit`` bytes by cost, then others by peak."""
         fits = self.peak <= limit
         return (not fits, self.cost if fits else self.peak, self.peak, len(self.gaps))
 
@@ -134,7 +134,10 @@ def _sets(places: Sequence[Sequence[Gap]]) -> Iterator[tuple[Gap, ...]]:
 
 
 def _shortened(places: Sequence[Sequence[Gap]], length: int) -> list[list[Gap]]:
-    """Return for each place the gap of fewest recomputed steps, and of most up to ``length``."""
+    """Return two gaps for each place: the one of fewest steps, and the longest up to ``length``.
+
+    The length of a gap is its number of recomputed steps.
+    """
     return [
         [variants[0], *[gap for gap in variants[1:] if len(gap.again) <= length][-1:]]
         for variants in places
@@ -170,7 +173,7 @@ def _greedy(steps: Steps, places: Sequence[Sequence[Gap]], limit: int) -> _Trial
 
 
 def _excess(trial: _Trial, limit: int) -> int:
-    """Return the bytes above a limit, summed over all original steps, plus the peak's excess."""
+    """Return the bytes above a limit, summed over all original steps, plus those at the peak."""
     repeated = trial.repeated
     return sum(
         max(0, live - limit)
@@ -180,7 +183,7 @@ def _excess(trial: _Trial, limit: int) -> int:
 
 
 def _peak_steps(repeated: Repeated) -> list[int]:
-    """Return the original steps at or just before which the most bytes are in use."""
+    """Return the original steps with the most bytes in use at the step or just before it."""
     live, peak = repeated.steps.live_bytes, repeated.steps.peak
     found: list[int] = []
     following = len(live)
@@ -199,7 +202,7 @@ def _price(steps: Steps, gap: Gap) -> float:
 
 
 def _dropped(steps: Steps, trial: _Trial, limit: int) -> _Trial:
-    """Return the trial without the gaps that the limit does not require.
+    """Return the trial without those gaps that are not needed to stay within the limit.
 
     The most expensive gaps are dropped first.
     """

@@ -44,14 +44,20 @@ def check_arena(
 
 
 class _Occupied:
-    """The buffer that last occupied each byte, as ascending first bytes with a buffer each."""
+    """The buffer that last occupied each byte of the arena.
+
+    Intervals are stored by their first bytes, ascending, each with its buffer.
+    """
 
     def __init__(self) -> None:
         self._cuts: list[int] = [0]
         self._holders: list[int] = [-1]
 
     def replace(self, start: int, end: int, holder: int) -> set[int]:
-        """Assign bytes ``start .. end - 1`` to buffer ``holder``; return their previous buffers."""
+        """Assign bytes ``start .. end - 1`` to buffer ``holder``.
+
+        Return the buffers that held them.
+        """
         if start >= end:
             return set()
         self._cut(start)
@@ -90,7 +96,7 @@ class _Uses:
         return int(self._history.place[self._tasks(buffer)].min())
 
     def all_before(self, a: int, b: int) -> bool:
-        """Return whether every use of buffer ``a`` ends before any use of buffer ``b`` starts."""
+        """Whether every use of buffer ``a`` ends before any use of buffer ``b`` starts."""
         reached = np.max([self._end(o) for o in self._operators[a]], axis=0)
         known = np.min([self._start(o) for o in self._operators[b]], axis=0)
         return bool((reached <= known).all())
@@ -99,7 +105,7 @@ class _Uses:
         return np.concatenate([self._history.tasks(o) for o in self._operators[buffer]])
 
     def _end(self, operator: int) -> Int64Array:
-        """Return how many rTasks of each vEU are complete when the operator's last rTask is."""
+        """Return how many rTasks of each vEU are complete once all of an operator's rTasks are."""
         if operator not in self._reached:
             tasks = self._history.tasks(operator)
             reached = np.zeros(self._history.clocks.shape[1], dtype=np.int64)
@@ -108,7 +114,7 @@ class _Uses:
         return self._reached[operator]
 
     def _start(self, operator: int) -> Int64Array:
-        """Return how many rTasks of each vEU are complete before the operator's first starts."""
+        """Return how many rTasks of each vEU end before any rTask of an operator starts."""
         if operator not in self._known:
             tasks = self._history.tasks(operator)
             known = self._history.clocks[self._history.clock[tasks]].astype(np.int64)
@@ -117,7 +123,7 @@ class _Uses:
         return self._known[operator]
 
     def message(self, a: int, b: int) -> str:
-        """Return the message that names unordered or misordered rTasks of two buffers."""
+        """Return the message that two buffers may be in use at once, with an rTask of each."""
         names = [f"'{self._graph.buffers[number].name}'" for number in (a, b)]
         head = f"{names[0]} and {names[1]} share memory in the arena, and"
         tail = f"expected all uses of {names[0]} to end before {names[1]} is used"
@@ -130,7 +136,10 @@ class _Uses:
         return late or f"{head} their uses overlap: {tail}"
 
     def _unfinished(self, a: int, b: int) -> Iterator[tuple[int, int]]:
-        """Yield pairs of rTasks of two buffers where the first need not end before the second."""
+        """Yield pairs of rTasks, the first of which need not end before the second.
+
+        The first touches buffer ``a``, the second buffer ``b``.
+        """
         users = self._tasks(b)
         for first in self._tasks(a).tolist():
             ordered = self._history.precedes(np.full(len(users), first), users)

@@ -22,7 +22,7 @@ _AT_ONCE = 1 << 21
 
 @dataclass(frozen=True)
 class _Use:
-    """An operator's access to a buffer, ``origin`` elements from its start."""
+    """An access of an operator to a buffer; the argument starts at element ``origin`` of it."""
 
     operator: int
     access: Access
@@ -31,9 +31,10 @@ class _Use:
 
 @dataclass(frozen=True)
 class _Written:
-    """Writers of a buffer: rTask ``task[i]`` writes elements ``start[i] .. end[i] - 1``, ascending.
+    """The writers of a buffer: rTask ``task[i]`` writes elements ``start[i] .. end[i] - 1``.
 
-    ``before[i]`` is the number of written elements in all intervals before the i-th.
+    Intervals are ascending; ``before[i]`` is the number of elements in all intervals before the
+    i-th.
     """
 
     start: Int64Array
@@ -42,14 +43,14 @@ class _Written:
     before: Int64Array
 
     def count_below(self, element: Int64Array) -> Int64Array:
-        """Return for each given element how many elements below it are written."""
+        """Return for each given element the number of written elements before it."""
         at = np.searchsorted(self.start, element, side="right") - 1
         inside = np.minimum(element, self.end[at]) - self.start[at]
         return np.where(at < 0, 0, self.before[at] + inside)
 
 
 def check_dataflow(graph: TaskGraph, plan: Plan, found: History) -> None:
-    """Check all buffers of a graph.
+    """Check that every element of a buffer is written once, and before it is read.
 
     Raises:
         ScheduleError: if an element has two writers or no writer, or a read may precede its write.
@@ -126,7 +127,11 @@ class _Checker:
         return _Written(start, end, task, before)
 
     def _check_own_boxes(self, buffer: int, write: _Use, stretches: Stretches) -> None:
-        """Refuse two rTasks with the same non-empty box: they would write the same elements."""
+        """Check that no two rTasks of a write have the same non-empty box.
+
+        Raises:
+            ScheduleError: if two rTasks have, since they would write the same elements.
+        """
         box = stretches.box_of_rtask
         rtasks = np.flatnonzero(np.isin(box, stretches.box))
         first = rtasks[np.unique(box[rtasks], return_index=True)[1]]
@@ -186,7 +191,8 @@ class _Checker:
     ) -> tuple[Int64Array, Int64Array, Int64Array]:
         """Return, for each box and vEU, the last rTask on that vEU that writes a part of the box.
 
-        Three arrays, in ascending order of boxes: box, vEU, order.
+        The three arrays have the box, the vEU and the order of this rTask, in ascending order of
+        boxes. Interval i of box ``box[i]`` has the elements ``start[i] .. end[i] - 1``.
         """
         num_veus = self._history.clocks.shape[1]
         latest = np.full(num_boxes * num_veus, -1, dtype=np.int64)

@@ -17,9 +17,10 @@ _KEPT = 1 << 20
 
 @dataclass(frozen=True)
 class Stretches:
-    """Elements ``start[i] .. end[i] - 1``, counted from the argument's start, of box ``box[i]``.
+    """Intervals of elements: ``start[i] .. end[i] - 1`` belong to box ``box[i]``.
 
-    ``box_of_rtask`` is the box of each rTask; rTasks that touch the same elements share a box.
+    Elements are counted from the argument's start. ``box_of_rtask`` is the box of each rTask;
+    rTasks that touch the same elements share a box.
     """
 
     start: Int64Array
@@ -29,12 +30,15 @@ class Stretches:
 
     @property
     def num_boxes(self) -> int:
-        """Number of distinct boxes."""
+        """The number of distinct boxes."""
         return int(self.box_of_rtask.max(initial=-1)) + 1
 
 
 class Elements:
-    """Memoized intervals of accesses; equal rKernels are the same object, so hits are frequent."""
+    """The memo of the intervals of accesses.
+
+    Equal rKernels are the same object, so hits are frequent.
+    """
 
     def __init__(self) -> None:
         """Begin with an empty memo."""
@@ -51,7 +55,7 @@ class Elements:
 
 
 def _stretches(boxes: Boxes) -> Stretches:
-    """List the intervals of boxes, box by box, ascending where strides are."""
+    """Return the intervals of elements that boxes contain, box by box."""
     rows: dict[tuple[int, ...], int] = {}
     keys = zip(boxes.offsets.tolist(), *boxes.sizes.T.tolist(), strict=True)
     box_of_rtask = np.array([rows.setdefault(key, len(rows)) for key in keys], dtype=np.int64)

@@ -24,8 +24,7 @@ class History:
     """The happens-before order of a plan.
 
     rTasks are numbered consecutively over all operators: rTask ``r`` of operator ``o`` is ``base[o]
-        + r``.
-    The four arrays after ``clocks`` have an entry per rTask.
+    + r``. The four arrays after ``clocks`` have an entry per rTask.
 
     Attributes:
         base: [num_operators + 1]: number of each operator's first rTask.
@@ -51,7 +50,10 @@ class History:
         return np.arange(self.base[operator], self.base[operator + 1])
 
     def completes(self, veu: Int64Array, order: Int64Array, task: Int64Array) -> NDArray[np.bool_]:
-        """Return for each i whether rTask ``order[i]`` of ``veu[i]`` precedes ``task[i]``."""
+        """Return for each i whether an rTask ends before rTask number ``task[i]`` starts.
+
+        It is the rTask of order ``order[i]`` on ``veu[i]``.
+        """
         known = self.clocks[self.clock[task], veu]
         return order < np.where(self.veu[task] == veu, self.order[task], known)
 
@@ -69,11 +71,11 @@ class History:
 
 
 def history(graph: TaskGraph, plan: Plan) -> History:
-    """Simulate a plan's barriers and return its happens-before order.
+    """Return the happens-before order of a plan, from a simulation of its barriers.
 
     Raises:
-        ScheduleError: if an rTask is unknown, runs twice or never, a wait names a vEU or order
-            that does not exist, or waits block each other.
+        ScheduleError: if an rTask is unknown, runs twice or never, a wait names a vEU or order that
+            does not exist, or waits block each other.
     """
     recorder = _Recorder(graph, plan)
     for number, program in enumerate(plan.programs):
@@ -104,7 +106,7 @@ def _check_wait(number: int, veu: int, other: int, order: int, steps: Sequence[i
 
 
 def _first_tasks(graph: TaskGraph, plan: Plan) -> Int64Array:
-    """Return the number of each operator's first rTask, and at the end the total."""
+    """Return the number of each operator's first rTask, and last the number of all rTasks."""
     if len(plan.kernels) != len(graph.operators):
         raise ScheduleError(
             f"plan: expected an rKernel for each of {len(graph.operators)} operators, "

@@ -10,10 +10,10 @@ from rammer_mlir.scheduling.program import Barrier, Item, RProgram, Run
 
 
 class Stepper:
-    """Executes a program as vEUs with step counters would.
+    """The execution of a program as vEUs with step counters would execute it.
 
-    Step counters only grow, so executing every vEU as far as possible reaches the end exactly if
-    no wait can block forever.
+    Step counters only grow, so executing every vEU as far as possible reaches the end exactly if no
+    wait can block forever.
     """
 
     def __init__(self, graph: TaskGraph, program: RProgram) -> None:
@@ -24,7 +24,7 @@ class Stepper:
         self._steps = [0] * program.num_veus
 
     def steps(self) -> Iterator[tuple[int, Item]]:
-        """Yield (vEU, item), each barrier after all rTasks that it waits for.
+        """Yield (vEU, item) in a possible order: each barrier after all rTasks that it waits for.
 
         Raises:
             ScheduleError: if waits block each other, naming them.

@@ -24,14 +24,14 @@ _AT_ONCE = 1 << 21
 _FAR = np.iinfo(np.int64).max
 
 Intervals = tuple[Int64Array, Int64Array]
-"""First elements and ends (exclusive) of intervals."""
+"""The first elements, and the ends (exclusive), of intervals."""
 
 
 @dataclass(frozen=True)
 class _Touch:
-    """Elements ``start[i] .. end[i] - 1`` that rTask ``task[i]`` of an operator touches.
+    """The uses of a buffer by an operator: rTask ``task[i]`` touches ``start[i] .. end[i] - 1``.
 
-    In ascending order of ``start``; ``reach[i]`` is the largest end up to the i-th.
+    Intervals are in ascending order of ``start``; ``reach[i]`` is the largest end up to the i-th.
     """
 
     operator: int
@@ -50,7 +50,7 @@ class _Touch:
 
 @dataclass(frozen=True)
 class _Group:
-    """All uses of a buffer by an operator, and the disjoint intervals that it writes."""
+    """The uses of a buffer by an operator, and the disjoint intervals that it may write."""
 
     uses: Sequence[_Touch]
     low: int
@@ -66,7 +66,7 @@ class _Group:
         return _Group(uses, low, high, written)
 
     def held(self, use: _Touch) -> NDArray[np.bool_]:
-        """Return for each interval of a use whether the operator writes all of it."""
+        """Return, for each interval of a use, whether the operator writes the whole interval."""
         start, end = self.written
         if not len(start):
             return np.zeros(len(use.start), dtype=bool)
@@ -149,10 +149,14 @@ def _check_buffer(graph: TaskGraph, found: History, buffer: int, uses: Sequence[
 def _check_against(
     graph: TaskGraph, found: History, buffer: int, use: _Touch, earlier: Iterable[_Group]
 ) -> None:
-    """Check a use against earlier operators' uses, the latest first.
+    """Check that a use of a buffer is ordered after conflicting uses by earlier operators.
 
-    A write is ordered after all earlier uses of the same elements, as checked when the writer was
-    the later operator. So an interval that an operator writes completely needs no older comparison.
+    The latest operators are compared first. A write is ordered after all earlier uses of the same
+    elements, as checked when the writer was the later operator. So an interval that an operator
+    writes completely needs no older comparison.
+
+    Raises:
+        ScheduleError: naming two rTasks that are not ordered.
     """
     for group in earlier:
         for other in group.uses:
@@ -204,9 +208,13 @@ def _check_order(
 
 
 def _check_written(graph: TaskGraph, found: History, buffer: int, groups: Sequence[_Group]) -> None:
-    """Check that each read box has elements that an earlier operator or its own may have written.
+    """Check that each read box has elements that its own operator or an earlier one may write.
 
     Boxes are upper bounds on the touched elements, so the other elements need not be read at all.
+
+    Raises:
+        ScheduleError: if no element of a read box is written, or an output is not written
+            completely.
     """
     name, size = graph.buffers[buffer].name, graph.buffers[buffer].num_elements
     written = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))

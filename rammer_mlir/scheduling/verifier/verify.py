@@ -18,7 +18,7 @@ def verify(
     arena: Mapping[int, int] | None = None,
     arena_bytes: int | None = None,
 ) -> None:
-    """Check a plan.
+    """Check that a plan is a correct schedule of a graph.
 
     Args:
         graph: the rOperators and the elements that their rTasks touch.
