@@ -186,10 +186,7 @@ def _to_function(operation: ir.Operation) -> None:
 
 
 def _define_pause(operation: ir.Operation) -> None:
-    """Define the function for the pause between polls with an empty body.
-
-    The poll itself yields to other lanes.
-    """
+    """Define the pause between polls as an empty function: the poll yields to other lanes."""
     if _symbol(operation) != PAUSE:
         raise UnsupportedError(
             f"emulation: expected functions with a body, found '{_symbol(operation)}' without one"
@@ -367,10 +364,7 @@ def _exchange(
 
 
 def _from_lane(site: int, lanes: int = 32) -> Exchange:
-    """Return a function that emits the read of another lane's word.
-
-    The lane is in the same warp, which has ``lanes`` lanes.
-    """
+    """Return a function that emits the read of a lane's word in a warp of ``lanes`` lanes."""
 
     def exchange(value: ir.Value, source: ir.Value) -> ir.Value:
         return _exchange(value, source, constant_word(lanes), Shuffle.IDX, site)

@@ -30,11 +30,7 @@ def _broadcast(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _divided(node: PaddedNode) -> Sequence[Dims]:
-    """Return the shape of a quotient, for divisors that cannot be zero padding.
-
-    Raises:
-        DependentRowsError: if a divisor is a padded integer tensor.
-    """
+    """Return the shape of a quotient; refuse padded integer divisors: padding may be zero."""
     divisor = node.operand(1)
     kind = onnx.helper.tensor_dtype_to_np_dtype(divisor.elem_type)
     if divisor.is_padded and kind.kind in "iu":
@@ -141,10 +137,7 @@ def _gather_elements(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _beside(node: PaddedNode, data: Dims, indices: Dims, axis: int) -> Dims:
-    """Return the shape of ``indices``; its open sizes must equal those of ``data``.
-
-    The requirement does not apply to ``axis``.
-    """
+    """Return the indices' shape; its open sizes but that of ``axis`` must equal the data's."""
     pairs = list(zip(data, indices, strict=True))
     for place, (one, other) in enumerate(pairs):
         if place != axis and (isinstance(one, Padded) or isinstance(other, Padded)):
@@ -247,11 +240,7 @@ def _share(total: Dim, known: Dim) -> Dim:
 
 
 def _before(shape: Dims) -> int:
-    """Return the product of the sizes before the first open dimension of a shape.
-
-    Raises:
-        DependentRowsError: if no dimension is open.
-    """
+    """Return the product of the sizes before the first open dimension of a shape, which has one."""
     found = 1
     for dim in shape:
         if isinstance(dim, Padded):
