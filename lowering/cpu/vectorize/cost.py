@@ -193,6 +193,8 @@ def _store_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int
     if stride in (0, 1):
         return 1.0
     rows = _transposed_rows(access, plan, points)
+    if rows == stride and rows <= MAX_STRIDE:
+        return float(rows)  # interleaved with the other registers
     return _transpose_cost(rows, plan) if rows >= MIN_TRANSPOSED else _strided_cost(nest, plan)
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.lowering.cpu.vectorize import memory
-from rammer_mlir.lowering.cpu.vectorize.cost import MIN_TRANSPOSED, is_apart
+from rammer_mlir.lowering.cpu.vectorize.cost import MAX_STRIDE, MIN_TRANSPOSED, is_apart
 from rammer_mlir.lowering.cpu.vectorize.memory import Mask, Scope
 from rammer_mlir.lowering.cpu.vectorize.nest import Nest, Operand
-from rammer_mlir.lowering.cpu.vectorize.shuffle import joined, segment, transpose
+from rammer_mlir.lowering.cpu.vectorize.shuffle import interleave, joined, segment, transpose
 from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant, multiply
 from rammer_mlir.passes.ir.boxes import PANEL_WIDTH
@@ -210,57 +210,78 @@ class Registers:
     def store_all(
         self, operand: Operand, spans: Spans, instances: list[Instance], values: Sequence[ir.Value]
     ) -> None:
-        """Emit the stores of an output's registers, transposed if that makes them contiguous.
+        """Emit the stores of an output's registers, shuffled if that makes them contiguous.
 
         ``values`` has the value of each register of ``instances``.
         """
-        groups = self._transposable(operand, spans, instances)
-        if groups is None:
-            for instance, value in zip(instances, values, strict=True):
-                self._store(operand, spans, instance, value)
+        pairs = list(zip(instances, values, strict=True))
+        along = self._interleaved_loop(operand, spans)
+        if along is not None:
+            for group in _groups(pairs, along, spans[along].points).values():
+                self._store_interleaved(operand, spans, group)
             return
-        by_place = {id(i): value for i, value in zip(instances, values, strict=True)}
-        for group in groups:
-            self._store_transposed(operand, spans, group, [by_place[id(i)] for i in group])
+        along = self._transposed_loop(operand, spans)
+        if along is not None:
+            for group in _groups(pairs, along, self.lanes).values():
+                self._store_transposed(operand, spans, group)
+            return
+        for instance, value in pairs:
+            self._store(operand, spans, instance, value)
 
-    def _transposable(
-        self, operand: Operand, spans: Spans, instances: list[Instance]
-    ) -> list[list[Instance]] | None:
-        """Return groups of registers for transposed stores; None if the output permits none.
+    def _interleaved_loop(self, operand: Operand, spans: Spans) -> int | None:
+        """Return the unrolled loop whose registers fill the gaps between lanes; None without one.
 
-        The registers of a group are adjacent in memory: the output is contiguous along an unrolled
-        loop instead of the lanes.
+        As many registers as the lanes are apart in memory then fill a contiguous piece of it.
+        """
+        if self.vector not in spans or spans[self.vector].valid is not None or operand.jumps:
+            return None
+        stride = operand.strides[self.vector]
+        if not isinstance(stride, int) or not 1 < stride <= MAX_STRIDE:
+            return None
+        along = [i for i in self.unroll if operand.strides[i] == 1 and spans[i].points == stride]
+        return along[0] if along else None
+
+    def _store_interleaved(
+        self, operand: Operand, spans: Spans, group: list[tuple[Instance, ir.Value]]
+    ) -> None:
+        """Emit the stores of a contiguous piece of memory that all registers of a group fill."""
+        first = group[0][0]
+        address = self._address(operand, spans, first)
+        count = first.mask.count
+        for number, part in enumerate(interleave([value for _, value in group], self.lanes)):
+            start = number * self.lanes
+            existing = count * len(group) - start if isinstance(count, int) else self.lanes
+            if existing > 0:
+                place = add(self._emit_address(address), start)
+                mask = memory.make_mask(self.lanes, existing)
+                memory.store(operand, place, 1, self.lanes, mask, part)
+
+    def _transposed_loop(self, operand: Operand, spans: Spans) -> int | None:
+        """Return the unrolled loop along which the output is contiguous, if not along the lanes.
+
+        None if rows of registers along it are too short for a transpose.
         """
         if self.vector not in spans or spans[self.vector].valid is not None:
             return None
         if operand.strides[self.vector] == 1:
             return None
         along = [loop for loop in self.unroll if operand.strides[loop] == 1]
-        if not along or spans[along[0]].points < MIN_TRANSPOSED:
-            return None
-        groups: dict[tuple[tuple[int, int], ...], list[Instance]] = {}
-        for instance in instances:
-            offset = instance.offsets[along[0]]
-            place = instance.offsets | {along[0]: offset // self.lanes}
-            groups.setdefault(tuple(sorted(place.items())), []).append(instance)
-        return list(groups.values())
+        return along[0] if along and spans[along[0]].points >= MIN_TRANSPOSED else None
 
     def _store_transposed(
-        self, operand: Operand, spans: Spans, group: list[Instance], values: Sequence[ir.Value]
+        self, operand: Operand, spans: Spans, group: list[tuple[Instance, ir.Value]]
     ) -> None:
-        """Emit the stores of registers that are adjacent in memory, transposed: a store per lane.
-
-        ``values`` has the value of each register of ``group``.
-        """
+        """Emit the stores of registers that are adjacent in memory: a contiguous store per lane."""
         assert self.vector is not None
+        first, values = group[0][0], [value for _, value in group]
         size = 1 << (len(values) - 1).bit_length()
         columns = transpose([*values, *[values[-1]] * (size - len(values))], self.lanes)
-        count = group[0].mask.count
+        count = first.mask.count
         existing = count if isinstance(count, int) else self.lanes
         mask = memory.make_mask(size, len(values))
         for lane in range(existing):
             row = segment(columns[lane % size], lane // size, size)
-            offsets = group[0].offsets | {self.vector: group[0].offsets[self.vector] + lane}
+            offsets = first.offsets | {self.vector: first.offsets[self.vector] + lane}
             address = self._address(operand, spans, Instance(offsets, mask))
             memory.store(operand, self._emit_address(address), 1, size, mask, row)
 
@@ -268,6 +289,20 @@ class Registers:
         stride = self._vector_stride(operand) if self.vector in instance.offsets else 0
         address = self.address(operand, spans, instance)
         memory.store(operand, address, stride, self.lanes, instance.mask, value)
+
+
+def _groups(
+    pairs: Sequence[tuple[Instance, ir.Value]], along: int, size: int
+) -> dict[tuple[tuple[int, int], ...], list[tuple[Instance, ir.Value]]]:
+    """Return registers with their values in groups of ``size`` adjacent points of loop ``along``.
+
+    The key of a group is its offset in each unrolled loop; in ``along``, the number of the group.
+    """
+    groups: dict[tuple[tuple[int, int], ...], list[tuple[Instance, ir.Value]]] = {}
+    for instance, value in pairs:
+        place = instance.offsets | {along: instance.offsets[along] // size}
+        groups.setdefault(tuple(sorted(place.items())), []).append((instance, value))
+    return groups
 
 
 def _sum(terms: tuple[tuple[Index, Index], ...]) -> Index:

@@ -61,6 +61,28 @@ def joined(parts: list[ir.Value]) -> ir.Value:
     return parts[0]
 
 
+def interleave(registers: list[ir.Value], lanes: int) -> list[ir.Value]:
+    """Emit the interleaving of registers: lane 0 of each of them in order, then lane 1, and so on.
+
+    Returns as many registers of ``lanes`` lanes.
+    """
+    count = len(registers)
+    results: list[ir.Value] = []
+    for first in range(0, count * lanes, lanes):
+        result = registers[0]
+        for number in range(1, count):
+            picked: list[int] = []
+            for lane, element in enumerate(range(first, first + lanes)):
+                source, place = element % count, element // count
+                if source == number:
+                    picked.append(lanes + place)
+                else:
+                    picked.append(place if number == 1 and source == 0 else lane)
+            result = vector.shuffle(result, registers[number], picked)
+        results.append(result)
+    return results
+
+
 def segment(register: ir.Value, number: int, size: int) -> ir.Value:
     """Emit the extraction of lanes ``number * size`` to ``(number + 1) * size`` of a register."""
     picked = list(range(number * size, (number + 1) * size))
