@@ -156,10 +156,7 @@ class Compilation:
 
     @staticmethod
     def of_import(imported: ImportedModel, options: CheckedOptions, begin: float) -> Compilation:
-        """Return the compilation of an imported model.
-
-        ``begin`` is the import's start by ``perf_counter``.
-        """
+        """Return an imported model's compilation; ``begin`` is the import's start."""
         compilation = Compilation(imported, options)
         compilation.seconds[imported.stage] = time.perf_counter() - begin
         log_seconds(imported.stage, compilation.seconds[imported.stage])

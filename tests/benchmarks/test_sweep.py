@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -71,13 +72,17 @@ def test_all_contenders_are_timed(
     opens = {REFERENCE: reference, "openvino": picky, OURS: reference}
     monkeypatch.setattr(measure, "openers", lambda: opens)
     monkeypatch.setattr(measure, "RENEWED", 1)
+
+    def fixed(threads: int) -> Roofline:
+        return replace(roofline, threads=threads)
+
     roofline = Roofline(
         1,
         1e11,
         {1 << 18: 1e10, 1 << 20: 1e10, 1 << 22: 1e10, 1 << 24: 1e10, 1 << 26: 1e10, 1 << 28: 1e10},
         1e-6,
     )  # measuring it takes seconds
-    monkeypatch.setattr(f"{main.__module__}.measure_roofline", lambda threads: roofline)
+    monkeypatch.setattr(f"{main.__module__}.measure_roofline", fixed)
     options = ["--seconds", "0", "--threads", "1", "--cases", "2", "--first", "3"]
     assert main(["--parts", "sweep", *options, "--output", str(tmp_path)]) == 0
     found = report.read(tmp_path / report.JSON).sweep

@@ -64,3 +64,30 @@ def test_grid_sample_outside_of_the_image(mode: str, padding: str, corners: int)
         padding_mode=padding,
         align_corners=corners,
     )
+
+
+@pytest.mark.parametrize("opset", [7, 9, 10])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("scale", [1.5, 1.75, 2.0, 2.6, 0.6])
+def test_coordinates_of_older_opsets(opset: int, mode: str, scale: float) -> None:
+    """Divided by the scale, where newer opsets take the centres of pixels by default."""
+    if opset < 10 and scale < 1:
+        return  # Upsample cannot shrink
+    scales = np.array([1, 1, scale], np.float32)
+    name = "Resize" if opset == 10 else "Upsample"
+    if opset == 7:
+        check_node(name, [floats(1, 2, 9)], opset=opset, mode=mode, scales=scales.tolist())
+    else:
+        check_node(name, [floats(1, 2, 9), scales], constants=[1], opset=opset, mode=mode)
+
+
+def test_linear_coordinates_beyond_the_last_element() -> None:
+    """The last element stands for those beyond it."""
+    scales = np.array([1, 1, 2.6], np.float32)
+    check_node(
+        "Resize",
+        [floats(1, 1, 3), None, scales],
+        constants=[2],
+        mode="linear",
+        coordinate_transformation_mode="asymmetric",
+    )

@@ -71,10 +71,7 @@ _TIMEOUT = 10.0
 """Seconds to wait for another process that writes."""
 
 _PIECE = 4 << 20
-"""Number of bytes of bulk data that are checksummed and written at a time.
-
-They stay in the processor's cache in between.
-"""
+"""Bytes of bulk data that are checksummed, then written: they stay in the processor's cache."""
 
 _NEWEST = 64
 """Number of recent entries among which the entry nearest to a missing key is searched."""
@@ -207,10 +204,7 @@ class CacheFile:
         self._with_database(write, None)
 
     def nearest(self, level: str, parts: Parts) -> Parts | None:
-        """Return the key parts of the recent entry that agree most with ``parts``.
-
-        None if the level has no entry.
-        """
+        """Return the recent entry's key parts that agree most with ``parts``; None without one."""
 
         def read(database: sqlite3.Connection) -> Parts | None:
             query = "SELECT parts FROM entries WHERE level = ? ORDER BY used DESC LIMIT ?"
@@ -316,10 +310,7 @@ def _find_all(database: sqlite3.Connection, level: str, keys: Sequence[str]) -> 
 
 
 def _entry(database: sqlite3.Connection, level: str, key: str) -> tuple[int, Entry] | None:
-    """Return the row number and the entry of a key, or None.
-
-    A damaged entry is removed.
-    """
+    """Return the row number and the entry of a key, or None; remove a damaged entry."""
     query = (
         "SELECT number, identity, content, bulk, crc, seconds FROM entries "
         "WHERE level = ? AND key = ?"

@@ -1,18 +1,23 @@
-"""Operators that opset 13 redefined: Softmax, LogSoftmax and Hardmax.
+"""Operators that newer opsets redefine: Softmax, LogSoftmax, Hardmax, Resize and Upsample.
 
-Up to opset 12, their operand is flattened to a matrix: the dimensions before the axis are rows.
-ONNX's version converter ignores Hardmax, and its form of the others fails for empty tensors.
+Up to opset 12, the operand of Softmax, LogSoftmax and Hardmax is flattened to a matrix: the
+dimensions before the axis are rows. ONNX's version converter ignores Hardmax, and its form of the
+others fails for empty tensors. Up to opset 10, coordinates of Resize and Upsample are divided by
+the scale; the converter gives them the newer default, which takes the centres of pixels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 import onnx
-from onnx import helper
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
 
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS
+from rammer_mlir.frontends.onnx.traversal import nodes_within, subgraphs
 
 _OF_ROWS = frozenset({"Hardmax", "LogSoftmax", "Softmax"})
 
@@ -57,3 +62,35 @@ def _gives_back_shape(node: onnx.NodeProto, makers: dict[str, onnx.NodeProto]) -
     matrix = makers.get(computed.input[0])
     kinds = (shape.op_type, matrix.op_type if matrix is not None else "")
     return kinds == ("Shape", "Flatten") and matrix is not None and matrix.input == shape.input
+
+
+def keep_coordinates(proto: onnx.ModelProto) -> None:
+    """Set the coordinates of each Resize, in place, to their meaning up to opset 10.
+
+    A nearest element is that at the coordinate rounded down, or up along axes that shrink, as in
+    ONNX Runtime: the specification does not say.
+    """
+    constants = dict(_constants(proto.graph))
+    for node in nodes_within(proto.graph.node):
+        if node.op_type != "Resize" or node.domain not in ONNX_DOMAINS:
+            continue
+        scales = constants.get(node.input[2]) if len(node.input) > 2 else None
+        shrinks = scales is not None and bool((scales.astype(np.float64) < 1).any())
+        node.attribute.extend(
+            [
+                helper.make_attribute("coordinate_transformation_mode", "asymmetric"),
+                helper.make_attribute("nearest_mode", "ceil" if shrinks else "floor"),
+            ]
+        )
+
+
+def _constants(graph: onnx.GraphProto) -> Iterable[tuple[str, NDArray[np.generic]]]:
+    """Yield the names and values of initializers and constants, also in subgraphs."""
+    for tensor in graph.initializer:
+        yield tensor.name, numpy_helper.to_array(tensor)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.name == "value":
+                yield node.output[0], numpy_helper.to_array(attribute.t)
+        for inner in subgraphs(node):
+            yield from _constants(inner)

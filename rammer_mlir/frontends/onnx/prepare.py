@@ -25,7 +25,11 @@ from rammer_mlir.frontends.onnx.loops.sinking import sink_into_scans
 from rammer_mlir.frontends.onnx.model import Model, first_line
 from rammer_mlir.frontends.onnx.node_rules import check_nodes
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
-from rammer_mlir.frontends.onnx.older_opsets import allow_no_elements, write_out_hardmax
+from rammer_mlir.frontends.onnx.older_opsets import (
+    allow_no_elements,
+    keep_coordinates,
+    write_out_hardmax,
+)
 from rammer_mlir.frontends.onnx.recurrent import decompose_recurrent
 from rammer_mlir.frontends.onnx.recurrent_loops import repeat_long_layers
 from rammer_mlir.frontends.onnx.refusals import (
@@ -51,6 +55,9 @@ _OLDEST_OPSET, _NEW_OPSET = 13, 17
 
 _BROADCAST_OPSET = 7
 """The first opset with NumPy's broadcasting rules."""
+
+_PIXEL_OPSET = 11
+"""The first opset whose Resize has attributes for coordinates."""
 
 _MOST_ROUNDS = 64
 """Largest number of rounds of folding and shape inference; most models need two or three."""
@@ -181,6 +188,8 @@ def _upgrade(model: Model) -> Model:
             f"{_NEW_OPSET}: {first_line(error)}"
         ) from error
     allow_no_elements(newer)
+    if opset(model.proto) < _PIXEL_OPSET:
+        keep_coordinates(newer)
     take_back(newer)
     new = model.with_proto(newer)
     return _with_slopes_of_channels(new) if opset(model.proto) < _BROADCAST_OPSET else new

@@ -7,6 +7,7 @@ so that no memory outside of the tensor is accessed.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rammer_mlir.bindings import linalg
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
@@ -16,6 +17,7 @@ from rammer_mlir.frontends.onnx.builders.structured import (
 )
 from rammer_mlir.frontends.onnx.builders.values import (
     Tensor,
+    constant,
     empty,
 )
 from rammer_mlir.frontends.onnx.builders.views import (
@@ -56,12 +58,25 @@ def gather(node: Node) -> Tensor:
         run = _consecutive(indices.value, x.shape[axis])
         if run is not None:
             return reshape(_rows(x, axis, run, indices.value.size), shape)
+        known = _from_front_known(indices.value, x.shape[axis])
+        if known is not None:
+            return take(x, constant(known), axis, is_checked=True)
     return take(x, node.tensor(1), axis)
 
 
-def _consecutive(
-    indices: np.ndarray[tuple[int, ...], np.dtype[np.generic]], size: int
-) -> int | None:
+def _from_front_known(indices: NDArray[np.generic], size: int) -> NDArray[np.int32] | None:
+    """Return indices that count from the front, None if one is out of range or needs 64 bits.
+
+    With 32 bits, as many indices as f32 elements fit in a vector register.
+    """
+    wide = indices.astype(np.int64)
+    front = np.where(wide < 0, wide + size, wide)
+    if size > np.iinfo(np.int32).max or not ((front >= 0) & (front < size)).all():
+        return None
+    return front.astype(np.int32)
+
+
+def _consecutive(indices: NDArray[np.generic], size: int) -> int | None:
     """Return the first of consecutive ascending indices; None if they are not consecutive."""
     flat = [int(i) + size if i < 0 else int(i) for i in indices.reshape(-1)]
     if not flat or flat != list(range(flat[0], flat[0] + len(flat))):
@@ -75,15 +90,18 @@ def _rows(x: Tensor, axis: int, start: int, count: int) -> Tensor:
     return part(x, starts, sizes)
 
 
-def take(x: Tensor, indices: Tensor, axis: int) -> Tensor:
-    """Return the slices of ``x`` along an axis at ``indices`` of any rank."""
+def take(x: Tensor, indices: Tensor, axis: int, *, is_checked: bool = False) -> Tensor:
+    """Return the slices of ``x`` along an axis at ``indices`` of any rank.
+
+    Unless ``is_checked``, negative indices count from the end, and indices are clamped.
+    """
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
     inner = range(axis, axis + indices.rank)
     loops = [*range(axis), *range(axis + indices.rank, len(shape))]
 
     def body(index: Scalar) -> Scalar:
         place = [here(number) for number in loops]
-        place.insert(axis, in_range(index, x.shape[axis]))
+        place.insert(axis, index if is_checked else in_range(index, x.shape[axis]))
         return fetch(x, place)
 
     out = (empty(shape, x.dtype), range(len(shape)))

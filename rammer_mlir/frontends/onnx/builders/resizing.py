@@ -193,9 +193,10 @@ def upsample(node: Node) -> Tensor:
             continue
         places = _asymmetric(axis, np.arange(after, dtype=np.float64))
         if node.attribute("mode", "nearest") == "nearest":
-            result = _select(result, axis, np.floor(places).astype(np.int64))
+            indices = np.floor(places).astype(np.int64)
+            result = _select(result, axis, indices.clip(0, before - 1))
         else:
-            taps = _taps(axis, places, _triangle, 1)
+            taps = _inside(_taps(axis, places, _triangle, 1), axis)
             result = _interpolate(result, axis, taps, computing_type(x.dtype))
     return _rounded(result, x.dtype)
 
@@ -248,6 +249,11 @@ def _weighted(node: Node, mode: str, axis: _Axis, places: Floats) -> _Taps:
         total = weights.sum(axis=1, keepdims=True)
         # Positions far outside have no weights; avoid dividing by their sum.
         taps = _Taps(taps.indices, weights / np.where(total == 0, 1, total))
+    return _inside(taps, axis)
+
+
+def _inside(taps: _Taps, axis: _Axis) -> _Taps:
+    """Return ``taps`` with the element at the border in place of elements beyond it."""
     return _Taps(taps.indices.clip(0, axis.before - 1), taps.weights)
 
 
@@ -266,7 +272,7 @@ def _select(x: Tensor, axis: _Axis, indices: Integers) -> Tensor:
         starts[axis.number], sizes[axis.number] = int(indices[0]), axis.after
         strides[axis.number] = int(steps[0])
         return part(x, starts, sizes, strides)
-    return take(x, constant(indices), axis.number)
+    return take(x, constant(indices.astype(np.int32)), axis.number, is_checked=True)
 
 
 def _repeat(x: Tensor, axis: int, count: int) -> Tensor:
@@ -283,7 +289,7 @@ def _interpolate(x: Tensor, axis: _Axis, taps: _Taps, kind: DType) -> Tensor:
     """Return the sums of weighted elements ``taps`` of ``x`` along an axis, in dtype ``kind``."""
     shape = [axis.after if i == axis.number else size for i, size in enumerate(x.shape)]
     count = taps.indices.shape[1]
-    columns = [constant(np.ascontiguousarray(column)) for column in taps.indices.T]
+    columns = [constant(column.astype(np.int32)) for column in taps.indices.T]
     columns += [constant(column.astype(kind)) for column in taps.weights.T]
 
     def body(*values: Scalar) -> Scalar:
