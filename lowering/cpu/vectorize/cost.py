@@ -234,19 +234,22 @@ def conflicts(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, 
     If the row of a matrix has 4 KiB, all rows are in the same set of the first level. With more
     rows than ways, a line is evicted before later steps of the reduction read its other elements.
     """
-    offsets = [0]
-    moves = [(access.strides[loop], points.get(loop, factor)) for loop, factor in plan.unroll]
+    loops = [loop for loop, _ in plan.unroll]
     if plan.vector is not None and not nest.loops[plan.vector].reduction:
-        size = points.get(plan.vector, plan.points(plan.vector))
-        moves.append((access.strides[plan.vector], size))
-    for stride, count in moves:
+        loops.append(plan.vector)
+    moves: list[tuple[int, int]] = []
+    for loop in loops:
+        stride = access.strides[loop]
         if stride is None:
             return False
         if stride:
-            offsets = [offset + stride * i for offset in offsets for i in range(count)]
-    lines = {offset // nest.line for offset in offsets}
-    if len(lines) <= _WAYS:
+            moves.append((stride, points.get(loop, plan.points(loop))))
+    if math.prod(count for _, count in moves) <= _WAYS:
         return False
+    offsets = [0]
+    for stride, count in moves:
+        offsets = [offset + stride * i for offset in offsets for i in range(count)]
+    lines = {offset // nest.line for offset in offsets}
     return max(Counter(line % _SETS for line in lines).values()) > _WAYS
 
 
