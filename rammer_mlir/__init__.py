@@ -116,7 +116,7 @@ def __getattr__(name: str) -> object:
 
 
 def _installed_version() -> str:
-    """Return the version of the installed package's metadata, which pyproject defines."""
+    """Return the version in the installed package's metadata; ``0+unknown`` without a package."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

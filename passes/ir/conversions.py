@@ -135,9 +135,12 @@ def _subnormal(size: Scalar, form: FloatFormat) -> Scalar:
 
 
 def _exponent(x: Scalar, saturate: bool, rounding: str) -> Scalar:
-    """Return the code of the power of two to which ``rounding`` rounds an f32, without its sign.
+    """Emit the conversion of an f32's magnitude to a power of two in float8_e8m0fnu; return it.
 
-    If ``saturate``, rounding up stays below the code of NaN.
+    Args:
+        x: the f32, whose sign is ignored.
+        saturate: whether rounding up stops at the largest power instead of becoming NaN.
+        rounding: ``up``, ``down`` or ``nearest`` (ties up), to a power of two.
     """
     bits = x.bitcast(UINT32)
     exponent, fraction = bits.shift_right(23) & 0xFF, bits & 0x7FFFFF

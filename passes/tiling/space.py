@@ -57,7 +57,12 @@ class TileClass:
 
 @dataclass(frozen=True)
 class TileSpace:
-    """The tileable loops of a group of operations, outermost first."""
+    """The tileable loops of a group of operations.
+
+    Attributes:
+        operations: the group, in def-before-use order.
+        classes: sets of loops of several operations that are tiled together, outermost first.
+    """
 
     operations: tuple[Structured, ...]
     classes: tuple[TileClass, ...]

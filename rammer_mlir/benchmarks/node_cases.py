@@ -106,7 +106,11 @@ class Result:
 
 
 def node_tests(only: str = "") -> Iterator[NodeTest]:
-    """Yield the tests whose name contains ``only``; the first takes some seconds."""
+    """Yield ONNX's node tests whose name contains ``only``, each with its first data set.
+
+    Tests that this module does not select, such as those of training, are left out. Collecting all
+    tests takes some seconds before the first test is yielded.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from onnx.backend.test.case.node import collect_testcases

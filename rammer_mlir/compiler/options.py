@@ -367,10 +367,14 @@ def _is_there(name: str, *, fallback: bool) -> bool:
 
 
 def _split_costs(costs: str | None, target: str, backend: Backend) -> tuple[str, str | None]:
-    """Return the cost source and the device for all other costs of the option ``costs``.
+    """Split the option ``costs``: SOURCE, SOURCE:DEVICE or DEVICE; None if it is not given.
 
-    The source is ``measured``, the name of a cost function, or empty; the device is None if not
-    named.
+    Returns:
+        The source: ``measured`` or the name of a cost function, empty without one. The device for
+        all other costs; None without one.
+
+    Raises:
+        OptionError: if costs are to be measured, and ``target``'s ``backend`` cannot measure them.
     """
     if costs is None:
         return "", None

@@ -217,7 +217,12 @@ class _Tile:
         return dict.fromkeys(sorted({min(o for o in offsets if o >= p) for p in panels}), 1)
 
     def _next_panel(self, operand: Operand, strides: Sequence[int]) -> int:
-        """Return the distance in elements to the next panel, perhaps of the next piece or rTask."""
+        """Return the distance in elements from an operand's panel to the panel that is read next.
+
+        That is the next panel along the innermost tiled loop that moves the operand. If no tiled
+        loop moves it, it is the panel of the next piece of a sum in pieces, else that of the next
+        rTask. ``strides`` has the operand's static stride along each loop, in elements.
+        """
         moving = [dim for dim in self._order if strides[dim]]
         tiled = [dim for dim in moving if self._is_tiled(dim)]
         if tiled:

@@ -79,7 +79,10 @@ class Case:
 
 
 def suite(only: str = "", kinds: Sequence[str] = KINDS) -> list[Case]:
-    """Return the tests with names that contain ``only``; the first call takes some seconds."""
+    """Return the tests of ``kinds`` with names that contain ``only``.
+
+    The first call takes some seconds.
+    """
     cases = [case for kind in kinds for case in _cases(kind)]
     return [case for case in cases if only in case.name]
 

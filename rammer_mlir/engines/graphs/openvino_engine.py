@@ -126,7 +126,13 @@ def _properties_of(host: EntryHost) -> dict[str, str]:
 
 
 def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
-    """Compile a graph; return the compiled model's address. Closing ``made`` frees it."""
+    """Compile the graph of ``host``'s module with its options; return the compiled model's address.
+
+    Closing ``made`` frees the model.
+
+    Raises:
+        OpenVinoError: if OpenVINO refuses the graph.
+    """
     content = onnx_model(*read_graph(host))
     core = make(library, made, "core_create", "core_free")
     words = tuple(word.encode() for each in _properties_of(host).items() for word in each)
@@ -142,7 +148,13 @@ def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int
 
 
 def _imported(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
-    """Import the binary form; return the compiled model's address. Closing ``made`` frees it."""
+    """Import the binary form of ``host``'s module; return the compiled model's address.
+
+    Closing ``made`` frees the model.
+
+    Raises:
+        OpenVinoError: if OpenVINO refuses the binary form.
+    """
     content = read_blob(host)
     core = make(library, made, "core_create", "core_free")
     for name, value in _properties_of(host).items():

@@ -150,7 +150,10 @@ def marked_values(
 
 
 def input_positions(function: ir.OpView) -> list[int]:
-    """Return the numbers of the arguments that are inputs."""
+    """Return the numbers of an entry function's arguments that are inputs of the model.
+
+    The other arguments are marked as weights, arena or outputs.
+    """
     marks = argument_attributes(function)
     return [number for number, each in enumerate(marks) if not each.keys() & set(_MARKS)]
 

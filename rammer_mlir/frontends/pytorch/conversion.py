@@ -153,7 +153,13 @@ def _refuse_random_numbers(model: onnx_ir.Model) -> None:
 
 
 def _name_inputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
-    """Give the inputs the program's names; the exporter renames inputs that are also outputs."""
+    """Rename the model's inputs, in order, to the names among the program's input leaves.
+
+    Leaves that are constants have no input. The exporter renames inputs that are also outputs.
+
+    Raises:
+        UnsupportedError: if the exporter gives another number of inputs.
+    """
     inputs = model.graph.inputs
     names = [leaf for leaf in leaves if isinstance(leaf, str)]
     if len(inputs) != len(names):
