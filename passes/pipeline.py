@@ -54,7 +54,7 @@ def parse_pipeline(text: str) -> PipelineNode:
 
 
 def fail(column: int, message: str) -> NoReturn:
-    """Raise a PassError about the pipeline text at a 1-based column."""
+    """Raise a PassError with ``message`` and the 1-based ``column`` of the pipeline text."""
     raise PassError(f"pass pipeline, column {column}: {message}")
 
 

@@ -198,7 +198,10 @@ def _pad(
 
 @dataclass(frozen=True)
 class _Panel:
-    """The arrangement of panels among the weights' dimensions, and their width in channels."""
+    """The panels of weights.
+
+    ``layout`` is their arrangement among the weights' dimensions, ``width`` their channels.
+    """
 
     layout: Panels
     width: int

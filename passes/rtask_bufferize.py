@@ -47,7 +47,11 @@ class Bufferize(Pass):
     takes: ClassVar[Form | None] = Form.TASKS
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite the entry function and the rKernels from tensors to memrefs."""
+        """Rewrite the entry function and the rKernels from tensors to memrefs.
+
+        Raises:
+            PassError: if an operand needs a copy, which `rtask-insert-copies` inserts.
+        """
         block = entry_block(module)
         described = described_kernels(module)
         kernels = [f.operation for f in functions(module) if symbol_name(f) in described]
@@ -234,7 +238,7 @@ def _bufferized(old: ir.OpView, name: str, signature: Sequence[ir.Type]) -> None
 
 
 def _bufferized_kernel(old: ir.OpView, name: str, signature: Sequence[ir.Type]) -> None:
-    """Emit a function on memrefs with the body of the rKernel ``old`` on tensors.
+    """Emit a function ``name`` on memrefs with the body of the rKernel ``old`` on tensors.
 
     Each argument becomes a tensor, and each result is materialized in a destination, for MLIR's
     bufferization.

@@ -81,8 +81,8 @@ def _generate(
 ) -> None:
     """Attach the code that a code generator returns for each of its regions.
 
-    ``prepare`` of the code generator, if there is one, is called once before. ``given`` has the
-    options for code generators and engines. A region without code stays unchanged.
+    A method ``prepare`` of the code generator is called once before. ``given`` has the values of
+    options by full name, ``owner.option``. A region for which it returns None stays unchanged.
     """
     prepare, generate = (_optional(codegen, name) for name in ("prepare", "generate"))
     assert generate is not None

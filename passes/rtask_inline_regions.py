@@ -36,7 +36,11 @@ class InlineRegions(Pass):
     regions: tuple[str, ...] = ()
 
     def run(self, module: ir.Module) -> None:
-        """Inline the calls of the selected regions and erase unused functions and code."""
+        """Inline the calls of the selected regions and erase unused functions and code.
+
+        Raises:
+            OptionError: if ``regions`` names a function that is not a region.
+        """
         known = {symbol_name(each): each for each in functions(module) if is_private(each)}
         outlined = {n: f for n, f in known.items() if CODEGEN in f.operation.attributes}
         for name in self.regions:

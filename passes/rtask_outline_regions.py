@@ -53,7 +53,10 @@ class OutlineRegions(Pass):
 
 @dataclass(frozen=True)
 class _Call:
-    """The replacement of a region by a call; ``region`` is a graph of the region's units alone."""
+    """The replacement of a region by a call.
+
+    ``region`` is a graph of the region's units alone; ``outliner`` creates the called function.
+    """
 
     region: RegionGraph
     outliner: Outliner

@@ -42,7 +42,7 @@ class Schedule(Pass):
     memory: int = 0
 
     def check_options(self) -> None:
-        """Raise an OptionError if ``num_veus``, ``memory`` or the name of the policy is invalid."""
+        """Raise OptionError if ``num_veus`` < 1, ``memory`` < 0, or the policy is unknown."""
         if self.num_veus < 1:
             raise OptionError(f"number of vEUs: expected at least 1, found {self.num_veus}")
         if self.memory < 0:

@@ -42,7 +42,11 @@ class SplitRegions(Pass):
     num_veus: int = 1
 
     def run(self, module: ir.Module) -> None:
-        """Replace the mark of each region of the entry function by marks of its parts, if any."""
+        """Replace the mark of each region of the entry function by the marks of its kept parts.
+
+        Raises:
+            OptionError: if a limit is negative.
+        """
         for name in ("operations", "bytes", "values", "min_macs"):
             if getattr(self, name) < 0:
                 raise OptionError(

@@ -96,7 +96,7 @@ class Tile(Pass):
     design: str = GREEDY
 
     def check_options(self) -> None:
-        """Raise an OptionError if ``candidates`` or ``design`` is invalid."""
+        """Raise OptionError for no candidates, an unknown design, or a design with a device."""
         if self.candidates < 1:
             raise OptionError(f"candidates: expected at least 1, found {self.candidates}")
         if self.design not in _DESIGNS:

@@ -69,7 +69,11 @@ def evaluate(expr: ir.AffineExpr, ids: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def read_accesses(op: ir.Operation, key: str) -> list[Access]:
-    """Return the accesses in the array attribute ``key`` of an ``rtask.kernel``."""
+    """Return the accesses in the array attribute ``key`` of the ``rtask.kernel`` ``op``.
+
+    Raises:
+        Broken: if the attribute is missing, or an entry has another form.
+    """
     return [_read(op, key, entry) for entry in attribute(op, key, ir.ArrayAttr)]
 
 

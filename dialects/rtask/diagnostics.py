@@ -118,7 +118,11 @@ def inside(op: ir.Operation, parent: str) -> None:
 
 
 def module_of(op: ir.Operation) -> ir.Operation:
-    """Return the innermost module around the operation, whose symbol table it uses."""
+    """Return the innermost module around the operation, whose symbol table it uses.
+
+    Raises:
+        Broken: if there is no module around it.
+    """
     found = op
     while found.name != "builtin.module":
         if found.parent is None:

@@ -349,7 +349,7 @@ def _reassociated(op: ir.OpView, value: ir.Value, kind: ir.Type) -> ir.Value:
 
 
 def shape_of_type(kind: ir.Type) -> list[int]:
-    """Return a ranked tensor type's shape."""
+    """Return the shape of ``kind``, which is a ranked tensor type."""
     return list(ir.RankedTensorType(kind).shape)
 
 

@@ -51,7 +51,8 @@ def choose_layouts(
 class _Blocking:
     """The propagation rules of blocked layouts.
 
-    The loops of a generic along blocked values are split into blocks and points.
+    The loops of a generic along blocked values are split into blocks and points. ``weights`` are
+    the values known at compile time.
     """
 
     weights: Container[ir.Value]

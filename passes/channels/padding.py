@@ -99,7 +99,7 @@ class _Padding:
     """The propagation rules of padding channels.
 
     The loops of a generic along padded values run over the padding channels too, and its results
-    are padded.
+    are padded. ``weights`` are the module's weights.
     """
 
     weights: DerivedWeights
@@ -159,7 +159,7 @@ class _Padding:
         return Padded(dim, own, ZEROS) if shape_of(value)[dim] == own else None
 
     def is_free(self, value: ir.Value, change: Padded) -> bool:
-        """Return False: every padding costs memory and arithmetic."""
+        """Return False for every value and change: padding always costs memory and arithmetic."""
         return False
 
     def _can_grow(

@@ -25,7 +25,7 @@ class Change(Protocol):
 
     @property
     def dim(self) -> int:
-        """The dimension of the value that changes."""
+        """The number of the changed dimension of the value."""
         ...
 
 
@@ -49,9 +49,13 @@ class Part(Generic[C]):
 
 @dataclass(frozen=True)
 class Changes(Generic[C]):
-    """The changes of values, and the adaptations of operations by operation.
+    """The changes of values, and the adaptations of operations to them.
 
     A changed value that no adapted operation computes is converted by a copy.
+
+    Attributes:
+        values: the change of each changed value.
+        parts: the adaptation of each adapted operation.
     """
 
     values: Mapping[ir.Value, C]

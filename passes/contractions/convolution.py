@@ -72,7 +72,8 @@ class Convolution(Contraction):
 def find_convolution(op: ir.OpView, weights: DerivedWeights) -> Convolution | None:
     """Return the convolution that an operation computes from constant weights.
 
-    None if the operation is no such convolution of floats or its loops have another order.
+    None if it is no convolution of floats of a 4-dimensional image by weights, starts from other
+    values than zero, or has loops in another order than batch, filters, rows, columns, reductions.
     """
     if not is_generic(op) or not multiplies_and_adds(op):
         return None
@@ -100,9 +101,10 @@ def find_convolution(op: ir.OpView, weights: DerivedWeights) -> Convolution | No
 
 @dataclass(frozen=True)
 class _Axis:
-    """The window along rows or columns: its stride, and the loop over it.
+    """The window of a convolution along rows or columns.
 
-    ``loop`` is None for a window of one element.
+    ``stride`` is its step in elements of the image, ``loop`` the number of the loop over its
+    elements; None for a window of one element.
     """
 
     stride: int

@@ -61,7 +61,8 @@ class Product(Contraction):
 def find_product(op: ir.OpView, weights: DerivedWeights) -> Product | None:
     """Return the product of a matrix and constant weights that an operation computes.
 
-    None if the operation is no such product.
+    None if the operation is no matrix product, its right factor is no weight, its left factor is
+    one, or it starts from other values than zero.
     """
     if not is_generic(op) or not multiplies_and_adds(op):
         return None

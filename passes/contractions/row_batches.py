@@ -47,10 +47,10 @@ def choose_batches(
 
 
 def equal_parts(numbers: Sequence[int], most: int) -> list[Sequence[int]]:
-    """Cut a sequence into parts of at most ``most`` elements, all of equal size if possible.
+    """Cut a sequence into consecutive parts of at most ``most`` elements, and return them in order.
 
-    Equal sizes are above half of ``most``, because parts of equal size share their code but small
-    parts gain little.
+    All parts have equal size, to share code, if a size above half of ``most`` divides the length.
+    Otherwise the sizes differ by at most one.
     """
     total = len(numbers)
     sizes = [n for n in range(min(most, total), most // 2, -1) if total % n == 0]

@@ -61,7 +61,7 @@ class Separate:
     gathers: ClassVar[bool] = False
 
     def admits(self, joined: Joined) -> bool:
-        """Return False: never merge two groups."""
+        """Return False for every pair of groups: groups are never merged."""
         del joined
         return False
 

@@ -44,9 +44,12 @@ _TEMPORARY_BYTES = 256 * 1024
 
 @dataclass(eq=False)
 class Group:
-    """Operations that become an rOperator, in def-before-use order.
+    """Operations that become an rOperator.
 
-    ``space`` has the facts about their loops; None if the group cannot be tiled.
+    Attributes:
+        operations: the operations in def-before-use order.
+        start: the least position in the block of an operation of the group.
+        space: the facts about their loops; None if the group cannot be tiled.
     """
 
     operations: list[ir.OpView]

@@ -39,7 +39,12 @@ class Conflict:
 
 @dataclass
 class Placement:
-    """The storage of every tensor of a block, and the operands that need a copy."""
+    """The placement of the tensors of a block in buffers.
+
+    Attributes:
+        storage: the storage of every tensor.
+        conflicts: the operands that need a copy, in the order in which they were found.
+    """
 
     storage: dict[ir.Value, Storage] = field(default_factory=dict[ir.Value, Storage])
     conflicts: list[Conflict] = field(default_factory=list[Conflict])

@@ -25,7 +25,12 @@ _VERIFY_EACH = re.compile(r"\bverify_each\s*:\s*(?P<value>true|false)")
 
 @dataclass(frozen=True)
 class Recorded:
-    """The pipeline that a reproducer contains, and its options."""
+    """The content of a reproducer's metadata.
+
+    Attributes:
+        pipeline: the textual pipeline.
+        verify_each: whether the module is verified after each pass.
+    """
 
     pipeline: str
     verify_each: bool
@@ -34,8 +39,10 @@ class Recorded:
 def read_reproducer(text: str) -> Recorded:
     """Return the pipeline in the metadata of a reproducer, whose content is ``text``.
 
+    The metadata is MLIR's ``external_resources`` with an entry ``mlir_reproducer``.
+
     Raises:
-        OptionError: if the file has no such metadata.
+        OptionError: if the text has no such metadata, or it has no pipeline.
     """
     metadata = _METADATA.search(text)
     found = _REPRODUCER.search(metadata["text"]) if metadata is not None else None
@@ -97,6 +104,6 @@ class Reproducer(Instrumentation):
         write_atomically(self.path, text.encode())
 
     def finish(self) -> None:
-        """Remove the file, because no pass failed."""
+        """Remove the reproducer's file after a run without failure, unless the user keeps it."""
         if self._is_begun and not self.keeps:
             self.path.unlink(missing_ok=True)

@@ -36,7 +36,13 @@ Step = list[int] | Matrix
 
 @dataclass(frozen=True)
 class ConstantArgument:
-    """A weight: the number, the value and the attributes of an argument."""
+    """A weight that is an argument of the entry function.
+
+    Attributes:
+        number: the argument's number.
+        value: the argument.
+        attributes: the argument's attributes by name.
+    """
 
     number: int
     value: ir.Value

@@ -20,7 +20,11 @@ def row_major_strides(sizes: Sequence[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Layout:
-    """A strided view: element ``i`` is at ``offset + sum(i[d] * strides[d])``, in elements."""
+    """A strided view of a buffer, with all numbers in elements.
+
+    The element with index ``i`` is at ``offset + sum(i[d] * strides[d])``; dimension ``d`` has
+    ``sizes[d]`` elements.
+    """
 
     offset: int
     sizes: tuple[int, ...]

@@ -30,7 +30,7 @@ class Outliner:
         body: Body,
         attributes: Mapping[str, ir.Attribute] | None = None,
     ) -> str:
-        """Return the name of a function with this body and these attributes; create it if needed.
+        """Return the name of a function with a body and attributes; create it if none is equal.
 
         ``kind`` is the prefix of the name of a new function, ``inputs`` are the arguments' types.
         """

@@ -59,7 +59,11 @@ def element_type(dtype: DType) -> ir.Type:
 
 
 def literal_attribute(value: float, dtype: DType) -> ir.Attribute:
-    """Return the attribute of a number in the MLIR type of ``dtype``."""
+    """Return ``value`` as an MLIR attribute of the signless type of ``dtype``.
+
+    Raises:
+        UnsupportedError: for a dtype without an MLIR type, such as a complex one.
+    """
     kind = element_type(dtype)
     if is_float(dtype):
         return ir.FloatAttr.get(kind, float(value))
@@ -70,7 +74,7 @@ def literal_attribute(value: float, dtype: DType) -> ir.Attribute:
 
 
 def literal(value: float, dtype: DType) -> Scalar:
-    """Emit a constant of type ``dtype``, and return it."""
+    """Emit a constant ``value`` of the NumPy type ``dtype``, and return it."""
     attribute = literal_attribute(value, dtype)
     return Scalar(arith.ConstantOp(element_type(dtype), attribute).result, dtype)
 
@@ -109,7 +113,12 @@ _Conversion = Callable[[ir.Type, ir.Value], ir.OpView]
 
 @dataclass(frozen=True)
 class Scalar:
-    """A value of a body with its NumPy dtype, because MLIR's integers are signless."""
+    """A scalar SSA value of a generic's body, with operators that emit arithmetic.
+
+    Attributes:
+        value: the SSA value.
+        dtype: its NumPy type, which tells the sign, because MLIR's integers are signless.
+    """
 
     value: ir.Value
     dtype: DType
@@ -136,15 +145,15 @@ class Scalar:
         return signed if is_signed(self.dtype) else unsigned
 
     def __add__(self, other: Scalar | float) -> Scalar:
-        """Emit the sum; integers wrap around."""
+        """Emit and return the sum; integers wrap around."""
         return self._binary(other, arith.AddFOp, arith.AddIOp)
 
     def __sub__(self, other: Scalar | float) -> Scalar:
-        """Emit the difference; integers wrap around."""
+        """Emit and return the difference; integers wrap around."""
         return self._binary(other, arith.SubFOp, arith.SubIOp)
 
     def __mul__(self, other: Scalar | float) -> Scalar:
-        """Emit the product; integers wrap around."""
+        """Emit and return the product; integers wrap around."""
         return self._binary(other, arith.MulFOp, arith.MulIOp)
 
     def __truediv__(self, other: Scalar | float) -> Scalar:
@@ -184,25 +193,25 @@ class Scalar:
         return is_zero.select(zero, self._binary(safe, make, make))
 
     def __neg__(self) -> Scalar:
-        """Emit the negation."""
+        """Emit and return the negation."""
         if is_float(self.dtype):
             return Scalar(arith.NegFOp(self.value).result, self.dtype)
         return literal(0, self.dtype) - self
 
     def __and__(self, other: Scalar | float) -> Scalar:
-        """Emit the bitwise and."""
+        """Emit and return the bitwise and."""
         return self._binary(other, arith.AndIOp, arith.AndIOp)
 
     def __or__(self, other: Scalar | float) -> Scalar:
-        """Emit the bitwise or."""
+        """Emit and return the bitwise or."""
         return self._binary(other, arith.OrIOp, arith.OrIOp)
 
     def __xor__(self, other: Scalar | float) -> Scalar:
-        """Emit the bitwise exclusive or."""
+        """Emit and return the bitwise exclusive or."""
         return self._binary(other, arith.XOrIOp, arith.XOrIOp)
 
     def __invert__(self) -> Scalar:
-        """Emit the bitwise complement."""
+        """Emit and return the bitwise complement."""
         return self ^ (1 if self.dtype == BOOL else -1)
 
     def shift_left(self, count: Scalar | float) -> Scalar:
@@ -259,7 +268,7 @@ class Scalar:
         return Scalar(make(self.value).result, self.dtype)
 
     def bitcast(self, dtype: DType) -> Scalar:
-        """Emit a reinterpretation of the bits as another type of the same width."""
+        """Emit a reinterpretation of the bits as ``dtype`` of the same width; return the result."""
         if element_type(dtype) == self.value.type:
             return Scalar(self.value, dtype)
         return Scalar(arith.BitcastOp(element_type(dtype), self.value).result, dtype)
@@ -315,5 +324,5 @@ def _conversion(source: DType, target: DType) -> _Conversion | None:
 
 
 def index_value(value: ir.Value, dtype: DType = INT64) -> Scalar:
-    """Emit the conversion of an index to an integer of type ``dtype``."""
+    """Emit the conversion of the index ``value`` to an integer ``dtype``; return the integer."""
     return Scalar(arith.IndexCastOp(element_type(dtype), value).result, dtype)

@@ -83,7 +83,8 @@ def body_operations(op: ir.OpView) -> Iterator[ir.OpView]:
 class LoopDimension(NamedTuple):
     """A dimension of an operand that a single loop indexes.
 
-    ``operand`` is the operand's number and ``value`` the operand; ``size`` is the dimension's size.
+    ``loop`` and ``dimension`` are the numbers of both. ``operand`` is the operand's number and
+    ``value`` the operand; ``size`` is the dimension's size in elements.
     """
 
     loop: int

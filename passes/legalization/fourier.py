@@ -144,7 +144,8 @@ _KINDS: dict[str, Callable[[_Transform, ir.Value], ir.Value]] = {
 def _matrix(count: int, *, is_inverse: bool) -> NDArray[np.complex128]:
     """Return the square matrix of a discrete Fourier transform of ``count`` elements.
 
-    The inverse has the factor ``1 / count``. Angles are reduced modulo 2 pi.
+    It is of shape (count, count). With ``is_inverse`` it is the inverse, with the factor
+    ``1 / count``. Angles are reduced modulo 2 pi.
     """
     turns = np.outer(np.arange(count), np.arange(count)) % count / count
     matrix = np.exp((2j if is_inverse else -2j) * np.pi * turns)

@@ -156,7 +156,15 @@ def _reduction(op: ir.Operation, combine: _Combine) -> ir.Value:
 
 @dataclass(frozen=True)
 class _Element:
-    """The emitter for an element of the result and a scatter index, in the body of the loops."""
+    """The emitter, in the body of the loops, for an element of the result and a scatter index.
+
+    Attributes:
+        indices: the tensor of scatter indices.
+        updates: the tensor of updates.
+        numbers: the dimension numbers of the scatter.
+        scatter_dims: the dimensions of ``updates`` that number the scatter indices.
+        rank: the rank of the result.
+    """
 
     indices: ir.Value
     updates: ir.Value

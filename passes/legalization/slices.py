@@ -133,7 +133,7 @@ def _insert_slice(op: ir.Operation) -> list[ir.Value] | None:
 
 
 def _gather(op: ir.Operation) -> list[ir.Value] | None:
-    """Return a loop nest's result that replaces a ``tensor.gather``."""
+    """Emit a loop nest that replaces a ``tensor.gather``; return its only result, never None."""
     source, places = op.operands
     dims = _integers(op, "gather_dims")
     kind = ir.RankedTensorType(op.results[0].type)

@@ -40,10 +40,10 @@ def emit_part(
 
 
 def result_cuts(op: ir.OpView, number: int, cut: Cut) -> list[Cut]:
-    """Return the part of each result that is computed together with part ``cut`` of a result.
+    """Return the parts of results that ``op`` computes together with part ``cut`` of a result.
 
-    ``number`` is the number of this result; the same loop of a generic computes the others. Results
-    that the loop does not index are left out.
+    ``number`` is the number of this result. For a generic, the list has the part of each result
+    that the loop over the cut dimension indexes, in order; otherwise only ``cut``.
     """
     if not is_generic(op):
         return [cut]

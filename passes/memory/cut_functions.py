@@ -138,7 +138,10 @@ def _can_cut_clone(op: ir.OpView) -> bool:
 
 @dataclass
 class _Emitter:
-    """The emitter of parts of values at the current insertion point, memoized by value and part."""
+    """The emitter of parts of values at the current insertion point, memoized by value and part.
+
+    ``arguments`` has the value that replaces each argument of the old function.
+    """
 
     arguments: ValueMap
     _parts: dict[tuple[ir.Value, Cut], ir.Value] = field(

@@ -59,7 +59,8 @@ def operand_cuts(op: ir.OpView, number: int, cut: Cut) -> Needed | None:
 def cut_loop(op: Structured, number: int, cut: Cut) -> int | None:
     """Return the parallel loop over the cut dimension of result ``number``.
 
-    None if no such loop exists, or the body uses its index.
+    None if no loop alone indexes the dimension, the loop is a reduction, or the body reads its
+    index.
     """
     loop = plain_dim(op.output_maps[number].results[cut.axis])
     if loop is None or not op.parallel[loop] or _reads_index(op.op, loop):

@@ -49,7 +49,7 @@ def choose_groups(
 
     Args:
         block: the block of the entry function.
-        mergeable: operators that may be merged with others of their kind.
+        mergeable: operators that may be merged with other operators of equal kind.
         weights: the module's weights.
         growth: maximum factor by which a merge may increase the arithmetic.
         device: the device whose cost model decides.

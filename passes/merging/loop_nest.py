@@ -24,9 +24,12 @@ Terms = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand of a loop nest: its index terms, shape and element size.
+    """An operand of a loop nest.
 
-    ``terms`` has the index terms of each dimension, None for a dimension that is used whole.
+    Attributes:
+        terms: the index terms of each dimension; None for a dimension that is used whole.
+        shape: the size of each dimension in elements.
+        element_bytes: bytes of an element.
     """
 
     terms: tuple[Terms | None, ...]

@@ -20,7 +20,13 @@ _NOTES = "rtask.policy_notes"
 
 @dataclass(frozen=True)
 class OperatorCall:
-    """A call of an rOperator: the rKernel, operands and location that all its rTasks share."""
+    """A call of an rOperator: properties that all its rTasks share.
+
+    Attributes:
+        kernel: the symbol name of the rKernel.
+        operands: the values passed to it.
+        location: the location of its runs, which names the operator.
+    """
 
     kernel: str
     operands: Sequence[ir.Value]
@@ -29,7 +35,14 @@ class OperatorCall:
 
 @dataclass(frozen=True)
 class ScheduledModule:
-    """A module at the `program` stage: its task graph, its plan and its operators' calls."""
+    """A module at the `program` stage, as read from its rPrograms.
+
+    Attributes:
+        builder: has the task graph.
+        plan: the schedule.
+        calls: the call of each operator, in the graph's order.
+        device: the name of the device for which it is scheduled.
+    """
 
     builder: GraphBuilder
     plan: Plan

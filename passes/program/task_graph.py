@@ -40,7 +40,14 @@ _VIEWS = frozenset(
 
 @dataclass
 class GraphBuilder:
-    """The builder of a module's task graph: operators are added in topological order."""
+    """The builder of a module's task graph; operators must be added in topological order.
+
+    Attributes:
+        module: the module with the descriptions of the rKernels.
+        buffers: the buffers of the graph.
+        roots: the value that owns each buffer, in the order of ``buffers``.
+        operators: the operators added until now.
+    """
 
     module: ir.Module
     buffers: list[Buffer] = field(default_factory=list[Buffer])
@@ -131,7 +138,11 @@ def root_of(value: ir.Value) -> ir.Value:
 
 
 def graph_of_operators(module: ir.Module) -> GraphBuilder:
-    """Return a builder with the task graph of a module at the `buffers` stage."""
+    """Return a builder with the task graph of a module at the `buffers` stage.
+
+    Raises:
+        OperationError: if the entry function has operations on tensors.
+    """
     builder = GraphBuilder(module)
     main = entry_function(module)
     _check_buffers(main)

@@ -88,7 +88,10 @@ def add_candidates(
 
 @dataclass
 class _Constants:
-    """Constants of quantized regions: arguments of the entry function, one for equal values."""
+    """Constants of quantized regions; equal constants share an argument of the entry function.
+
+    ``arguments`` are the entry function's, ``known`` has the argument by type and bytes.
+    """
 
     arguments: ArgumentList
     known: dict[tuple[str, bytes], ir.Value] = field(
@@ -109,7 +112,15 @@ class _Constants:
 
 @dataclass
 class _Maker:
-    """The builder of quantized regions; equal regions share a function."""
+    """The builder of quantized regions; equal regions share a function.
+
+    Attributes:
+        module: the module, which is changed.
+        precision: the number formats of the quantized contractions.
+        arrays: the values of weights by the entry function's argument numbers.
+        constants: the constants of quantized regions.
+        known: functions of quantized regions by their text.
+    """
 
     module: ir.Module
     precision: Precision

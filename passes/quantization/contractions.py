@@ -41,7 +41,12 @@ class Factor:
 
 @dataclass(frozen=True)
 class Contraction:
-    """A sum of products of f32: a matrix product or a convolution, and its two factors."""
+    """A matrix product or convolution of f32.
+
+    Attributes:
+        op: its ``linalg.generic``.
+        factors: the two inputs whose elements are multiplied.
+    """
 
     op: Structured
     factors: tuple[Factor, Factor]

@@ -159,7 +159,8 @@ class DynamicAffine:
 def range_of_data(source: ir.Value, tiniest: float, *, is_symmetric: bool) -> DynamicAffine:
     """Emit and return the scale and zero point of a tensor, from its extremes at run time.
 
-    They are those of ONNX's DynamicQuantizeLinear. ``tiniest`` is the least scale.
+    Without ``is_symmetric``, they are those of ONNX's DynamicQuantizeLinear; with it, the zero
+    point is 0. ``tiniest`` is the least scale.
     """
     f32 = Types().f32
     low, high = _extreme(source, is_largest=False), _extreme(source, is_largest=True)

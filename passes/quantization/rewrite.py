@@ -123,7 +123,8 @@ class RegionRewrite:
         """Emit and return a factor in 8 bits, with its scale and zero point.
 
         ``found`` is the factor's range, None if scale and zero point are computed from the data.
-        With a known zero point, the tensor is quantized before it is padded.
+        With ``is_symmetric`` the zero point is 0. With a known range, the tensor is quantized
+        before it is padded.
         """
         if self.precision.is_dynamic:
             value, made = self._by_data(factor.operand, is_symmetric=is_symmetric)

@@ -80,7 +80,13 @@ def weights_of_call(call: ir.Operation, arrays: Mapping[int, Array]) -> ReadWeig
 
 @dataclass
 class _Program:
-    """A program whose entry function is changed to return values of its regions."""
+    """A program whose entry function is changed to return values of its regions.
+
+    Attributes:
+        module: the program.
+        arrays: the values of weights by the entry function's argument numbers.
+        outputs: for each returned value the number of the output.
+    """
 
     module: ir.Module
     arrays: Mapping[int, Array]

@@ -83,10 +83,10 @@ def _dimensions(map_: ir.AffineMap, place: dict[int, int]) -> tuple[int, ...] | 
 def _moved(
     op: Structured, source: Operand, output: Operand, dims: tuple[int, ...]
 ) -> Reading | None:
-    """Return the reading of a body that returns its input's element: a transpose or a broadcast.
+    """Return the reading of a body that returns its input's element, never None.
 
-    ``dims`` are the result dimensions that index the input: if these are all of them, it is a
-    transpose.
+    ``dims`` are the result dimensions that index ``source``: the reading is a transpose if these
+    are all dimensions of ``output``, else a broadcast.
     """
     operations = (op.op.operation,)
     if sorted(dims) == list(range(output.rank)):

@@ -25,9 +25,9 @@ _PRODUCT = 2
 
 
 def layouts_of(function: ir.OpView, codegen: str, region: Region) -> Layouts:
-    """Return the layouts of a region that its code generator supports.
+    """Return the layouts of a region's inputs and outputs that its code generator supports.
 
-    Without a method ``layouts``, these are the model's layouts.
+    ``codegen`` is its name. If it has no method ``layouts``, these are the model's layouts.
 
     Raises:
         PassError: if the method fails.

@@ -61,7 +61,14 @@ class ReadingGraph:
 
 @dataclass(frozen=True)
 class _State:
-    """The bindings of a partial match: values by pattern and by name, and matched operations."""
+    """The bindings of a partial match.
+
+    Attributes:
+        values: the value of each matched pattern.
+        names: the operand of each named wildcard.
+        outer: the values bound to wildcards, which are from outside of the match.
+        numbers: the numbers of the matched operations.
+    """
 
     values: Mapping[Pattern, Hashable] = field(default_factory=dict[Pattern, Hashable])
     names: Names = field(default_factory=dict[str, Operand])

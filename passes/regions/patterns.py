@@ -40,15 +40,15 @@ class Pattern:
         return Repeated(self, step)
 
     def element_type(self, name: str) -> Pattern:
-        """Return this pattern restricted to tensors of an element type, for example ``f32``."""
+        """Return this pattern for tensors of the element type ``name``, such as ``f32``, only."""
         return Typed(self, name)
 
 
 @dataclass(frozen=True, eq=False)
 class Wildcard(Pattern):
-    """A pattern of any value from outside of the match.
+    """A pattern of any value from outside of the match; if ``is_constant``, of any constant.
 
-    Wildcards with equal names match the same value.
+    Wildcards with equal names match the same value; an empty name binds nothing.
     """
 
     name: str = ""
@@ -79,7 +79,7 @@ class Alternatives(Pattern):
 
 @dataclass(frozen=True, eq=False)
 class Typed(Pattern):
-    """A pattern of a tensor with a given element type."""
+    """The pattern ``pattern``, only for tensors of the element type ``name``, such as ``f32``."""
 
     pattern: Pattern
     name: str

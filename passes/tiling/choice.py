@@ -91,7 +91,7 @@ CONTIGUOUS_MINIMUM = 32
 
 @dataclass(frozen=True)
 class TileCost:
-    """The scalar operations of a full rTask, and the bytes that it accesses."""
+    """The cost of a full rTask: its scalar ``operations``, and the bytes that it accesses."""
 
     operations: int
     num_bytes: int
@@ -101,7 +101,8 @@ class TileCost:
 class LoopLimit:
     """The limits on the tile sizes of a loop.
 
-    Tiles consist of whole vectors if the loop is ``contiguous`` in memory, and have a minimum size.
+    Tiles consist of whole vectors if the loop is ``contiguous`` in memory, and have at least
+    ``smallest`` iterations.
     """
 
     contiguous: bool = False
@@ -235,10 +236,11 @@ def _halve(
 
 
 def _round(size: int, largest: int, extent: int, smallest: int, contiguous: bool) -> int:
-    """Return a tile size near ``size``: a divisor of ``extent`` if possible.
+    """Return a tile size near ``size``, at least ``smallest`` even if that exceeds ``largest``.
 
-    On a contiguous loop, it is a multiple of whole vectors. It is at least ``smallest`` and, if
-    that allows it, at most ``largest``.
+    On a contiguous loop, it is the larger of ``smallest`` and a multiple of whole vectors.
+    Otherwise it is the least divisor of ``extent`` from ``size`` to 1.5 times ``size``; ``size``
+    if there is none.
     """
     if contiguous:
         vectors = min(-(-size // CONTIGUOUS_MINIMUM), largest // CONTIGUOUS_MINIMUM)

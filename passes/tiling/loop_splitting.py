@@ -38,7 +38,7 @@ class Panels:
 
 @dataclass(frozen=True)
 class LoopSplit:
-    """The dimension that is split of each split argument and of each split result, by number."""
+    """The dimension that is split, by the number of each split argument and each split result."""
 
     arguments: dict[int, int]
     results: dict[int, int]

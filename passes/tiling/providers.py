@@ -94,7 +94,7 @@ def register_rkernels(provider: KernelProvider) -> None:
 def offered_kernels(
     computation: Computation, provider: KernelProvider, target: str = "cpu"
 ) -> list[ir.OpView]:
-    """Insert a provider's rKernels before the computation's function.
+    """Insert a provider's rKernels for ``target`` before the computation's function.
 
     Return the ``rtask.kernel`` of each.
 

@@ -72,7 +72,7 @@ class DerivedWeights:
         return self._derived[key]
 
     def __getitem__(self, value: ir.Value) -> ConstantArgument:
-        """Return the weight whose argument is ``value``."""
+        """Return the weight of the argument ``value``."""
         return self._weights[value]
 
     def finish(self) -> None:

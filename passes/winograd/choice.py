@@ -89,7 +89,7 @@ class Sizes:
 
 
 def forms(convolution: BlockedConvolution) -> list[Form]:
-    """Return the forms of Winograd's filtering that are possible for a convolution.
+    """Return the forms of Winograd's filtering for a convolution; empty if it has no 3 x 3 window.
 
     An epilogue with operands that have rows and columns, such as the addition of another image, is
     split into tiles too: tiles then have to divide the result.

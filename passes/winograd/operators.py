@@ -26,7 +26,14 @@ _Body = Callable[[Sequence[ir.Value]], list[ir.Value]]
 
 @dataclass(frozen=True)
 class WinogradOperators:
-    """The replacement of a convolution's calls by the rOperators of a form of filtering."""
+    """The replacement of a convolution's calls by the rOperators of a form of filtering.
+
+    Attributes:
+        convolution: the convolution.
+        form: the form of Winograd's filtering.
+        weights: the module's weights, to which transformed weights are added.
+        outliner: creates the functions of the rOperators.
+    """
 
     convolution: BlockedConvolution
     form: Form

@@ -49,7 +49,15 @@ class Needs:
 
 @dataclass(frozen=True)
 class Mark:
-    """A saved state of a builder, which ``reset`` restores."""
+    """A saved state of a builder, which ``reset`` restores.
+
+    Attributes:
+        items: the number of items of each vEU.
+        available: the time in seconds at which each vEU is free.
+        clocks: the state of the clocks.
+        appended: the number of calls of ``append``.
+        requested: the number of requested waits.
+    """
 
     items: list[int]
     available: FloatArray
@@ -60,7 +68,10 @@ class Mark:
 
 @dataclass
 class Context:
-    """State shared by all rPrograms of a plan: the graph, the device and the chosen rKernels."""
+    """State shared by all rPrograms of a plan.
+
+    ``kernels`` has for each operator the number of the chosen rKernel among its candidates.
+    """
 
     graph: TaskGraph
     device: Device

@@ -24,7 +24,7 @@ Schedule = Callable[[TaskGraph], Plan]
 
 @dataclass(frozen=True)
 class Segment:
-    """The operators that a policy plans together, and the exclusive operators after them."""
+    """The numbers of operators planned ``together``, and of ``exclusive`` operators after them."""
 
     together: tuple[int, ...]
     exclusive: tuple[int, ...]

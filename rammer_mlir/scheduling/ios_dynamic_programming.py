@@ -64,7 +64,7 @@ class StageTimes(Protocol):
         ...
 
     def stage(self, units: Mask) -> float:
-        """Return the seconds of a stage."""
+        """Return the time in seconds of the stage of these ``units``."""
         ...
 
     def least(self, unit: int) -> float:

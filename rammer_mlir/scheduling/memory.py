@@ -31,7 +31,10 @@ class MemorySizes:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """The byte offset of each intermediate in the arena, by the buffer's number."""
+    """The positions of intermediates in the arena.
+
+    ``offsets`` has the byte offset of each by the buffer's number; ``sizes`` are total sizes.
+    """
 
     offsets: dict[int, int]
     sizes: MemorySizes

@@ -35,7 +35,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class _Block:
-    """An interval of memory in bytes, ``begin`` to ``end - 1``, and the buffer in it."""
+    """The bytes ``begin`` to ``end - 1`` of memory, and the number of the ``buffer`` in them."""
 
     buffer: int
     begin: int
@@ -44,7 +44,10 @@ class _Block:
 
 @dataclass(frozen=True)
 class Limited:
-    """A graph with anti-dependencies, and the byte offsets by buffer that these permit."""
+    """A graph whose anti-dependencies permit sharing memory.
+
+    ``offsets`` has the byte offset of each intermediate by the buffer's number.
+    """
 
     graph: TaskGraph
     offsets: Mapping[int, int]

@@ -49,7 +49,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Missing:
-    """The bytes that a vEU's cache lacks, and the sum of these bytes weighted by ``far_part``."""
+    """The bytes that a vEU's cache lacks, and ``far``: their sum weighted by ``far_part``."""
 
     num_bytes: float
     far: float

@@ -26,7 +26,7 @@ class ModelCosts:
     """Costs by the cost model, which do not depend on the vEU and start of an rTask."""
 
     def __init__(self, graph: TaskGraph, plan: Plan, device: Device) -> None:
-        """Query the cost model once per operator."""
+        """Predict the time of an rTask of each operator once, with the plan's rKernels."""
         self._seconds = [
             rtask_seconds(operator.kernels[kernel], device)
             for operator, kernel in zip(graph.operators, plan.kernels, strict=True)

@@ -58,9 +58,9 @@ def get_asm(
 ) -> str:
     """Return a module as text in the readable form, which ``parse`` reads back.
 
-    The options are those of the bindings' ``Operation.get_asm``. Where locations are not printed,
-    rOperators and their runs are printed with the names of the model's nodes. A module that fails
-    verification is printed in the generic form, as MLIR does.
+    The options are those of the bindings' ``Operation.get_asm``; ``enable_debug_info`` prints
+    locations. Without locations, rOperators and their runs are printed with the names of the
+    model's nodes. A module that fails verification is printed in the generic form, as MLIR does.
     """
     text: str = module.operation.get_asm(
         enable_debug_info=enable_debug_info,

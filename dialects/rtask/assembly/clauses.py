@@ -15,7 +15,7 @@ def integer(cursor: Cursor, expected: str = "an integer") -> str:
 
 
 def in_parentheses(cursor: Cursor) -> str:
-    """Parse ``(INTEGER)`` and return the integer's text."""
+    """Parse ``(INTEGER)`` at the cursor and return the integer's digits."""
     cursor.expect("(")
     value = integer(cursor)
     cursor.expect(")")

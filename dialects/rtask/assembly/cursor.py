@@ -13,7 +13,7 @@ _LONGEST_FOUND = 40
 
 
 def token(pattern: str) -> re.Pattern[str]:
-    """Return a regular expression of a token, which is group 1.
+    """Return a regular expression of the token ``pattern``, which is its group 1.
 
     White space and comments may precede the token.
     """
@@ -38,7 +38,7 @@ class Cursor:
     """A position in a text; methods take tokens after it and move it forwards."""
 
     def __init__(self, text: str) -> None:
-        """Begin at the start of the text."""
+        """Begin at the start of ``text``, which is the assembly to parse."""
         self.text = text
         self.position = 0
         self._counted = (0, 1)
@@ -56,15 +56,15 @@ class Cursor:
         return self.position - self.text.rfind("\n", 0, self.position)
 
     def accept(self, literal: str) -> bool:
-        """Take a keyword or punctuation if it comes next; return whether it was taken."""
+        """Take the keyword or punctuation ``literal`` if it comes next; return whether it does."""
         return self.find(_literal(literal)) is not None
 
     def comes(self, literal: str) -> bool:
-        """Whether a keyword or punctuation comes next; the position does not change."""
+        """Whether the keyword or punctuation ``literal`` comes next; the position stays."""
         return _literal(literal).match(self.text, self.position) is not None
 
     def expect(self, literal: str) -> None:
-        """Take a keyword or punctuation, which must come next.
+        """Take the keyword or punctuation ``literal``, which must come next.
 
         Raises:
             AssemblyError: if other text comes next.
@@ -137,7 +137,7 @@ class Cursor:
     def _end_of_list(self, expected: str, *, within: bool) -> int:
         """Move to the end of an item of a list, or of the whole list if ``within``.
 
-        Return the position.
+        Return the position. ``expected`` describes the item in messages.
 
         Raises:
             AssemblyError: if brackets do not match or the text ends.

@@ -24,7 +24,10 @@ class Irregular(Exception):
 
 @dataclass(frozen=True)
 class GenericOp:
-    """The parts of an operation in the generic form, as MLIR prints them."""
+    """The parts of an operation in the generic form, each as the text that MLIR prints.
+
+    ``type`` is the signature `` : (T, T) -> T``; ``location`` is empty without a location.
+    """
 
     operands: str
     attributes: Mapping[str, str]
@@ -88,7 +91,11 @@ def read_op(text: str) -> GenericOp:
 
 
 def read_dictionary(text: str) -> Mapping[str, str]:
-    """Return the attributes in a dictionary's text; a unit attribute has an empty string."""
+    """Return the attributes by name in a dictionary's text; a unit attribute has an empty string.
+
+    Raises:
+        Irregular: if brackets do not match, or an equals sign has no value.
+    """
     found: dict[str, str] = {}
     for entry in read_list(text):
         key, equals, value = _split_entry(entry)
@@ -99,7 +106,11 @@ def read_dictionary(text: str) -> Mapping[str, str]:
 
 
 def read_list(text: str) -> list[str]:
-    """Return the texts between the commas outside of brackets."""
+    """Return the parts of ``text`` between the commas outside of brackets.
+
+    Raises:
+        Irregular: if brackets do not match.
+    """
     found = tokens.split_list(text)
     if found is None:
         raise Irregular
@@ -108,7 +119,11 @@ def read_list(text: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def operand_types(signature: str) -> tuple[str, ...]:
-    """Return the types of the operands in `` : (T, T) -> ()``."""
+    """Return the types of the operands in a signature `` : (T, T) -> ()``.
+
+    Raises:
+        Irregular: if the signature has another form, for example results.
+    """
     if not (signature.startswith(" : (") and signature.endswith(") -> ()")):
         raise Irregular
     return tuple(read_list(signature.removeprefix(" : (").removesuffix(") -> ()")))

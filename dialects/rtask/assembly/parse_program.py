@@ -37,7 +37,8 @@ def parse_program(cursor: Cursor, output: Output) -> None:
 def _buffers(cursor: Cursor) -> dict[str, str]:
     """Parse ``buffers(%a: TYPE, ...)`` if it comes next.
 
-    Return the type of each value by its name; empty without the clause.
+    Return the type of each value by its name; empty without the clause. Raise AssemblyError if a
+    name occurs twice, or other text comes next.
     """
     found: dict[str, str] = {}
     if not cursor.accept("buffers"):

@@ -65,7 +65,7 @@ def _printed_accesses(op: GenericOp) -> list[str]:
 def _access(text: str, maps: Mapping[str, str]) -> str:
     """Return the readable form ``ARGUMENT[OFFSET +: SIZE, ...]`` of an access in generic form.
 
-    ``maps`` has affine maps by alias.
+    ``maps`` has affine maps by alias. Raise Irregular if ``text`` is no such access.
     """
     match = _ACCESS.fullmatch(text)
     if match is None:

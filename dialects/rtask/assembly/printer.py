@@ -49,8 +49,8 @@ class _Printer:
     def _rewrite(self, number: int, match: re.Match[str]) -> tuple[int, str]:
         """Return the number of lines of the operation at line ``number``, and its readable form.
 
-        ``match`` is the match of its first line, which is returned unchanged if there is no such
-        form.
+        ``match`` is the match of its first line; 1 and this line unchanged are returned if the
+        operation has no readable form.
         """
         indent, rest = match["indent"], match["rest"]
         try:

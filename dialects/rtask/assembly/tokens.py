@@ -27,7 +27,7 @@ def flat(text: str) -> str:
 
 
 def split_list(text: str) -> list[str] | None:
-    """Return the parts between commas outside of brackets and strings.
+    """Return the parts of ``text`` between commas outside of brackets and strings.
 
     None if brackets do not match.
     """
@@ -46,7 +46,7 @@ def split_list(text: str) -> list[str] | None:
 
 
 def _commas(text: str) -> Iterator[int]:
-    """Yield the positions of the commas outside of brackets, and -1 if brackets do not match."""
+    """Yield the offsets in ``text`` of commas outside of brackets; -1 if brackets do not match."""
     opened: list[str] = []
     for match in PARTS.finditer(text):
         part = match[0]

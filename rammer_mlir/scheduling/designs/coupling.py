@@ -17,7 +17,13 @@ from rammer_mlir.scheduling.designs.problem import LoopKind, Problem, Read
 
 @dataclass(frozen=True)
 class LoopClass:
-    """Loops that share a choice: their extent, and whether they may be distributed over vEUs."""
+    """Loops that share a choice.
+
+    Attributes:
+        loops: the loops' numbers.
+        extent: the number of iterations of each loop.
+        may_spread: whether the loops may be distributed over vEUs.
+    """
 
     loops: tuple[int, ...]
     extent: int

@@ -27,7 +27,13 @@ Decisions = tuple[Decision, ...]
 
 @dataclass(frozen=True)
 class Decided:
-    """A group after its decisions: the remaining problem, and each assignment's unit number."""
+    """A group after decisions about its values.
+
+    Attributes:
+        decisions: the decisions.
+        problem: the group with the assignments that remain.
+        units: the unit number of each assignment; units run in order.
+    """
 
     decisions: Decisions
     problem: Problem

@@ -23,7 +23,11 @@ _LANES_MEETING_SECONDS = 1e-7
 
 @dataclass(frozen=True)
 class Choice:
-    """The execution of a loop: each rTask has ``tile`` iterations, across lanes or in sequence."""
+    """The execution of a loop: each rTask has ``tile`` iterations.
+
+    They run across lanes if ``by_lanes``, else in sequence. ``name`` is the choice in printed
+    designs.
+    """
 
     name: str
     tile: int

@@ -37,7 +37,8 @@ class Decision(Enum):
 class Loop:
     """A loop of an assignment.
 
-    It is ``contiguous`` if it accesses consecutive elements in memory.
+    It has ``extent`` iterations, and is ``contiguous`` if it accesses consecutive elements in
+    memory.
     """
 
     name: str
@@ -59,7 +60,10 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Traffic:
-    """A tensor in memory that an assignment reads or writes, with a span for each dimension."""
+    """A tensor in memory that an assignment reads, or writes if ``is_write``.
+
+    ``spans`` has the elements of a tile along each dimension.
+    """
 
     spans: tuple[Span, ...]
     element_bytes: int

@@ -41,7 +41,13 @@ class Space(Protocol):
 
 
 class Design(NamedTuple):
-    """A complete design: its space, the choice of each variable, and its cost."""
+    """A complete design.
+
+    Attributes:
+        space: the number of its design space.
+        choices: the number of the choice of each variable, in the space's order.
+        cost: the predicted time in seconds.
+    """
 
     space: int
     choices: Prefix

@@ -104,7 +104,14 @@ class MergeSearch:
 
 @dataclass(frozen=True)
 class _MergedTimes:
-    """The times of stages whose operators run concurrently, or merged where that is faster."""
+    """The times of stages whose operators run concurrently, or merged if that is faster.
+
+    Attributes:
+        concurrent: the times of stages without merging.
+        kinds: for each operator a value that is equal for mergeable operators; None if it cannot
+            be merged.
+        seconds: returns the time of the merged operators; None if they cannot be merged.
+    """
 
     concurrent: ConcurrentTimes
     kinds: Sequence[object]

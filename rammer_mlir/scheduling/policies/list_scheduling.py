@@ -65,8 +65,10 @@ def sampled_plan(graph: TaskGraph, device: Device, table: TaskTable, samples: in
 class _Veu:
     """The state of a vEU during placement.
 
-    It has the vEU's rTasks in order, the time in seconds at which it is free, and for each vEU the
-    number of rTasks that this vEU knows to be complete.
+    Attributes:
+        known: for each vEU the number of its rTasks that this vEU knows to be complete.
+        tasks: the numbers of this vEU's rTasks in order.
+        free: the time in seconds at which this vEU is free.
     """
 
     known: list[int]

@@ -13,9 +13,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Group:
-    """The rTasks of an rOperator.
+    """The rTasks of an rOperator, with times in the unit of the solver.
 
-    It has the time of each rTask, and the heads and tails of all rTasks, each ascending.
+    Attributes:
+        duration: the time of each rTask.
+        heads: the heads of all rTasks in ascending order.
+        tails: the tails of all rTasks in ascending order.
     """
 
     duration: int

@@ -114,7 +114,7 @@ class _Trial:
         return self.repeated.steps.peak
 
     def rank(self, limit: int) -> tuple[float, float, float, int]:
-        """Return a sort key: first trials within ``limit`` bytes by cost, then others by peak."""
+        """Return a sort key: trials within ``limit`` bytes first, by cost; larger ones by peak."""
         fits = self.peak <= limit
         return (not fits, self.cost if fits else self.peak, self.peak, len(self.gaps))
 

@@ -106,7 +106,11 @@ def _check_wait(number: int, veu: int, other: int, order: int, steps: Sequence[i
 
 
 def _first_tasks(graph: TaskGraph, plan: Plan) -> Int64Array:
-    """Return the number of each operator's first rTask, and last the number of all rTasks."""
+    """Return the number of each operator's first rTask, and last the number of all rTasks.
+
+    Raises:
+        ScheduleError: if an operator has no rKernel in the plan, or an unknown one.
+    """
     if len(plan.kernels) != len(graph.operators):
         raise ScheduleError(
             f"plan: expected an rKernel for each of {len(graph.operators)} operators, "

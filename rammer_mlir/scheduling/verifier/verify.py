@@ -25,7 +25,7 @@ def verify(
         plan: the schedule and the chosen rKernels.
         arena: byte offset of each intermediate buffer in the arena; None before memory is planned,
             when buffers share no memory.
-        arena_bytes: size of the arena; None where it grows as needed.
+        arena_bytes: size of the arena, in which all buffers must lie; None to allow any size.
 
     Raises:
         ScheduleError: naming the rTasks of the first broken rule.
