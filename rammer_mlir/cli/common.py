@@ -57,12 +57,12 @@ class ArgumentParser(argparse.ArgumentParser):
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:
-        """Raise an ``OptionError`` with the message."""
+        """Raise an ``OptionError`` with ``message``, which argparse has made for bad arguments."""
         raise OptionError(f"{message}; see {self.prog} --help")
 
 
 def add_tool_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options common to all tools."""
+    """Add the options common to all tools: verbosity, tracebacks, completion and version."""
     parser.add_argument(
         "-v",
         "--verbose",
@@ -132,7 +132,7 @@ def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
 
 @contextmanager
 def _ending_in_order() -> Generator[None]:
-    """Turn ending signals in the context into exceptions, so that cleanup runs."""
+    """Turn ending signals within the ``with`` block into exceptions, so that cleanup runs."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -154,7 +154,7 @@ def _ending_in_order() -> Generator[None]:
 
 @contextmanager
 def _ending_native_code() -> Generator[None]:
-    """In the context, end the process some seconds after a signal if code does not return.
+    """Within the block, end the process some seconds after a signal if code does not return.
 
     External code may never return, and Python runs signal handlers only between bytecodes.
     """
@@ -230,7 +230,7 @@ def _report(message: str, debug: bool, code: int) -> int:
 
 
 def read_input(name: str) -> bytes:
-    """Return the bytes of a file, or of standard input for ``-``.
+    """Return the bytes of the file ``name``, or of standard input for ``-``.
 
     Raises:
         OptionError: if the file cannot be read.
@@ -246,7 +246,7 @@ def read_input(name: str) -> bytes:
 
 
 def write_output(name: str, content: bytes) -> None:
-    """Write a file atomically, or standard output for ``-``.
+    """Write ``content`` to the file ``name`` atomically, or to standard output for ``-``.
 
     Raises:
         RammerError: if the file cannot be written.

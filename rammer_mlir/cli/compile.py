@@ -128,10 +128,11 @@ def _compile_model(options: argparse.Namespace) -> int:
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
-    """Raise an error if options request different outputs.
+    """Check that options of the output go together.
 
     Raises:
-        OptionError: with the names of the options.
+        OptionError: if ``--emit`` is given with an option that excludes it, or is missing for
+            ``--emit-values``, or the key of ``--sign`` is invalid.
     """
     if options.emit_values and options.emit is None:
         raise OptionError("--emit-values: expected --emit with it, found none; give both")
@@ -145,7 +146,7 @@ def _check_outputs(options: argparse.Namespace) -> None:
 
 
 def _emitted(options: argparse.Namespace, compilation: Compilation, output: str) -> bytes:
-    """Return the requested stage, as bytecode if the file name ends in ``.mlirbc``."""
+    """Return the stage of ``--emit``; as bytecode if the name ``output`` ends in ``.mlirbc``."""
     as_bytecode = output.endswith(".mlirbc")
     if options.emit_values or as_bytecode:
         return compilation.emit_whole(options.emit, as_bytecode=as_bytecode)
@@ -174,7 +175,8 @@ def _compiled(
 ) -> RunnableModel:
     """Compile the model or find it in the cache, and return it.
 
-    A run is predicted and explained if the options request it.
+    ``sizes`` are those of open dimensions. With ``--timeline`` or ``--explain``, a simulated run is
+    written or printed, also for the policies ``compared``.
     """
     if options.timeline is None and not options.explain:
         from rammer_mlir.compiler.models import compile_for
@@ -192,7 +194,7 @@ def _compiled(
 
 
 def _most(text: str | None) -> int | None:
-    """Return the upper bound of data-dependent sizes as a number, None if not given.
+    """Return the number ``text`` of ``--most``, a bound on data-dependent sizes; None for None.
 
     Raises:
         OptionError: if it is not a whole number.
@@ -212,7 +214,7 @@ def _write_artifact(compiled: RunnableModel, output: str, sign: str | None) -> N
 
 
 def _output(options: argparse.Namespace) -> str:
-    """Return the name of the output file.
+    """Return the name of the output file; by default ``MODEL.rammer``, or ``-`` with ``--emit``.
 
     Raises:
         OptionError: if the name is empty, or is that of another file of this run.

@@ -28,7 +28,7 @@ class PrintCompletion(argparse.Action):
         values: object,
         option_string: str | None = None,
     ) -> NoReturn:
-        """Print the script.
+        """Print the completion script of the shell ``values``, and exit.
 
         Raises:
             MissingPackageError: if shtab is not installed.
@@ -48,7 +48,7 @@ def add_completion_option(parser: argparse.ArgumentParser) -> None:
 
 
 def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """Return a completion script; modifies the parser, which cannot parse afterwards.
+    """Return a completion script for ``shell``; modifies the parser, which cannot parse then.
 
     Raises:
         MissingPackageError: if shtab is not installed.

@@ -29,7 +29,9 @@ def listed_codegens() -> str:
 
 
 def listed_modules(model: RunnableModel, path: str) -> str:
-    """Return a line for each module of an artifact, and a line of totals.
+    """Return a line for each module of foreign code in an artifact, and a line of totals.
+
+    ``path`` names the artifact in messages.
 
     Raises:
         OptionError: if the artifact has several programs.

@@ -57,7 +57,7 @@ def add_model_options(parser: ArgumentParser) -> None:
 
 
 def add_shape_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for input shapes."""
+    """Add the option ``--shape NAME=1,3,224,224`` for shapes of inputs."""
     parser.add_argument(
         "--shape",
         action="append",
@@ -68,7 +68,7 @@ def add_shape_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_dim_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for sizes of open dimensions."""
+    """Add the option ``--dim NAME=SIZES`` for sizes of open dimensions."""
     parser.add_argument(
         "--dim",
         action="append",
@@ -81,7 +81,7 @@ def add_dim_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_external_data_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the folder of external data."""
+    """Add the option ``--external-data`` for the folder of external data of an ONNX model."""
     parser.add_argument(
         "--external-data",
         metavar="FOLDER",
@@ -91,7 +91,7 @@ def add_external_data_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_module_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of MLIR modules."""
+    """Add the options of MLIR modules: ``--entry`` and ``--constants``."""
     parser.add_argument(
         "--entry", metavar="NAME", help="of a module's public functions, the one to compile or run"
     )
@@ -169,7 +169,11 @@ def _add(parser: ArgumentParser, declared: Declared) -> None:
 
 
 def given_options(options: argparse.Namespace) -> Options:
-    """Return the options that the user gave, for ``rammer_mlir.compile``."""
+    """Return the options that the user gave, for ``rammer_mlir.compile``.
+
+    Raises:
+        OptionError: if an option ``NAME=VALUE`` has another form, or a name is given twice.
+    """
     values = {declared.name: getattr(options, declared.name) for declared in declared_options()}
     found = {name: value for name, value in values.items() if value is not None}
     for declared in declared_options():
@@ -218,7 +222,7 @@ def add_timeline_options(parser: ArgumentParser, what: str) -> None:
 
 
 def parse_compared(options: argparse.Namespace) -> list[str]:
-    """Return the policies of ``--compare``.
+    """Return the policies of ``--compare A,B``, in order; empty without the option.
 
     Raises:
         OptionError: if ``--timeline``, which shows the policies, is missing.
@@ -241,7 +245,7 @@ _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def _num_bytes(text: str) -> int:
-    """Return the number of bytes of a size in bytes, KiB, MiB or GiB.
+    """Return the bytes of a size such as ``4194304``, ``4MiB`` or ``1.5 GiB``.
 
     Raises:
         argparse.ArgumentTypeError: if the text is not a size.
@@ -256,7 +260,7 @@ _READERS = {str: str, int: _count, float: float}
 
 
 def parse_shapes(options: list[str]) -> dict[str, tuple[int, ...]]:
-    """Return shapes by name from options ``NAME=1,3,224,224``.
+    """Return shapes by name from options ``NAME=1,3,224,224``; ``NAME=`` is a scalar.
 
     Raises:
         OptionError: if an option has another form, or a name is given twice.

@@ -155,7 +155,7 @@ def _close_option(name: str, parser: ArgumentParser) -> str | None:
 
 
 def _pipeline(options: argparse.Namespace, flags: Sequence[str]) -> str:
-    """Return the pipeline of ``--pass-pipeline``, or of the passes' flags in order."""
+    """Return the pipeline of ``--pass-pipeline``, or else of ``flags``, which name its passes."""
     if options.pass_pipeline is not None:
         given: str = options.pass_pipeline
         return given
@@ -164,7 +164,11 @@ def _pipeline(options: argparse.Namespace, flags: Sequence[str]) -> str:
 
 
 def _recorded(options: argparse.Namespace, flags: Sequence[str], chunks: Sequence[Chunk]) -> str:
-    """Return the pipeline that a reproducer contains, and apply its setting for verification."""
+    """Return the pipeline of the reproducer in ``chunks``, and apply its setting for verification.
+
+    Raises:
+        OptionError: if passes are given too, or the input is no reproducer.
+    """
     if flags or options.pass_pipeline is not None:
         raise OptionError("give --run-reproducer or passes, not both")
     if len(chunks) != 1 or not isinstance(chunks[0], str):

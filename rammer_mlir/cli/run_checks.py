@@ -18,10 +18,10 @@ from rammer_mlir.scheduling.policies import get_policy
 
 
 def check_runs_there(options: argparse.Namespace, executable: RunnableModel) -> None:
-    """Raise an error for options that do not apply to the target, before anything runs.
+    """Check, before anything runs, that options apply to the target of ``executable``.
 
     Raises:
-        OptionError: naming the option.
+        OptionError: naming the first option that does not apply, or has an invalid value.
     """
     on_host = executable.target.startswith("cpu")
     if options.device < 0:
@@ -50,7 +50,7 @@ def _is_given(options: argparse.Namespace, name: str) -> bool:
 
 
 def parse_cores(text: str) -> list[int]:
-    """Return the numbers of cores given to ``--pin``.
+    """Return the numbers of cores given to ``--pin``, such as ``0,1``.
 
     Raises:
         OptionError: if the text is not a list of numbers separated by commas.
@@ -79,10 +79,11 @@ def check_timeline(options: argparse.Namespace, found: str) -> None:
 
 
 def check_compared(options: argparse.Namespace) -> list[str]:
-    """Return the policies given to ``--compare``.
+    """Return the policies given to ``--compare``; empty without the option.
 
     Raises:
-        OptionError: if a policy is unknown, or the model is an artifact, whose schedule is fixed.
+        OptionError: if a policy is unknown, ``--timeline`` is missing, or the model is an artifact,
+            whose schedule is fixed.
     """
     compared = parse_compared(options)
     if compared and is_artifact(Path(options.model)):
@@ -126,10 +127,11 @@ def check_compiled_so(
     options: argparse.Namespace,
     shapes: Mapping[str, tuple[int, ...]],
 ) -> None:
-    """Raise an error for options that differ from those of an artifact's compilation.
+    """Check that options do not contradict an artifact, which is compiled already.
 
     Raises:
-        OptionError: naming the first such option.
+        OptionError: for options of compilation or weights, and for a target, number of vEUs, shape
+            or size that the artifact does not have.
     """
     for declared in declared_options():
         # ``--veus`` is compared with the artifact's own number below.

@@ -30,7 +30,7 @@ RECORDED_RUNS = 5
 
 
 def median_run(executable: Executable, feeds: Arrays, title: str) -> Timeline:
-    """Record ``RECORDED_RUNS`` runs and return the one of median duration."""
+    """Record ``RECORDED_RUNS`` runs named ``title``; return the timeline of median duration."""
     runs = [executable.record(feeds, title) for _ in range(RECORDED_RUNS)]
     return sorted(runs, key=lambda run: run.seconds)[RECORDED_RUNS // 2]
 

@@ -22,7 +22,7 @@ class _Tool(Protocol):
 
 
 def start(name: str, arguments: Sequence[str]) -> int:
-    """Run the tool of a module in ``rammer_mlir.cli``, and return its exit code."""
+    """Run the tool of module ``name`` in ``rammer_mlir.cli``; return its exit code, 1 on errors."""
     refused: MissingPackageError
     try:
         with told_if_missing():
@@ -39,15 +39,15 @@ def start(name: str, arguments: Sequence[str]) -> int:
 
 
 def compile_model() -> int:
-    """Run ``rammer-compile``, and return its exit code."""
+    """Run ``rammer-compile`` with the arguments of the process, and return its exit code."""
     return start("compile", sys.argv[1:])
 
 
 def run_model() -> int:
-    """Run ``rammer-run``, and return its exit code."""
+    """Run ``rammer-run`` with the arguments of the process, and return its exit code."""
     return start("run", sys.argv[1:])
 
 
 def run_passes() -> int:
-    """Run ``rammer-opt``, and return its exit code."""
+    """Run ``rammer-opt`` with the arguments of the process, and return its exit code."""
     return start("opt", sys.argv[1:])

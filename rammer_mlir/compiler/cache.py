@@ -80,7 +80,7 @@ class CompileCache:
         return executable
 
     def keep(self, key: str, executable: CompiledModel, parts: Parts | None = None) -> None:
-        """Store a program if it took at least ``WORTH_SECONDS`` to compile.
+        """Store a program under ``key`` if its compilation took at least ``WORTH_SECONDS``.
 
         If storing fails, for lack of a linker or of space, the next compilation starts anew.
         """
@@ -226,7 +226,10 @@ class CachedCompiler:
 
 
 def _why_no_cache(options: CheckedOptions, *, cached: bool) -> str:
-    """Return a text with the reason why a compilation does not use the user's cache."""
+    """Return a text with the reason why a compilation does not use the user's cache.
+
+    ``cached`` is False if the caller requests a compilation without the cache.
+    """
     if not cached:
         return "the user compiles anew"
     if not options.backend.is_cached:

@@ -70,7 +70,7 @@ def compile_any_model(
     known: KnownObjects = NOTHING_KNOWN,
     programs: ProgramCache | None = None,
 ) -> CompiledModel | HostedGraph:
-    """Compile a loaded model to a static program if possible, else return its host program.
+    """Compile a loaded model; if shapes depend on data, return its host program uncompiled.
 
     Args:
         source: the model, not modified.

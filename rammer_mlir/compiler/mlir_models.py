@@ -118,7 +118,11 @@ class MlirRequest:
                     raise ShapeError(f"unknown {what} '{name}': expected one of {listed}")
 
     def _bound(self, signature: OpenSignature) -> OpenSignature:
-        """Return ``signature`` with the request's shapes and sizes bound."""
+        """Return ``signature`` with the request's shapes and sizes bound.
+
+        Raises:
+            ShapeError: if a shape or size does not fit.
+        """
         names = {tensor.name for tensor in signature.inputs}
         shapes = {name: shape for name, shape in self.shapes.items() if name in names}
         dims = {name: size for name, size in self.dims.items() if name in signature.symbols}
@@ -199,7 +203,7 @@ def _options_of(entry: MlirEntry, options: CheckedOptions) -> CheckedOptions:
     """Return the options of a function; a scheduled function keeps its number of vEUs.
 
     Raises:
-        OptionError: if the user asks for another number.
+        OptionError: if the user asks for another number of vEUs.
     """
     if entry.num_veus is None:
         return options

@@ -160,14 +160,17 @@ def _region_calls(module: ir.Module) -> Counter[str]:
 
 @dataclass(frozen=True)
 class _Partition:
-    """A module in which all regions have code, formed for an order of code generators."""
+    """A module in which all regions have code, formed for an order of code generators.
+
+    ``quantized`` reports the quantization of its regions, None without quantization.
+    """
 
     module: ir.Module
     quantized: QuantizationReport | None
 
     @cached_property
     def calls(self) -> Counter[str]:
-        """Number of calls of each region's function."""
+        """Number of calls of each region's function, by the function's name."""
         return _region_calls(self.module)
 
     @cached_property

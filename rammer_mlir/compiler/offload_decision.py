@@ -36,7 +36,7 @@ class OffloadDecision:
     chosen_measured: float | None = None
 
     def stats(self) -> dict[str, float | None]:
-        """Return all fields by name, for JSON."""
+        """Return all fields by name, for JSON; a time in seconds is None if it is unknown."""
         return asdict(self)
 
     @property

@@ -71,7 +71,7 @@ class Search:
         return Choice(partition, kept) if kept else HOST
 
     def run(self) -> Choice:
-        """Return the best simulated choice."""
+        """Return the choice of least simulated time; ``HOST`` if no other one can be simulated."""
         for choice in (HOST, self.everything):
             self.know(choice)
         for partition in range(1, len(self._partitions)):

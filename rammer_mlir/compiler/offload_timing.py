@@ -56,7 +56,7 @@ class Finals:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """The competing programs."""
+        """The choices whose programs compete, in the order in which they were added."""
         return tuple(self._programs)
 
     def __contains__(self, choice: Choice) -> bool:

@@ -255,8 +255,8 @@ def _check_taken(target: str, options: Options, backend: Backend) -> None:
 def _check_supersteps(target: str, backend: Backend, costs: str | None, *, measured: bool) -> None:
     """Raise OptionError for a bulk-synchronous device that the options do not permit.
 
-    Such a device permits neither measured costs nor targets without supersteps. ``costs`` is the
-    device as the user names it.
+    It permits neither ``measured`` costs nor the ``target``, if its ``backend`` has no supersteps.
+    ``costs`` is the device as the user names it.
     """
     if measured:
         raise OptionError(
@@ -295,6 +295,8 @@ def _check_names(names: str, registry: Registry[Any]) -> tuple[str, ...]:
 
 def _read_samples(options: Options) -> tuple[Samples | None, Options]:
     """Return the calibration data, and options with the data replaced by its digest.
+
+    Without calibration data, return None and the options unchanged.
 
     Raises:
         OptionError: if the data is neither arrays nor the name of a file.
@@ -352,9 +354,10 @@ def _check_module_options(options: Options) -> dict[str, str | int | float | boo
 
 
 def _is_there(name: str, *, fallback: bool) -> bool:
-    """Return whether a code generator's requirements are met.
+    """Return whether the requirements of the code generator ``name`` are met.
 
-    If they are not, warn if there is a fallback, else raise TargetError.
+    If they are not, warn and return False with ``fallback``, else raise TargetError. An unknown
+    name raises OptionError.
     """
     try:
         find_codegen(name)

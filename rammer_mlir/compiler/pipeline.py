@@ -331,7 +331,7 @@ def _tiled_for_gpu(options: CompileOptions, target: str) -> str:
 
 
 def _offered(options: CompileOptions, target: str) -> str:
-    """Return the options of `rtask-tile` that request rKernels from providers; "" without any."""
+    """Return the options of `rtask-tile` for providers and their target; "" without providers."""
     if not options.rkernels:
         return ""
     return f" providers={','.join(options.rkernels)} target={target}"

@@ -17,7 +17,7 @@ class ProgramFacts:
 
     @property
     def policy(self) -> str:
-        """The policy of all programs."""
+        """The name of the scheduling policy of all programs."""
         return self.options.policy
 
     @property

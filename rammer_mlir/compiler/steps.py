@@ -212,7 +212,10 @@ def _known_kernel(work: Work, chip: str) -> GpuCode | None:
 
 
 def assemble_cubin(chip: str, has: Multiprocessors) -> Step:
-    """Return the step that assembles a cubin, and checks that all blocks can be resident."""
+    """Return the step that assembles a cubin, and checks that all blocks can be resident.
+
+    ``chip`` is an NVIDIA processor such as ``sm_90``; ``has`` describes its multiprocessors.
+    """
 
     def run_assembler(work: Work) -> None:
         known = None if work.known_kernels is None else work.known_kernels.find(work.identity)
@@ -228,7 +231,10 @@ def assemble_cubin(chip: str, has: Multiprocessors) -> Step:
 
 
 def translate_to_rocdl(chip: str) -> Step:
-    """Return the step that lowers the kernel to the rocdl dialect, then to LLVM IR as text."""
+    """Return the step that lowers the kernel to the rocdl dialect, then to LLVM IR as text.
+
+    ``chip`` is an AMD processor such as ``gfx90a``.
+    """
 
     def translate(work: Work) -> None:
         lower_to_rocdl(work.module, chip)
@@ -283,7 +289,8 @@ def _keep_device_code(
 def translate_for_emulator(*, checked: bool, traced: bool) -> Step:
     """Return the step that translates the kernel and the emulator's runtime to LLVM IR.
 
-    The LLVM IR is for this machine's processor.
+    The LLVM IR is for this machine's processor. ``checked`` code checks accesses, ``traced`` code
+    records them. With ``checked``, the step raises TargetError for code from elsewhere.
     """
 
     def translate(work: Work) -> None:

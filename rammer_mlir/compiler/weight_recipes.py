@@ -148,7 +148,7 @@ def recipe_from_json(found: Mapping[str, Any], names: Sequence[str]) -> Recipe:
 
 
 def is_matrix(step: Step) -> bool:
-    """Whether a step is a matrix."""
+    """Whether a step is a matrix, not a shape or a permutation."""
     return len(step) > 0 and not isinstance(step[0], int)
 
 

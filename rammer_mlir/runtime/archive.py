@@ -43,7 +43,7 @@ def size_of(pieces: Pieces) -> int:
 
 
 def add_member(archive: zipfile.ZipFile, file: IO[bytes], name: str, pieces: Pieces) -> None:
-    """Append a member with the data of ``pieces``, aligned to 64 bytes in the file."""
+    """Append a member ``name`` with the data of ``pieces``, aligned to 64 bytes in ``file``."""
     entry = zipfile.ZipInfo(name)
     is_large = size_of(pieces) >= _LARGE
     # The extra fields are 4 bytes of padding header, and the ZIP64 field if needed.

@@ -297,7 +297,14 @@ def _check_signature(path: Path, archive: zipfile.ZipFile, verify: Verifier) -> 
 
 @dataclass(frozen=True)
 class Archive:
-    """An artifact open for reading; ``constants`` returns the weights of all its programs."""
+    """An artifact open for reading.
+
+    Attributes:
+        path: the path, for messages.
+        file: the open archive.
+        manifest: the content of its manifest.
+        constants: returns the weights of all its programs as bytes (uint8).
+    """
 
     path: Path
     file: zipfile.ZipFile
@@ -341,6 +348,9 @@ class Archive:
         Args:
             entry: the manifest entry, as returned by ``entry_of``.
             blob: the weights of all programs.
+
+        Raises:
+            ArtifactError: if the fallback is of another model.
         """
         parts = tuple(blob[start : start + size] for start, size in entry["constants"])
         found = self.program(entry, Constants(parts), entry["folder"])

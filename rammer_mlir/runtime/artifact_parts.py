@@ -15,7 +15,7 @@ from rammer_mlir.support.packages import narrow_floats
 
 @dataclass(frozen=True)
 class Parts:
-    """A program to write: manifest entries, and members by name."""
+    """A program to write: the entries of its ``manifest``, and its archive ``members`` by name."""
 
     manifest: Mapping[str, Any]
     members: Mapping[str, bytes]
@@ -23,7 +23,11 @@ class Parts:
 
 @dataclass(frozen=True)
 class Members:
-    """A program to read: the manifest, a reader of members, and the constants."""
+    """A program to read.
+
+    ``manifest`` has its entries, ``read`` returns the bytes of a member by name, and ``constants``
+    are its weights.
+    """
 
     manifest: Mapping[str, Any]
     read: Callable[[str], bytes]

@@ -84,7 +84,15 @@ _raw.PyCapsule_GetPointer.restype = ctypes.c_void_p
 
 @dataclass(frozen=True)
 class Borrowed:
-    """A foreign tensor: address, shape, dtype, whether it is dense and row-major, and its owner."""
+    """A tensor of another library, used in place.
+
+    Attributes:
+        address: address of the first element.
+        shape: its shape.
+        dtype: its element type; None if NumPy and ml_dtypes have no such type.
+        is_dense: whether its elements are contiguous in row-major order.
+        owner: the object that keeps the memory.
+    """
 
     address: int
     shape: tuple[int, ...]

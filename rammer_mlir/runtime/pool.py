@@ -60,10 +60,14 @@ AddressOf = Callable[[str], int]
 
 @dataclass(frozen=True)
 class NativeCode:
-    """Exported functions of a compiled program; ``owner`` keeps the code in memory.
+    """Exported functions and variables of a compiled program.
 
-    ``status`` is the status word of external rKernels, if there are any, and ``modules`` the
-    address of the table of stateful functions.
+    Attributes:
+        start, stop, launch, repeat: functions of the thread pool, called with its address first.
+        entry, traced_entry: addresses of the program's functions without and with recording.
+        owner: keeps the code in memory.
+        status: the status word of external rKernels; None without external rKernels.
+        modules: the address of the table of stateful functions; 0 without such functions.
     """
 
     start: Callable[[int], int]

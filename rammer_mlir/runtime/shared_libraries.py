@@ -17,7 +17,7 @@ class SharedLibrary:
     """
 
     def __init__(self, path: str) -> None:
-        """Map a file, which may be removed afterwards.
+        """Load the shared library in the file ``path``, which may be removed afterwards.
 
         Raises:
             OSError: if the system refuses it.

@@ -22,12 +22,12 @@ def each_weight(constants: Constants, proof: Proof) -> Constants:
 
 
 def digest(part: Bytes) -> bytes:
-    """Return the digest of a weight's content."""
+    """Return the SHA-256 digest, as 32 bytes, of a weight's content."""
     return hashlib.sha256(part.data).digest()
 
 
 class Weights:
-    """Collects weights; equal weights are stored once."""
+    """Collects the weights of several programs; equal weights are stored once."""
 
     def __init__(self) -> None:
         """Begin without weights."""

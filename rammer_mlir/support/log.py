@@ -41,7 +41,7 @@ def log_progress(stage: str, detail: Callable[[], str]) -> None:
 
 
 def log_cache(message: str) -> None:
-    """Log an action of the cache and its reason; ``--explain-cache`` shows only these messages."""
+    """Log ``message`` about the cache; ``--explain-cache`` shows only messages of this function."""
     LOGGER.info("cache: %s", message, extra={_IS_CACHE: True})
 
 

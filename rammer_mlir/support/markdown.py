@@ -9,5 +9,5 @@ def escaped_cell(text: str) -> str:
 
 
 def from_docstring(text: str) -> str:
-    """Return a docstring with Markdown's code marks in place of reStructuredText's."""
+    """Return the docstring ``text`` with Markdown's code marks in place of reStructuredText's."""
     return text.replace("``", "`")

@@ -58,7 +58,7 @@ def missing(name: str, wanted: str, advice: str) -> MissingPackageError:
 
 
 def optional_package(name: str, purpose: str, advice: str) -> ModuleType:
-    """Import and return a package, or one of its modules, that few users need.
+    """Import and return the package or module ``name``, which few users need.
 
     Raises:
         MissingPackageError: if it is not installed; the message has ``purpose`` as the use and

@@ -62,7 +62,7 @@ class Extension(Generic[T]):
 
 
 class Registry(Generic[T]):
-    """The objects of one kind, such as policies, by name."""
+    """The objects of one kind, such as policies, by name: built-in, registered, or entry points."""
 
     def __init__(
         self,

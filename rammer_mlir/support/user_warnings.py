@@ -13,7 +13,7 @@ _PACKAGE = f"{Path(__file__).parent.parent}/"
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the line of the innermost caller outside of this package.
+    """Warn with ``message`` at the line of the innermost caller outside of this package.
 
     Python shows the warning once for each line.
     """

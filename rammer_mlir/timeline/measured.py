@@ -46,7 +46,13 @@ def measured_timeline(
 
 @dataclass(frozen=True)
 class _Named:
-    """A program, its foreign modules and its exclusive rKernels, from which spans are named."""
+    """A program, from which spans are named.
+
+    Attributes:
+        program: the program.
+        modules: the name of the foreign module by rKernel number.
+        exclusive: the numbers of exclusive rKernels.
+    """
 
     program: Program
     modules: Mapping[int, str]

@@ -66,7 +66,7 @@ def _span(span: Span, names: _Numbers) -> list[object]:
 
 
 def _round(seconds: float) -> float:
-    """Return seconds as microseconds, rounded to nanoseconds."""
+    """Return ``seconds`` in microseconds, rounded to three decimals."""
     return round(seconds * 1e6, 3)
 
 

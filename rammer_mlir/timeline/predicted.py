@@ -14,7 +14,7 @@ from rammer_mlir.timeline.spans import Span, Timeline
 
 
 def predicted_timeline(graph: TaskGraph, plan: Plan, device: Device, title: str) -> Timeline:
-    """Return the timeline of a simulated run of a plan on a device that runs it repeatedly.
+    """Return the timeline ``title`` of a simulated run of a plan that the device repeats.
 
     If vEUs have caches, the time of an rTask depends on the data that earlier rTasks left there.
 

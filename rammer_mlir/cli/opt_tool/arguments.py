@@ -24,6 +24,7 @@ def add_switch(
     """Add an option that is on or off: ``--NAME``, ``--NAME=true`` or ``--NAME=false``.
 
     ``default`` is the value if the option is absent; None tells absence from both values.
+    ``help_text`` is shown by ``--help``.
     """
     place: Any = name.replace("-", "_")
     parser.add_argument(

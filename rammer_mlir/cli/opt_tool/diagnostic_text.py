@@ -41,13 +41,13 @@ class DiagnosticPrinter:
     operations: bool = True
 
     def report(self, error: RammerError | ir.MLIRError) -> None:
-        """Print all diagnostics of an error."""
+        """Print all diagnostics of an error on standard error."""
         self.print(of_error(error))
         if isinstance(error, MlirError) and error.diagnostics and self.notes:
             self.print([Diagnostic("note", Place(), error.what)])
 
     def print(self, found: Iterable[Diagnostic]) -> None:
-        """Print diagnostics in order."""
+        """Print diagnostics in order on standard error, without notes that options hide."""
         stream = sys.stderr
         for diagnostic in found:
             if self._is_shown(diagnostic):
@@ -80,7 +80,7 @@ class DiagnosticPrinter:
         return f"{prefix}{kind}{message}{self._source(place, is_colored)}"
 
     def _source(self, place: Place, is_colored: bool) -> str:
-        """Return the location's line with a caret below it; empty if it is outside of the input."""
+        """Return the line at ``place`` with a caret below it; "" if long or not in the input."""
         lines = self.text.split("\n")
         if place.file != self.name or not place.column or not 0 < place.line <= len(lines):
             return ""

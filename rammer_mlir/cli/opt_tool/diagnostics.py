@@ -44,7 +44,7 @@ def of_error(error: RammerError | ir.MLIRError) -> list[Diagnostic]:
 
 
 def of_info(kind: str, info: ir.DiagnosticInfo | ir.Diagnostic) -> Iterator[Diagnostic]:
-    """Yield an MLIR diagnostic and its notes."""
+    """Yield an MLIR diagnostic as of ``kind`` (error, warning, remark, note), and its notes."""
     yield Diagnostic(kind, place_of(info.location), str(info.message))
     for note in info.notes:
         yield from of_info("note", note)

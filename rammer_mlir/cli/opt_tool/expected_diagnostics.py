@@ -71,7 +71,10 @@ def _pattern(given: str) -> re.Pattern[str]:
 
 
 def _expected(text: str, malformed: list[Diagnostic]) -> Iterator[_Expected]:
-    """Yield the expected diagnostics; append errors of malformed comments to ``malformed``."""
+    """Yield the diagnostics that comments of the input ``text`` expect, in order.
+
+    Append an error for each malformed regular expression to ``malformed``.
+    """
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         heads = list(_HEAD.finditer(line))

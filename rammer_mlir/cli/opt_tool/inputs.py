@@ -27,7 +27,7 @@ def input_name(options: argparse.Namespace) -> str:
 
 
 def read_chunks(options: argparse.Namespace) -> list[Chunk]:
-    """Return the modules of the input.
+    """Return the modules of the input: texts, bytecode, or the IR of an ONNX model as bytecode.
 
     Raises:
         OptionError: if the input cannot be read, or has an unknown format.
@@ -90,7 +90,8 @@ def parse_chunk(chunk: Chunk, *, implicit_module: bool) -> ir.Module:
     Raises:
         AssemblyError: if text is not in the readable form of the dialect.
         MLIRError: if MLIR or a verifier refuses the module.
-        OptionError: if there is no module, and none may be added.
+        OptionError: if there is no module around the operations, and not ``implicit_module``, which
+            permits adding one.
     """
     module = dialects.parse(chunk)
     if not implicit_module and not _has_location(module):

@@ -25,7 +25,14 @@ from rammer_mlir.support.log import logged_seconds
 
 @dataclass
 class Job:
-    """The pipeline and options that process each module of the input."""
+    """The processing of each module of the input.
+
+    Attributes:
+        options: the options of the command line.
+        pipeline: the textual pipeline.
+        passes: the passes written in Python that the pipeline may name.
+        timing: measures the passes; None without ``--mlir-timing``.
+    """
 
     options: argparse.Namespace
     pipeline: str
@@ -163,7 +170,7 @@ class Job:
 
 
 def printed_passes(options: argparse.Namespace, when: str) -> frozenset[str]:
-    """Return the names of the passes ``before`` or ``after`` which to print the IR."""
+    """Return the passes given to ``--mlir-print-ir-WHEN``; ``when`` is ``before`` or ``after``."""
     given: Sequence[str] = getattr(options, f"mlir_print_ir_{when}")
     return frozenset(name for text in given for name in text.split(",") if name)
 

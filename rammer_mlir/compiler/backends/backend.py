@@ -140,10 +140,10 @@ class Backend(ABC):
         return (PORTABLE_STAGES[0], *(stage.name for stage in self.stages(options)))
 
     def check_stage(self, name: str, options: CompileOptions) -> None:
-        """Refuse a stage that this target does not have.
+        """Check that this target has a stage ``name`` with these options.
 
         Raises:
-            OptionError: with the names of the available stages.
+            OptionError: if it has none; the message lists the stages.
         """
         offered = self.emits(options)
         if name not in (*KNOWN_STAGES, *offered):

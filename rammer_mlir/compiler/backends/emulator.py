@@ -46,7 +46,7 @@ class EmulatorBackend(Backend):
 
     @classmethod
     def of_backend(cls, backend: Backend, *, checked: bool = False, traced: bool = False) -> Self:
-        """Return the emulator of another backend's GPU.
+        """Return the emulator of another backend's GPU, with the fields ``checked`` and ``traced``.
 
         Raises:
             OptionError: if the backend is not a GPU's.

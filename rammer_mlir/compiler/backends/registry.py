@@ -65,7 +65,7 @@ def backend_class(name: str) -> type[Backend]:
 
 
 def _spellings() -> Iterator[str]:
-    """Yield the syntax of each target; of a target that cannot be imported, its name."""
+    """Yield the syntax of each target; its name if it is an extension that cannot be imported."""
     yield from (backend_class(name).spelling for name in _BUILT_IN)
     for found in TARGETS.extensions():
         yield found.name if found.value is None else found.value.spelling

@@ -108,7 +108,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Kept:
-    """Level, key and size of an entry, and the seconds that producing it took."""
+    """An entry without its content: level, key, size, and the time that producing it took."""
 
     level: str
     key: str
@@ -124,11 +124,11 @@ class CacheFile:
         self.path, self._limit = folder / FILE, limit
 
     def find(self, level: str, key: str) -> Entry | None:
-        """Return the entry of a key and update its time of use; None if there is none."""
+        """Return a level's entry of a key and update its time of use; None if there is none."""
         return self.find_all(level, (key,)).get(key)
 
     def find_all(self, level: str, keys: Sequence[str]) -> dict[str, Entry]:
-        """Return the entries of those keys that have one, and update their times of use."""
+        """Return a level's entries of those keys that have one, and update their times of use."""
         nothing: dict[str, Entry] = {}
         return self._read(lambda database: _find_all(database, level, keys), nothing)
 
@@ -162,7 +162,7 @@ class CacheFile:
         return self._keep(level, size, {key: (row, bulk)})
 
     def keep_all(self, level: str, contents: Mapping[str, bytes]) -> bool:
-        """Store entries without bulk data, all or none; return whether storing succeeded."""
+        """Store a level's entries by key without bulk data, all or none; return False if none."""
         rows = {
             key: ((level, key, "{}", b"", content, 0, len(content), 0.0), ())
             for key, content in contents.items()
@@ -254,7 +254,7 @@ class CacheFile:
         return nothing
 
     def _opened(self) -> sqlite3.Connection:
-        """Return a database connection, read-only if the file or its folder is read-only."""
+        """Return a connection, read-only for a read-only file; raise DatabaseError if it fails."""
         database = sqlite3.connect(self.path, timeout=_TIMEOUT)
         try:
             (version,) = database.execute("PRAGMA user_version").fetchone()
@@ -310,7 +310,7 @@ def _find_all(database: sqlite3.Connection, level: str, keys: Sequence[str]) -> 
 
 
 def _entry(database: sqlite3.Connection, level: str, key: str) -> tuple[int, Entry] | None:
-    """Return the row number and the entry of a key, or None; remove a damaged entry."""
+    """Return row number and entry of a key in a level; None without one; remove a damaged one."""
     query = (
         "SELECT number, identity, content, bulk, crc, seconds FROM entries "
         "WHERE level = ? AND key = ?"

@@ -78,7 +78,7 @@ def compiler_parts(options: CheckedOptions) -> Parts:
 
 
 def digest_of(parts: Parts) -> str:
-    """Return the SHA-256 of a key's parts."""
+    """Return the SHA-256 of a key's parts in any order, as hexadecimal digits."""
     return hashlib.sha256(json.dumps(dict(parts), sort_keys=True).encode()).hexdigest()
 
 

@@ -60,7 +60,7 @@ class ProgramKey:
 
 
 class ProgramCache:
-    """Cached programs by canonical graph."""
+    """The level of the user's cache with programs by canonical graph, for models of any weights."""
 
     def __init__(self, file: CacheFile, options: CheckedOptions, worth: float) -> None:
         """Use a cache file for compilations that take at least ``worth`` seconds."""
@@ -128,7 +128,7 @@ class ProgramCache:
 
 
 def hash_of(form: bytes) -> str:
-    """Return the hash of a canonical form."""
+    """Return the SHA-256 of a canonical form, as ``sha256:`` and hexadecimal digits."""
     return f"sha256:{sha256(form).hexdigest()}"
 
 
@@ -150,7 +150,10 @@ def _without_weights(
 
 
 def replayed(kept: Artifact, graph: CanonicalGraph, model: Model) -> Artifact:
-    """Return a cached program with the weights and names of another model of equal form."""
+    """Return the cached program ``kept`` with the weights and names of ``model`` of equal form.
+
+    ``graph`` is the model's canonical graph. Raise ValueError if the bytes of weights differ.
+    """
     stats = dict(kept.stats)
     replay = stats.pop(_REPLAY)
     found = {

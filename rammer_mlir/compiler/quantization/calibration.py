@@ -102,14 +102,20 @@ class Calibration:
 
 @dataclass(frozen=True)
 class SeenValues:
-    """Observed values of a sample: the model's inputs, and the outputs of the program."""
+    """The observed values of one sample.
+
+    Attributes:
+        feeds: the model's inputs by name.
+        outputs: the outputs of the tapped program, by number.
+        names: the model's input names by the entry function's argument numbers.
+    """
 
     feeds: Mapping[str, Array]
     outputs: Sequence[Array]
     names: Mapping[int, str]
 
     def of(self, tap: Tap) -> Array:
-        """Return the value at a tap."""
+        """Return the array that the sample has at a tap: an input or an output."""
         return self.feeds[self.names[tap.number]] if tap.is_input else self.outputs[tap.number]
 
 

@@ -44,7 +44,7 @@ class Observations:
     names: Sequence[str]
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
-        """Return the outputs for one sample."""
+        """Return the outputs, in the order of ``names``, for the inputs ``feeds`` by name."""
         found = self.executable.run(feeds)
         return [found[name] for name in self.names]
 

@@ -44,10 +44,11 @@ class Quantization:
     bound: float = 25.0
 
     def check(self) -> None:
-        """Refuse invalid settings.
+        """Check the settings.
 
         Raises:
-            OptionError: with the first invalid setting.
+            OptionError: if bits are not 8 or 16, ranges are dynamic with 16 bits, the bound is not
+                finite, or the method is unknown.
         """
         bits = self.precision.bits
         if bits not in (8, 16):

@@ -47,7 +47,11 @@ class QuantizeRegions(Pass):
     dynamic: bool = False
 
     def run(self, module: ir.Module) -> None:
-        """Quantize regions, and report the decision about each."""
+        """Quantize regions, and report the decision about each on standard error.
+
+        Raises:
+            OptionError: if ``codegens`` or ``calibration`` is empty, or an option is invalid.
+        """
         for option in ("codegens", "calibration"):
             if not getattr(self, option):
                 raise OptionError(f"'{self.name}': expected {option}=..., found none")
@@ -65,7 +69,11 @@ class QuantizeRegions(Pass):
 
 
 def _inputs(main: ir.OpView) -> tuple[TensorSpec, ...]:
-    """Return the inputs of the entry function that are not weights."""
+    """Return the inputs of the entry function that are not weights, in order.
+
+    Raises:
+        OperationError: if an input is no tensor of a supported element type.
+    """
     pairs = zip(body_of(main).arguments, argument_attributes(main), strict=True)
     return tuple(
         _spec(main, number, value.type, given)

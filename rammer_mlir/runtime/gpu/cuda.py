@@ -91,7 +91,7 @@ class CudaDriver(VendorDriver):
         )
 
     def attribute(self, name: str) -> int:
-        """Return an attribute of the device, named without its prefix."""
+        """Return the device attribute ``name`` without the prefix ``CU_DEVICE_ATTRIBUTE_``."""
         attribute = getattr(self._api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(self._do("cuDeviceGetAttribute", attribute, self._handle))
 
@@ -116,7 +116,7 @@ class CudaDriver(VendorDriver):
         return super().load(code + b"\0" if kind == "ptx" else code, kind, entry)
 
     def stream_of(self, handle: int) -> object:
-        """Return the stream of a native handle."""
+        """Return the bindings' stream object for ``handle``, the address of a native stream."""
         return self._api.CUstream(handle)
 
     def _stream_flags(self) -> tuple[int, ...]:

@@ -21,7 +21,14 @@ Use = Literal["read", "written", "kept"]
 
 @dataclass(frozen=True)
 class Argument:
-    """A buffer argument of a launch: device address, bytes, name in messages, and use."""
+    """A buffer argument of a launch.
+
+    Attributes:
+        address: the device address.
+        num_bytes: the size of the buffer.
+        name: the name in messages.
+        use: only read, written (undefined before the launch), or kept between launches.
+    """
 
     address: int
     num_bytes: int
@@ -41,7 +48,10 @@ class KernelPointers:
 
 @dataclass(frozen=True)
 class Launch:
-    """A grid: blocks, threads per block, and whether all blocks must be resident at once."""
+    """A grid of ``blocks`` with ``threads`` per block.
+
+    All blocks must be resident at once if ``is_cooperative``.
+    """
 
     blocks: int
     threads: int
@@ -50,7 +60,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Peaks:
-    """Peak rates of a device by its clocks: scalar f32 operations and bytes per second."""
+    """Peak rates of a device by its clocks: scalar f32 ``operations`` and bytes per second."""
 
     operations: float
     bandwidth: float
@@ -160,7 +170,7 @@ class Driver(Protocol):
         ...
 
     def end_capture(self, stream: object) -> object:
-        """Return the captured work as a graph."""
+        """End the capture of a stream's work, and return the captured work as a graph."""
         ...
 
     def replay(self, graph: object, stream: object) -> None:
@@ -169,7 +179,7 @@ class Driver(Protocol):
 
 
 def out_of_memory(device: str, num_bytes: int, free: int | None = None) -> TargetError:
-    """Return the error of a failed allocation; ``free`` bytes are left, or None if unknown."""
+    """Return the error of a failed allocation on ``device``; None for unknown ``free`` bytes."""
     found = "less" if free is None else f"{free:,} free"
     return TargetError(
         f"{device}: expected {num_bytes:,} bytes of device memory, found {found}; end what else "

@@ -101,7 +101,7 @@ class GpuExecutable(CompiledModel):
 
     @property
     def code(self) -> bytes:
-        """The kernel, of ``image.code_kind``."""
+        """The kernel's code, of the kind ``image.code_kind``: cubin, PTX or a code object."""
         return self._code
 
     @property
@@ -332,7 +332,7 @@ class GpuExecutable(CompiledModel):
         self._image = self._description = replace(self._image, constants=constants)
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
-        """Raise OptionError, as ``record`` does."""
+        """Raise OptionError: vEUs of a GPU record no times, from which a file could be written."""
         self.record(feeds, os.fspath(path))
 
     def record(self, feeds: Mapping[str, Any], title: str = "measured") -> NoReturn:

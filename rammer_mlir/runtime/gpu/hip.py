@@ -95,7 +95,11 @@ class HipDriver(VendorDriver):
         self._do("hipSetDevice", self._number)
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
-        """Return the kernel ``entry`` of a code object."""
+        """Return the kernel ``entry`` of a code object.
+
+        Raises:
+            TargetError: if ``kind`` is not ``hsaco``, or the driver refuses the code.
+        """
         if kind != "hsaco":
             raise TargetError(
                 f"{self.name}: expected a code object (hsaco), found {kind}; compile the model "
@@ -109,7 +113,7 @@ class HipDriver(VendorDriver):
         self.synchronize(stream)
 
     def stream_of(self, handle: int) -> object:
-        """Return the stream of a native handle."""
+        """Return the bindings' stream object for ``handle``, the address of a native stream."""
         return self._api.ihipStream_t.fromObj(handle)
 
     def _capture_mode(self) -> object:

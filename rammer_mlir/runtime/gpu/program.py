@@ -153,7 +153,7 @@ class DeviceProgram:
         check_watch(self.image, watch)
 
     def close(self) -> None:
-        """Free the device memory."""
+        """Wait for the last run, and free the device memory of the program."""
         self.driver.activate()
         self.driver.synchronize(self._last_stream)
         for memory in self._memory.values():

@@ -27,7 +27,10 @@ from rammer_mlir.runtime.gpu.driver import (
 
 @dataclass(frozen=True)
 class Functions:
-    """Names of the bindings' functions that take the same arguments for all vendors."""
+    """Names of the bindings' functions for the actions that the fields name.
+
+    They take the same arguments for all vendors.
+    """
 
     initialize: str
     count_devices: str
@@ -154,7 +157,7 @@ class VendorDriver(ABC):
 
     @abstractmethod
     def stream_of(self, handle: int) -> object:
-        """Return the stream of a native handle."""
+        """Return the bindings' stream object for ``handle``, the address of a native stream."""
 
     @abstractmethod
     def _capture_mode(self) -> object:
@@ -220,7 +223,7 @@ class VendorDriver(ABC):
         return (self.vendor.device_id, self._number)
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
-        """Load code and return its kernel ``entry``."""
+        """Load code and return the bindings' object for its kernel ``entry``; ignore ``kind``."""
         del kind
         module = self._do(self._names.load_module, code)
         return self._do(self._names.get_function, module, entry.encode())
@@ -244,7 +247,11 @@ class VendorDriver(ABC):
         return int(each) * self._device.multiprocessors
 
     def allocate(self, num_bytes: int) -> int:
-        """Return the address of ``num_bytes`` of new device memory."""
+        """Return the address of ``num_bytes`` of new device memory.
+
+        Raises:
+            TargetError: if the device has too little free memory.
+        """
         try:
             return int(self._do(self._names.allocate, num_bytes))
         except TargetError as error:
