@@ -15,10 +15,10 @@ from rammer_mlir.scheduling.devices.catalog import find_device
 
 @dataclass(frozen=True)
 class ApplyCosts(Pass):
-    """Annotate each rKernel's description with the seconds of a registered cost function.
+    """Annotate each rKernel's description with the seconds of the cost function ``costs``.
 
-    If the function returns None for an rKernel, the model of ``device`` decides, as without this
-    pass.
+    The function predicts them for ``device``, a name or a file, with ``num-veus`` vEUs. If it
+    returns None for an rKernel, the device's model decides, as without this pass.
     """
 
     name: ClassVar[str] = "rtask-apply-costs"

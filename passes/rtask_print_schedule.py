@@ -15,7 +15,10 @@ from rammer_mlir.scheduling.schedule_text import schedule_table
 
 @dataclass(frozen=True)
 class PrintSchedule(Pass):
-    """Print a timetable of each vEU's rTasks on standard error; the module is unchanged."""
+    """Print a timetable of each vEU's rTasks on standard error; the module is unchanged.
+
+    Times are predicted for ``device``, a name or a file.
+    """
 
     name: ClassVar[str] = "rtask-print-schedule"
 

@@ -21,13 +21,14 @@ from rammer_mlir.scheduling.devices.catalog import CPU, find_device
 
 @dataclass(frozen=True)
 class SplitRegions(Pass):
-    """Cut regions that exceed a limit, and return regions to the host that are not worth it.
+    """Cut regions that exceed a limit, and return regions that gain too little to the host.
 
     Limits are the code generator's; ``operations``, ``bytes`` and ``values`` lower them, 0 does
     not. Of all cuts along the order of operations, the cut with the least time for launches and
-    transfers on the device is taken. Regions with fewer than ``min-macs`` multiply-accumulates (the
-    code generator's own ``min_macs``, if it has one) stay on the host, and so do regions that their
-    code generator considers not worth it.
+    transfers on ``device``, a name or a file, with ``num-veus`` vEUs is taken. Regions with fewer
+    than ``min-macs`` multiply-accumulates (the code generator's own ``min_macs``, if it has one)
+    stay on the host, and so do regions for which the code generator's method ``worth`` returns
+    False.
     """
 
     name: ClassVar[str] = "rtask-split-regions"
@@ -68,10 +69,10 @@ class SplitRegions(Pass):
     def _parts(
         self, graph: RegionGraph, numbers: Sequence[int], codegen: Codegen, device: Device
     ) -> Iterator[Sequence[int]]:
-        """Yield the parts of a region that are within the limits, and leave out other operations.
+        """Yield the parts of the region ``numbers`` that are within the limits.
 
-        A part and ``numbers`` are numbers of the graph's units. The cut minimizes the predicted
-        time of launches and transfers on ``device``.
+        Operations outside of all parts return to the host. Parts are numbers of the graph's units.
+        The cut minimizes the predicted time of launches and transfers on ``device``.
         """
         limits = self._limits(answer(codegen, "limits", codegen.limits, Limits))
 

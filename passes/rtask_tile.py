@@ -211,7 +211,7 @@ def _build_candidates(function: ir.OpView, name: str, wanted: _Wanted, limit: Li
 
 
 def _generated(function: ir.OpView) -> Iterator[str]:
-    """Yield the name of the rKernel that a code generator has made for a function, if any."""
+    """Yield the name of the rKernel that a code generator has made for a function, or nothing."""
     name = generated_kernel(function)
     if name is not None:
         yield name

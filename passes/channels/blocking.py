@@ -251,7 +251,7 @@ def copy_packed(op: ir.OpView) -> None:
 
 
 def unblocked(blocked: ir.Value, old: ir.Value, dim: int) -> ir.Value:
-    """Emit and return a plain copy, of the type of ``old``, of a value in blocks along ``dim``."""
+    """Emit and return a plain copy, of the type of ``old``, of a value in blocks of ``dim``."""
     shape = shape_of(old)
     if trailing_elements(old, dim) == 1:
         return _reshaped(blocked, shape)
@@ -263,7 +263,7 @@ def unblocked(blocked: ir.Value, old: ir.Value, dim: int) -> ir.Value:
 
 
 def blocked(plain: ir.Value, dim: int) -> ir.Value:
-    """Emit and return a blocked copy of a value: ``[.., C, ..]`` becomes ``[.., C/16, .., 16]``."""
+    """Emit and return a copy of ``plain`` in blocks of ``dim``: ``[.., C/16, .., 16]``."""
     shape = shape_of(plain)
     rank = len(shape)
     split = _reshaped(plain, [*shape[:dim], shape[dim] // BLOCK, BLOCK, *shape[dim + 1 :]])
@@ -303,7 +303,10 @@ def _transposed(
 def _expanded(
     map_: ir.AffineMap, shape: Sequence[int], loops: SplitLoops
 ) -> tuple[list[int], list[ir.AffineExpr]]:
-    """Split dimensions that split loops index; return the new shape and index expressions."""
+    """Split the dimensions of an operand that split loops index.
+
+    ``map_`` and ``shape`` are the operand's; return its new shape and index expressions.
+    """
     sizes: list[int] = []
     exprs: list[ir.AffineExpr] = []
     for old, new, size in zip(map_.results, loops.renumber(map_), shape, strict=True):
@@ -382,7 +385,7 @@ def _with_point_dimension(operation: ir.Operation, source: ir.Value, kind: ir.Ty
 
 
 def _divide(copy: ir.Operation, dim: int) -> None:
-    """Divide a slice's offset and size along the blocked dimension by the size of a block."""
+    """Divide the offset and size of the slice ``copy`` along the blocked ``dim`` by the block."""
     for name in ("static_offsets", "static_sizes"):
         numbers = list(ir.DenseI64ArrayAttr(copy.attributes[name]))
         numbers[dim] //= BLOCK

@@ -244,8 +244,8 @@ def _output_channels(
 ) -> int | None:
     """Return the loop over the output channels of a contraction with constant f32 weights.
 
-    None for any other operation, for an unsuitable number of channels, and if channels are the
-    innermost dimension of the result.
+    None for any other operation, for a number of channels that ``suits`` refuses, and if channels
+    are the innermost dimension of the result.
     """
     result, dims = op.op.operation.results[0], op.result_dims(0)
     if not op.is_contraction or op.num_outputs != 1 or dims is None:
@@ -289,7 +289,7 @@ def trailing_elements(value: ir.Value, dim: int) -> int:
 
 
 def slice_along(op: ir.OpView, dim: int) -> tuple[int, int, int] | None:
-    """Return a slice's offset, size and stride along a dimension; None if it is rank-reducing."""
+    """Return a slice's offset, size and stride along ``dim``; None if it is rank-reducing."""
     operation = op.operation
     if len(shape_of(operation.results[0])) != len(shape_of(operation.operands[0])):
         return None

@@ -85,7 +85,7 @@ class _Dependences:
         return [self._members[node] for node in self._order()]
 
     def peers(self, numbers: Iterable[int]) -> list[list[int]]:
-        """Partition operations into levels.
+        """Partition the operations ``numbers`` into levels, and return the levels, each ascending.
 
         No operation of a level depends on another of the level.
         """

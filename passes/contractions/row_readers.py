@@ -53,7 +53,7 @@ def _users(value: ir.Value) -> Sequence[ir.Operation]:
 
 
 def _step(user: ir.Operation) -> int | None:
-    """Return the only index of the first dimension that a slice reads.
+    """Return the only index of the first dimension that the slice ``user`` reads.
 
     None if the operation is no static slice or reads several indices.
     """

@@ -88,6 +88,6 @@ def _expand(view: ir.Operation, part: ir.Value, steps: int) -> ir.Value:
 
 
 def _move(user: ir.Operation, step: int) -> None:
-    """Set the offset of a slice in the first dimension of its operand to ``step``."""
+    """Set the offset of the slice ``user`` in the first dimension of its operand to ``step``."""
     offsets: Sequence[int] = list(ir.DenseI64ArrayAttr(user.attributes["static_offsets"]))
     user.attributes["static_offsets"] = ir.DenseI64ArrayAttr.get([step, *offsets[1:]])

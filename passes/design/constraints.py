@@ -67,7 +67,7 @@ def _with_decisions(problem: Problem, opaque: set[int]) -> Problem:
 
 
 def _is_shared(problem: Problem, value: int) -> bool:
-    """Whether a value is read more than once, or broadcast over additional loops of its reader."""
+    """Whether value ``value`` is read more than once, or broadcast over loops of its reader."""
     reads = [read for read in problem.reads if read.value == value]
     return len(reads) > 1 or any(
         not set(problem.assignments[read.reader].loops) <= set(read.dims) for read in reads

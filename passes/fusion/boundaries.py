@@ -50,7 +50,7 @@ class Boundary(Protocol):
     """Whether the rule lets an operation gather from values of its own group."""
 
     def admits(self, joined: Joined) -> bool:
-        """Whether the rule merges two groups that may legally be merged."""
+        """Whether the rule merges the two groups ``joined``, which may legally be merged."""
         ...
 
 

@@ -52,7 +52,7 @@ class Partition:
         return self._unit_of.get(number) or Unit([number])
 
     def units(self, numbers: Iterable[int]) -> list[Unit]:
-        """Return the units that contain any of these operations, each unit once, in order."""
+        """Return the units that contain any of the operations ``numbers``, each once, in order."""
         return list(dict.fromkeys(map(self.unit_of, sorted(numbers))))
 
     def put(self, units: Iterable[Unit]) -> None:
@@ -64,7 +64,7 @@ class Partition:
             self._unit_of.update(dict.fromkeys(unit, unit))
 
     def price(self, numbers: Iterable[int]) -> float:
-        """Return the sum of the prices, in seconds, of the units that contain these operations."""
+        """Return the sum of the prices, in seconds, of the units of the operations ``numbers``."""
         return sum(map(self._seconds, self.units(numbers)))
 
     def is_acyclic(self, units: Iterable[Unit]) -> bool:
@@ -117,7 +117,7 @@ class Partition:
         return False
 
     def improve(self, numbers: Collection[int]) -> None:
-        """Lower the price of the units of these operations by merges and moves.
+        """Lower the price of the units of the operations ``numbers`` by merges and moves.
 
         The search ends at a local optimum or after ``_MOST_ROUNDS`` rounds.
         """
@@ -128,7 +128,7 @@ class Partition:
             self.merge(numbers)
 
     def merge(self, numbers: Collection[int]) -> None:
-        """Merge neighbouring units of these operations, always the pair with the largest gain."""
+        """Merge neighbouring units of the operations ``numbers``, always with the largest gain."""
         inside = set(numbers)
         heap = [gain for unit in self.units(inside) for gain in self._gains(unit, inside)]
         heapq.heapify(heap)
@@ -145,7 +145,7 @@ class Partition:
     def _gains(
         self, unit: Unit, inside: Collection[int]
     ) -> Iterator[tuple[float, int, int, Unit, Unit]]:
-        """Yield each merge of the unit with a neighbour that lowers the price.
+        """Yield each merge of the unit with a neighbour in ``inside`` that lowers the price.
 
         A merge is the price change in seconds (negative), the least operation of each unit, which
         order merges of equal gain, and the two units.
@@ -187,7 +187,7 @@ class Partition:
         return any(self.try_put(units) for _, _, units in sorted(options, key=lambda o: o[:2]))
 
     def _connected(self, numbers: Collection[int]) -> list[Unit]:
-        """Return the connected components of some operations, by the edges between them."""
+        """Return the connected components of the operations ``numbers``, joined by their edges."""
         left, found = set(numbers), list[Unit]()
         while left:
             pending, unit = [min(left)], set[int]()

@@ -51,7 +51,7 @@ class Placement:
     _reported: set[tuple[ir.Operation, int]] = field(default_factory=set[tuple[ir.Operation, int]])
 
     def report(self, user: ir.OpView, index: int) -> None:
-        """Add a conflict, unless the operand has one already."""
+        """Add a conflict for operand ``index`` of ``user``, unless it has a conflict already."""
         key = user.operation, index
         if key not in self._reported:
             self._reported.add(key)

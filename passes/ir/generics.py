@@ -28,7 +28,11 @@ def generic(
     maps: Sequence[ir.AffineMap],
     parallel: Iterable[bool],
 ) -> ir.OpView:
-    """Create a ``linalg.generic`` with one result and an empty region, and return it."""
+    """Emit a ``linalg.generic`` with one result and an empty region, and return it.
+
+    ``maps`` are the indexing maps of inputs, then of the output; ``parallel`` has False for each
+    reduction loop.
+    """
     return linalg.GenericOp(
         [output.type], list(inputs), [output], indexing_maps(maps), iterator_types(parallel)
     )

@@ -157,7 +157,7 @@ class Scalar:
         return self._binary(other, arith.MulFOp, arith.MulIOp)
 
     def __truediv__(self, other: Scalar | float) -> Scalar:
-        """Emit the quotient; integers round towards zero, and division by 0 gives 0."""
+        """Emit and return the quotient; integers round towards zero, and division by 0 gives 0."""
         make = self._signed_choice(arith.DivSIOp, arith.DivUIOp)
         if self._divides_by(other):
             return self._binary(other, arith.DivFOp, make)
@@ -169,7 +169,7 @@ class Scalar:
         return divisor.compare("eq", -1).select(-self, quotient)
 
     def remainder(self, other: Scalar | float) -> Scalar:
-        """Emit the remainder of a division rounded towards zero; 0 for integers and divisor 0."""
+        """Emit and return the remainder of a division rounded to zero; 0 for integers by 0."""
         make = self._signed_choice(arith.RemSIOp, arith.RemUIOp)
         if self._divides_by(other):
             return self._binary(other, arith.RemFOp, make)
@@ -227,13 +227,13 @@ class Scalar:
         return self._binary(count, make, make)
 
     def maximum(self, other: Scalar | float) -> Scalar:
-        """Emit the larger value; NaN if any operand is NaN."""
+        """Emit and return the larger value; NaN if any operand is NaN."""
         return self._binary(
             other, arith.MaximumFOp, self._signed_choice(arith.MaxSIOp, arith.MaxUIOp)
         )
 
     def minimum(self, other: Scalar | float) -> Scalar:
-        """Emit the smaller value; NaN if any operand is NaN."""
+        """Emit and return the smaller value; NaN if any operand is NaN."""
         return self._binary(
             other, arith.MinimumFOp, self._signed_choice(arith.MinSIOp, arith.MinUIOp)
         )
@@ -247,7 +247,7 @@ class Scalar:
         return Scalar(math.PowFOp(self.value, self._like(other).value).result, self.dtype)
 
     def compare(self, kind: Comparison, other: Scalar | float) -> Scalar:
-        """Emit a comparison, whose result is a truth value; NaN is unequal to every number."""
+        """Emit a comparison, and return its truth value; NaN is unequal to every number."""
         right = self._like(other)
         self._require_arithmetic()
         if is_float(self.dtype):

@@ -226,7 +226,10 @@ class Structured:
         return self.operand_dims(len(self.maps) - self.num_outputs + result)
 
     def operand_dims(self, number: int) -> list[int] | None:
-        """Return the loop that indexes each dimension of an operand; None for other expressions."""
+        """Return the loop that indexes each dimension of an operand.
+
+        None if any index expression is not a single loop. ``number`` is the operand's.
+        """
         dims = [plain_dim(expr) for expr in self.maps[number].results]
         return None if None in dims else [dim for dim in dims if dim is not None]
 

@@ -25,7 +25,7 @@ def nested_operations(op: ir.Operation) -> list[ir.Operation]:
 
 
 def operations_named(root: ir.Operation, *names: str) -> Iterator[ir.Operation]:
-    """Yield the nested operations with these names, collected first: callers may replace them."""
+    """Yield the operations nested in ``root`` with these names; callers may replace them."""
     yield from [op for op in nested_operations(root) if op.name in names]
 
 

@@ -170,7 +170,7 @@ def described_codegens() -> Iterator[Extension[Codegen]]:
 
 
 def own_version(name: str) -> str | None:
-    """Return the version of a built-in code generator; None if it has none, or is not built in."""
+    """Return the version of the code generator ``name``; None without one, or if not built in."""
     version: Callable[[], str] | None = getattr(CODEGENS.get(name), "version", None)
     return version() if version is not None and CODEGENS.is_built_in(name) else None
 

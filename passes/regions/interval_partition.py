@@ -24,7 +24,7 @@ class Limits:
     values: int = 0
 
     def hold(self, operations: int, num_bytes: int, values: int) -> bool:
-        """Whether a region of this size is within the limits, of which 0 is none."""
+        """Whether a region of this size is within the limits; a limit of 0 allows any size."""
         pairs = ((operations, self.operations), (num_bytes, self.bytes), (values, self.values))
         return all(not limit or found <= limit for found, limit in pairs)
 

@@ -115,7 +115,7 @@ class _Intervals:
                 self._cross(slice(self.first, self._made[value] + 1), -size, -1)
 
     def _cross(self, begins: slice, size: int, values: int) -> None:
-        """Add tensors to the values that cross the boundary of some intervals.
+        """Add tensors to the values that cross the boundary of the intervals with given begins.
 
         Args:
             begins: the range of the intervals' begins.

@@ -30,7 +30,7 @@ class Pattern:
         return Alternatives((step(self), self))
 
     def any_number_of(self, step: Step) -> Pattern:
-        """Return a pattern of ``step`` around this pattern as often as possible, or not at all.
+        """Return a pattern of ``step`` applied to this pattern as often as it matches, or never.
 
         Raises:
             OptionError: if ``step`` does not make an operation.
@@ -129,7 +129,7 @@ def op(kind: str | tuple[str, ...], *operands: Pattern, **attributes: Attribute)
 
 
 def alternatives(*options: Pattern) -> Pattern:
-    """Return a pattern that matches as the first possible of several patterns.
+    """Return a pattern that matches as the first of the ``options`` that leads to a match.
 
     Raises:
         OptionError: if no pattern is given.

@@ -72,12 +72,12 @@ class Quotient:
         return sorted(self._readers[self.find(node)])
 
     def may_merge(self, a: int, b: int) -> bool:
-        """Whether two different nodes can be contracted without a cycle."""
+        """Whether the different nodes ``a`` and ``b`` can be contracted without a cycle."""
         first, last = self._by_rank(a, b)
         return first != last and last not in self._reached(first, last)
 
     def merge(self, a: int, b: int) -> int:
-        """Contract two nodes that ``may_merge`` allows.
+        """Contract the nodes ``a`` and ``b``, which ``may_merge`` allows.
 
         Return the representative of the new node.
         """

@@ -24,7 +24,7 @@ def build_tiled(computation: Computation, domain: TiledDomain, name: str) -> ir.
 
 
 def build_whole(computation: Computation, name: str) -> ir.OpView:
-    """Emit and return the function of an rKernel with a single rTask.
+    """Emit and return the function ``name`` of an rKernel with a single rTask.
 
     It copies the results into the outputs. A loop that updates a copy of an input element by
     element updates the output in place.

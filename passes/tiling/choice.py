@@ -121,7 +121,8 @@ def choose(
 ) -> Tiling:
     """Return the tile sizes of the coarsest tiling of ``refinements`` that meets ``aim``.
 
-    If a cut would increase the bytes moved too much first, return the tiling before it.
+    If a cut would increase the bytes moved too much first, return the tiling before it. ``extents``
+    and ``limits`` are those of each loop; ``cost`` returns the cost of a tiling.
     """
     if 0 in extents:  # an empty iteration space is one rTask
         return tuple(extents)

@@ -50,7 +50,15 @@ def search_tiling(
 
 @dataclass(frozen=True)
 class _TileSpace:
-    """The search space of tilings: a variable for each loop class, the outermost first."""
+    """The search space of tilings: a variable for each loop class, the outermost first.
+
+    Attributes:
+        extents: the trip count of each loop class.
+        limits: the limits on tile sizes of each loop class.
+        cost: returns the work of an rTask of a tiling.
+        greedy: the initial tiling, whose operations per rTask are an upper bound.
+        num_bytes: upper bound on an rTask's bytes, unless those of ``greedy`` exceed it.
+    """
 
     extents: tuple[int, ...]
     limits: tuple[LoopLimit, ...]
@@ -75,7 +83,7 @@ class _TileSpace:
         return tuple(sizes.index(size) for sizes, size in pairs)
 
     def tiling(self, prefix: Prefix) -> Tiling:
-        """Return the tile sizes of some choices.
+        """Return the tile sizes of the choices ``prefix`` of the first variables.
 
         A variable without a choice has its smallest size.
         """

@@ -145,7 +145,7 @@ def cycles(sizes: Sizes, form: Form) -> float:
 
 
 def _strip_bytes(sizes: Sizes, outputs: int) -> int:
-    """Return the bytes of the transformed tiles and sums of a strip of the image."""
+    """Return the bytes of transformed tiles and sums of a strip; a tile has ``outputs`` rows."""
     size = outputs + TAPS - 1
     tiles = -(-sizes.columns // outputs)
     return 4 * prod((tiles, size, size, sizes.channels + sizes.filters))

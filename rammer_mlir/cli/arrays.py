@@ -22,7 +22,7 @@ _NOT_ARRAYS = (
 
 
 def each_array(outputs: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.generic]]]:
-    """Yield names and arrays; arrays of a sequence ``y`` are named ``y/0``, ``y/1``."""
+    """Yield names and arrays of ``outputs``; arrays of a sequence ``y`` are ``y/0``, ``y/1``."""
     for name, value in outputs.items():
         if isinstance(value, list):
             values = cast("list[NDArray[np.generic]]", value)

@@ -335,7 +335,7 @@ def _check_number(number: int) -> None:
 
 
 def single_sizes(dims: Mapping[str, Sequence[int]], why: str) -> dict[str, int]:
-    """Return the only size of each dimension.
+    """Return the only size of each dimension of ``dims``.
 
     Raises:
         OptionError: if a dimension has several sizes; ``why`` completes the message.

@@ -81,9 +81,9 @@ def record(
 
 
 def explained(options: argparse.Namespace, executable: RunnableModel, feeds: Arrays) -> str:
-    """Return the explanation of a recorded run, or of a predicted run without recorded times.
+    """Return the explanation of a recorded run; of a predicted run on a GPU or an emulator.
 
-    The target's vEUs may not record times.
+    ``feeds`` are the inputs by name, whose shapes the program is compiled for.
     """
     shapes = {name: array.shape for name, array in feeds.items()}
     compilation = replace(request_of(options), shapes=shapes, dims={}).compilation()

@@ -167,7 +167,7 @@ class Compilation:
         self._work.known_kernels = known
 
     def use_known(self, known: KnownObjects) -> None:
-        """Reuse objects of ``known`` with equal code, if any, instead of generating them again."""
+        """Reuse objects of ``known`` where code is equal, instead of generating them again."""
         self._work.known = known
 
     @property

@@ -169,7 +169,7 @@ class _Search:
                 yield _Setting(self._budget, chunks, int(share * self._budget))
 
     def _refuse(self, free: MemoryDecision) -> None:
-        """Raise the error with the least possible budget; ``free`` is the plan without a budget."""
+        """Raise OptionError with the least sufficient budget; ``free`` is the unlimited plan."""
         least = free.arena_bytes
         for chunks in (1, *_CHUNKS):
             needed: MemoryDecision | int = 1

@@ -100,7 +100,7 @@ class Finals:
 
 
 def fastest(seconds: Mapping[Choice, float]) -> Choice:
-    """Return the fastest program; among about equal ones, the program with the fewest regions."""
+    """Return the fastest choice by ``seconds``; of about equal choices that with fewest regions."""
     limit = min(seconds.values()) * (1 + _NOISE)
     return min(
         (choice for choice, found in seconds.items() if found <= limit),

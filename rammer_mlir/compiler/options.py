@@ -286,7 +286,7 @@ def _check_merge(merge: float | None, policy: str) -> float:
 
 
 def _check_names(names: str, registry: Registry[Any]) -> tuple[str, ...]:
-    """Return the names in a comma-separated list; raise an error if one is not registered."""
+    """Return the names in a comma-separated list; raise OptionError for an unknown name."""
     found = tuple(name.strip() for name in names.split(",")) if names else ()
     for name in found:
         registry.get(name)

@@ -89,7 +89,7 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
 
 
 def _to_program(options: CompileOptions, passes: BudgetPasses) -> tuple[Stage, ...]:
-    """Return the stages from `operators` to `program`, under the user's memory budget if any."""
+    """Return the stages from `operators` to `program`; within a memory budget if one is given."""
     budget = options.given["memory_budget"]
     if budget is not None:
         return budget_stages(passes, budget)
@@ -137,7 +137,10 @@ def _cpu_buffers(options: CompileOptions, *, checked: bool) -> tuple[str, ...]:
 
 
 def _cpu_code(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
-    """Return the passes that request code for regions from code generators."""
+    """Return the passes that request code for regions from code generators.
+
+    ``named`` is the processor to compile for; None for this machine's.
+    """
     target = f"cpu:{named.name}" if named else ""
     return ("rtask-layout-regions", _generated_regions(options, target))
 
@@ -354,7 +357,7 @@ def _scheduled(options: CompileOptions, memory: int) -> tuple[str, ...]:
 
 
 def applied_costs(options: CompileOptions) -> tuple[str, ...]:
-    """Return the pass that queries the cost function, if any; it needs rKernels on buffers."""
+    """Return the pass that queries the user's cost function; empty without such a function."""
     if not options.costs:
         return ()
     where = f'device="{options.device}" num-veus={options.num_veus}'

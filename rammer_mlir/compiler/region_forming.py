@@ -66,7 +66,7 @@ def quantized_regions(form: FormRegions) -> Step:
 
 
 def warn_if_nothing_is_taken(names: Sequence[str]) -> Step:
-    """Return the step that warns if these code generators accepted no region."""
+    """Return the step that warns if the code generators ``names`` accepted no region."""
 
     def warn(work: Work) -> None:
         if not any(CODEGEN in f.operation.attributes for f in functions(work.module)):

@@ -24,7 +24,7 @@ class KnownCode(Generic[_Code]):
         self._lock = threading.Lock()
 
     def find(self, identity: bytes) -> _Code | None:
-        """Return the object of equal code, or None."""
+        """Return the kept object of the code ``identity``; None without one."""
         with self._lock:
             if identity in self._objects:
                 self._objects.move_to_end(identity)

@@ -16,7 +16,7 @@ _MASK_BYTES = 128
 
 
 def check_threads(count: object) -> int:
-    """Return a number of threads as a plain integer.
+    """Return ``count``, a number of threads that a user gives, as a plain integer.
 
     Raises:
         OptionError: if it is not a whole number of at least 1.
@@ -47,7 +47,7 @@ def check_cores(cores: Any, num_threads: int) -> tuple[int, ...]:
 
 
 def pin_threads(handles: Iterable[int], cores: Iterable[Iterable[int]]) -> None:
-    """Restrict each thread, given by its ``pthread_t``, to a set of cores.
+    """Restrict each thread, given by its ``pthread_t`` in ``handles``, to a set of cores.
 
     Raises:
         TargetError: if the system refuses.

@@ -48,7 +48,7 @@ def earliest(
 
 
 def _ready(latest: FloatArray, barrier_seconds: float) -> FloatArray:
-    """Return the seconds at which each vEU may start an rTask that reads some results.
+    """Return the time in seconds at which each vEU may start a reader of the producers' results.
 
     Results of other vEUs cost an additional barrier. ``latest`` has for each vEU the end of its
     last rTask among the producers, in seconds; 0 if it has none.

@@ -194,7 +194,7 @@ class ProgramBuilder:
     def append(
         self, operator: int, veus: Int64Array, needs: Needs, rtasks: Int64Array | None = None
     ) -> None:
-        """Append rTasks of an operator to vEUs, each after its barrier if needed (``Append``).
+        """Append rTasks of an operator to vEUs, with barriers for unmet ``needs`` (``Append``).
 
         Args:
             operator: the operator's number.

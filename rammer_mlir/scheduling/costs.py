@@ -130,13 +130,13 @@ def work(kernel: RKernel, device: Device) -> float:
 
 
 def fastest(operator: ROperator, device: Device) -> int:
-    """Return the index of the candidate that fits on a vEU and has the smallest runtime."""
+    """Return the index of the rKernel that fits on a vEU and has the smallest runtime."""
     kernels = operator.kernels
     return min(candidates(operator, device), key=lambda i: runtime(kernels[i], device))
 
 
 def most_efficient(operator: ROperator, device: Device) -> int:
-    """Return the index of the fitting candidate with the least product of runtime and rTasks."""
+    """Return the index of the rKernel that fits with the least product of runtime and rTasks."""
     kernels = operator.kernels
     return min(candidates(operator, device), key=lambda i: work(kernels[i], device))
 

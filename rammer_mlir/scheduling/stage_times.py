@@ -42,7 +42,7 @@ class OperatorTimes:
         return max(ends.values())
 
     def work(self, operators: Sequence[int]) -> float:
-        """Return the seconds of all rTasks of some operators, divided by the number of vEUs."""
+        """Return the seconds of all rTasks of ``operators``, divided by the number of vEUs."""
         seconds = sum(work(self.kernels[number], self.device) for number in operators)
         return seconds / self.device.num_veus
 
@@ -94,7 +94,7 @@ class ConcurrentTimes:
         return [number for index in members(units) for number in self.units[index]]
 
     def group(self, units: Mask) -> tuple[float, float]:
-        """Return the seconds of a group's critical path, and its work divided by the vEUs."""
+        """Return the seconds of the critical path of the group ``units``, and its work per vEU."""
         if units not in self._groups:
             operators = self.operators(units)
             self._groups[units] = (
@@ -112,7 +112,7 @@ class ConcurrentTimes:
         return self.times.device.barrier_seconds + max(longest, work)
 
     def stage(self, units: Mask) -> float:
-        """Return the seconds of a stage, including its barrier."""
+        """Return the seconds of the stage of these ``units``, including its barrier."""
         if units not in self._stages:
             seconds = self.times.simulated(self.operators(units))
             self._stages[units] = self.times.device.barrier_seconds + seconds

@@ -85,7 +85,7 @@ def load_irdl(file: str, context: ir.Context) -> None:
 
 
 def parse_chunk(chunk: Chunk, *, implicit_module: bool) -> ir.Module:
-    """Parse a module into the current context, and return it.
+    """Parse the module ``chunk`` into the current context, and return it.
 
     Raises:
         AssemblyError: if text is not in the readable form of the dialect.

@@ -45,7 +45,7 @@ class Job:
         self._writer = ModuleWriter(self.options, self._name)
 
     def run(self, chunk: Chunk) -> bytes | None:
-        """Process a module; return its output, or None after an error.
+        """Process the module ``chunk``; return its output, or None after an error.
 
         Diagnostics go to standard error.
         """

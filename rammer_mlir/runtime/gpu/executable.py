@@ -167,7 +167,7 @@ class GpuExecutable(CompiledModel):
     def _changed(
         self, program: DeviceProgram, inputs: Sequence[_Placed], stream: object
     ) -> dict[str, Array]:
-        """Return the new values of the inputs that the program updates in place."""
+        """Return, by name, the new values of the inputs that the program updates in place."""
         found: dict[str, Array] = {}
         for number, (spec, placed) in enumerate(zip(self.signature.inputs, inputs, strict=True)):
             if argument_name("input", number) in self._image.inouts:
@@ -176,7 +176,7 @@ class GpuExecutable(CompiledModel):
         return found
 
     def to_device(self, feeds: Mapping[str, Any]) -> dict[str, DeviceArray]:
-        """Copy inputs to the device, for runs that use them in place.
+        """Copy the inputs ``feeds`` to the device, for runs that use them in place; return them.
 
         Raises:
             InputError: if names, shapes or dtypes do not match.
@@ -265,7 +265,7 @@ class GpuExecutable(CompiledModel):
         *,
         fresh: bool = False,
     ) -> list[_Placed]:
-        """Return the inputs in device memory, copying host arrays.
+        """Return the inputs ``feeds`` in device memory, in order, copying host arrays.
 
         ``fresh`` copies them to new memory, which later runs do not overwrite.
         """

@@ -79,7 +79,7 @@ class DeviceProgram:
         return self._last_stream
 
     def launch(self, inputs: Sequence[int], outputs: Sequence[int], stream: object) -> None:
-        """Start a run on device addresses after all earlier runs, without waiting for it."""
+        """Start a run on device addresses of its arrays after all earlier runs; do not wait for it."""
         self.continue_on(stream)
         grid = Launch(self.image.num_veus, self.image.block_threads, self.image.is_persistent)
         addresses = self._addresses(inputs, outputs)
@@ -138,7 +138,7 @@ class DeviceProgram:
     def check(self, stream: object) -> None:
         """Wait for a stream; raise ``TargetError`` if the watchdog stopped the program.
 
-        The program can run again afterwards.
+        The program can run again after the error.
         """
         self.driver.synchronize(stream)
         if WATCH not in self._memory:

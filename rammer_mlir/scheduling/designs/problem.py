@@ -109,8 +109,8 @@ class Value:
 class Read:
     """A read of a value by an assignment.
 
-    ``dims`` has the reader's loop that alone indexes each dimension of the value; None if there is
-    none.
+    ``value`` and ``reader`` are their numbers in the problem. ``dims`` has the reader's loop that
+    alone indexes each dimension of the value; None if there is none.
     """
 
     value: int

@@ -46,7 +46,7 @@ class Design(NamedTuple):
     Attributes:
         space: the number of its design space.
         choices: the number of the choice of each variable, in the space's order.
-        cost: the predicted time in seconds.
+        cost: the cost, in the unit of the bounds of its space.
     """
 
     space: int

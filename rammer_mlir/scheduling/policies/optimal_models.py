@@ -127,7 +127,7 @@ class PlacementModel:
     def _count(self) -> list[list[cp.IntVar]]:
         """Return variables for the number of each vEU's rTasks of each rOperator.
 
-        Return an empty list if there are too many possible loads.
+        Return an empty list for more than ``_MOST_LOADS`` possible loads or ``_MOST_RANKS`` tuples.
         """
         groups = [
             Group(

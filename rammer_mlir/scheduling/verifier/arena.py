@@ -123,7 +123,7 @@ class _Uses:
         return self._known[operator]
 
     def message(self, a: int, b: int) -> str:
-        """Return the message that two buffers may be in use at once, with an rTask of each."""
+        """Return the message that buffers ``a`` and ``b`` may be in use at once, naming rTasks."""
         names = [f"'{self._graph.buffers[number].name}'" for number in (a, b)]
         head = f"{names[0]} and {names[1]} share memory in the arena, and"
         tail = f"expected all uses of {names[0]} to end before {names[1]} is used"

@@ -31,7 +31,8 @@ Intervals = tuple[Int64Array, Int64Array]
 class _Touch:
     """The uses of a buffer by an operator: rTask ``task[i]`` touches ``start[i] .. end[i] - 1``.
 
-    Intervals are in ascending order of ``start``; ``reach[i]`` is the largest end up to the i-th.
+    It writes them if ``writes``, else reads them. Intervals are in ascending order of ``start``;
+    ``reach[i]`` is the largest end up to the i-th.
     """
 
     operator: int
@@ -50,7 +51,11 @@ class _Touch:
 
 @dataclass(frozen=True)
 class _Group:
-    """The uses of a buffer by an operator, and the disjoint intervals that it may write."""
+    """The uses of a buffer by an operator.
+
+    All are within the elements ``low .. high - 1``; ``written`` has the disjoint intervals that the
+    operator may write.
+    """
 
     uses: Sequence[_Touch]
     low: int
