@@ -64,7 +64,10 @@ class AnnotateRegions(Pass):
 
 
 def _codegen_of(unit: Unit, codegens: Sequence[Codegen]) -> str | None:
-    """Return the name of the first code generator that supports a unit, None if none does."""
+    """Return a composite's code generator, else the first of ``codegens`` that supports a unit.
+
+    Return its name; None if no code generator supports the unit.
+    """
     if unit.composite is not None:
         return codegen_of_composite(unit.composite.name)
     for codegen in codegens:

@@ -201,7 +201,7 @@ def _groups(op: ir.OpView) -> list[Sequence[int]]:
 
 
 def view_layout(op: ir.OpView, source: Layout) -> Layout | None:
-    """Return the layout of a view's result; None if strides cannot express it."""
+    """Return the layout of a view's result; None if strides cannot express it or for no view."""
     name = op.operation.name
     if name == "tensor.collapse_shape":
         groups = _groups(op)

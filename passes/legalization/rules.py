@@ -247,7 +247,7 @@ def _nest_problems(
 
 
 def _advice(op: ir.Operation) -> str:
-    """Return the advice for an error message about an operation without a lowering."""
+    """Return the advice for an operation without a lowering; general advice if none is known."""
     found = _OPERATION_ADVICE.get(op.name) or _ADVICE.get(op.name.partition(".")[0])
     return found or "lower it to linalg on tensors first"
 

@@ -10,7 +10,7 @@ from rammer_mlir.passes.ir.traversal import replace
 
 
 def drop_empty_tensors(function: ir.OpView) -> None:
-    """Replace operations of a function that compute or read tensors without elements."""
+    """Replace operations on tensors without elements by empty tensors or by other operands."""
     block = function.operation.regions[0].blocks[0]
     for op in list(block.operations):
         operation = op.operation

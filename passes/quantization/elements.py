@@ -35,17 +35,17 @@ class Operand:
 
 
 def whole(value: ir.Value) -> Operand:
-    """Return an operand with the shape of the result."""
+    """Return ``value`` as an operand that has the shape of the result."""
     return Operand(value, range(len(shape_of(value))))
 
 
 def scalar(value: ir.Value) -> Operand:
-    """Return a 0-D operand that is broadcast to the result."""
+    """Return the 0-D tensor ``value`` as an operand that is broadcast to the result."""
     return Operand(value, ())
 
 
 def single(value: ir.Value) -> Operand:
-    """Return an operand of shape [1] that is broadcast to the result."""
+    """Return ``value``, of shape [1], as an operand that is broadcast to the result."""
     return Operand(value, (FIRST,))
 
 

@@ -28,7 +28,7 @@ def check_kind(kind: str) -> None:
     """Check that a kind of reading exists.
 
     Raises:
-        OptionError: with the most similar kind.
+        OptionError: if it does not; the message names the most similar kind, if any is similar.
     """
     if kind in KINDS or kind.startswith("cast_"):
         return

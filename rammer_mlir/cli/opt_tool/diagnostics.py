@@ -33,7 +33,7 @@ class Diagnostic:
 
 
 def of_error(error: RammerError | ir.MLIRError) -> list[Diagnostic]:
-    """Return the diagnostics in an error of MLIR or of a pass."""
+    """Return the diagnostics in an error of MLIR or of a pass; else one with its message."""
     if isinstance(error, ir.MLIRError):
         return [found for info in error.error_diagnostics for found in of_info("error", info)]
     if isinstance(error, MlirError) and error.diagnostics:
@@ -57,7 +57,7 @@ def _place_of_error(error: RammerError) -> Place:
 
 
 def place_of(location: ir.Location) -> Place:
-    """Return the first file location within a location."""
+    """Return the first file location within a location; an empty ``Place`` without one."""
     if type(location) is ir.Location:  # in diagnostics the bindings return the base class
         location = ir.Location.from_attr(location.attr, location.context)
     if isinstance(location, ir.FileLineColLoc):

@@ -21,7 +21,7 @@ Chunk = str | bytes
 
 
 def input_name(options: argparse.Namespace) -> str:
-    """Return the name of the input for diagnostics."""
+    """Return the name of the input for diagnostics; ``<stdin>`` for standard input."""
     name: str = options.input
     return "<stdin>" if name == STREAM else name
 

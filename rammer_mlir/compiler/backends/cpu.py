@@ -75,7 +75,8 @@ class CpuBackend(Backend):
     def load(self, code: Code, device: int = 0) -> Executable:
         """Load an object into this process, and return the executable.
 
-        A shared library is linked only to save the model.
+        For another processor, the executable can only be saved. A shared library is linked only to
+        save the model.
         """
         image = code.image
         assert isinstance(image, CpuImage)

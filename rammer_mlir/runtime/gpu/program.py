@@ -79,7 +79,7 @@ class DeviceProgram:
         return self._last_stream
 
     def launch(self, inputs: Sequence[int], outputs: Sequence[int], stream: object) -> None:
-        """Start a run on device addresses of its arrays after all earlier runs; do not wait for it."""
+        """Start a run on device addresses of its arrays after all earlier runs, without waiting."""
         self.continue_on(stream)
         grid = Launch(self.image.num_veus, self.image.block_threads, self.image.is_persistent)
         addresses = self._addresses(inputs, outputs)
