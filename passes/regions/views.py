@@ -9,7 +9,7 @@ from rammer_mlir.passes.regions.reading import Attribute, Reading
 from rammer_mlir.passes.regions.weights import Weights, operand_of
 
 RESHAPES = frozenset({"tensor.collapse_shape", "tensor.expand_shape"})
-"""Operations that keep all elements in their order."""
+"""Names of the operations that keep all elements in their row-major order."""
 
 
 def read_view(op: ir.OpView, weights: Weights) -> Reading | None:

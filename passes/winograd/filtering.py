@@ -15,7 +15,7 @@ from math import prod
 from rammer_mlir.passes.ir.constants import Matrix
 
 _POINTS = (0, 1, -1, 2, -2)
-"""Interpolation points, small ones first: large powers lose precision."""
+"""Interpolation points in the order of use: powers of large points lose precision."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ SECTIONS = (
 """The same passes with section titles and the folders of their lit tests, for the reference."""
 
 _OTHER_FORMS = ("emit-bytecode", "emit-llvm-ir", "emit-object")
-"""Switches for outputs other than MLIR text."""
+"""Names of the switches for outputs in other forms than MLIR text."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,4 +9,4 @@ REGIONS = "regions"
 _IR_STAGES = (PORTABLE_STAGES[0], REGIONS, *PORTABLE_STAGES[1:])
 
 KNOWN_STAGES = (*_IR_STAGES, "target", "llvm", "object", "ptx", "cubin", "hsaco")
-"""Stages of the built-in targets."""
+"""Names of all stages of the built-in targets."""

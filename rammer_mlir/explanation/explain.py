@@ -9,7 +9,7 @@ from rammer_mlir.explanation.limits import Limits
 from rammer_mlir.explanation.losses import Loss
 
 SHOWN = 8
-"""The number of rOperators that the text names."""
+"""Maximum number of rOperators that the text of an explanation names."""
 
 LEAST_LOSS = 1e-3
 """Minimum share of the time for a loss to be shown.

@@ -32,7 +32,7 @@ from rammer_mlir.timeline.files import write_timelines
 from rammer_mlir.timeline.spans import Timeline
 
 Linker = Callable[[], bytes]
-"""Links the shared library that an artifact contains."""
+"""A function that links the shared library of an artifact, and returns its bytes."""
 
 
 class Executable(CompiledModel):
@@ -172,7 +172,7 @@ class Executable(CompiledModel):
         idle. A previous ``pin`` is undone.
 
         Raises:
-            OptionError: if the number is invalid.
+            OptionError: if the number is not a whole number of at least 1.
         """
         if count is not None:
             count = check_threads(count)

@@ -139,7 +139,8 @@ class EndingSearch:
         """Return all endings of the set ``rest`` of units, the most promising first.
 
         Each entry has a lower bound in seconds on the set's schedule, by which entries are sorted,
-        a lower bound on the stages before the ending, and the ending.
+        a lower bound on the stages before the ending, and the ending. Raise SearchLimitError if
+        the search exceeds ``max_transitions``.
         """
         size, most = len(self.readers), len(self.readers)
         if self.pruning is not None:

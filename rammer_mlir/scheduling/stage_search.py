@@ -31,7 +31,7 @@ LONGEST = 40
 """Maximum number of units of a block that is searched as a whole."""
 
 Stage = list[int]
-"""The operators of a stage."""
+"""The numbers of the operators of a stage."""
 
 Solved = list[tuple[int, ...]]
 """For each stage of a block, the numbers of its units within the block."""

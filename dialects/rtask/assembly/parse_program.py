@@ -64,7 +64,11 @@ class _Records:
         self._buffers = buffers
 
     def parse_veu(self) -> None:
-        """Parse ``veu ID [attributes {...}] { RECORD... } [loc(...)]``; append the generic form."""
+        """Parse ``veu ID [attributes {...}] { RECORD... } [loc(...)]``; append the generic form.
+
+        Raises:
+            AssemblyError: if the text has another form.
+        """
         cursor = self._cursor
         if not cursor.accept("veu"):
             raise cursor.error("'veu' or '}'")

@@ -25,7 +25,7 @@ class ModuleWriter:
     name: str
 
     def text(self, module: ir.Module, *, is_verified: bool = False) -> str:
-        """Return the module as text, in the generic form if it is invalid."""
+        """Return the module as text, in the form of the options; ``is_verified`` if it is valid."""
         options = self.options
         shows_locations = options.mlir_print_debuginfo or options.mlir_pretty_debuginfo
         if shows_locations and self.name != UNNAMED:

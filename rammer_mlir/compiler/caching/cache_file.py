@@ -27,7 +27,7 @@ from rammer_mlir.support.user_warnings import warn_user
 FILE = "cache.sqlite"
 
 Parts = Mapping[str, str]
-"""Components of a key, by name: text or digests."""
+"""The components of a cache key by name; each is a text or a digest."""
 
 _Result = TypeVar("_Result")
 
@@ -68,7 +68,7 @@ COMMIT;
 """
 
 _TIMEOUT = 10.0
-"""Seconds to wait for another process that writes."""
+"""Seconds to wait for another process that writes to the cache file."""
 
 _PIECE = 4 << 20
 """Bytes of bulk data that are checksummed, then written: they stay in the processor's cache."""
