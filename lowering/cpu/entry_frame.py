@@ -64,7 +64,7 @@ class EntryFrame:
     """
 
     def __init__(self, name: str) -> None:
-        """Define the function at the current insertion point, and read the context."""
+        """Define the LLVM function ``name`` at the insertion point; emit reads of its context."""
         self.entry = define(name, i64(), pointer(), pointer(), result=i1())
         self.leave = self.entry.create_after(i64())
         self.finish = self.leave.create_after()

@@ -75,7 +75,8 @@ def _optimized(
 ) -> llvm.ModuleRef:
     """Parse LLVM IR text, link ``linked`` IR, and optimize both together; return the module.
 
-    The returned module can be emitted only once, because emission changes it.
+    The returned module can be emitted only once, because emission changes it. Raises TargetError
+    for text that LLVM does not parse.
     """
     initialize_llvm()
     try:
@@ -101,7 +102,7 @@ def _optimized(
 
 
 def undefined(module: str, symbol: str, details: str = "none") -> TargetError:
-    """Return the error that external code ``module`` does not define a called function.
+    """Return the error that external code ``module`` does not define the function ``symbol``.
 
     ``details`` is the text of the found contents.
     """
@@ -112,7 +113,7 @@ def undefined(module: str, symbol: str, details: str = "none") -> TargetError:
 
 
 def parse_linked(name: str, text: str) -> llvm.ModuleRef:
-    """Parse external LLVM IR and return its module; the caller must hold ``LLVM_LOCK``.
+    """Parse the LLVM IR ``text`` of external code ``name``; the caller must hold ``LLVM_LOCK``.
 
     Raises:
         TargetError: naming the module, if LLVM does not parse it.

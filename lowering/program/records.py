@@ -185,7 +185,10 @@ def argument_place(root: ir.Value) -> tuple[int, int]:
 
 
 def _offset_bytes(kind: ir.Type, user: str) -> int:
-    """Return the static offset of a memref type in bytes; ``user`` names its user in messages."""
+    """Return the static offset of a memref type in bytes; ``user`` names its user in messages.
+
+    Raises PassError if the offset is dynamic.
+    """
     offset = ir.MemRefType(kind).get_strides_and_offset()[1]
     if offset == ir.ShapedType.get_dynamic_stride_or_offset():
         raise PassError(

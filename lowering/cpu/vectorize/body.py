@@ -39,7 +39,10 @@ _CHEAP_MATH = ("math.absf", "math.fma", "math.floor", "math.ceil", "math.copysig
 
 @dataclass(frozen=True)
 class Instruction:
-    """An operation of a body; its operands are slots in a list of values."""
+    """An operation of a body, with its name, result types and attributes.
+
+    ``operands`` are slots of ``Body``: numbers of the body's values.
+    """
 
     operation: ir.Operation
     name: str

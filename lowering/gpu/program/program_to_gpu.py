@@ -101,7 +101,10 @@ class GpuProgram:
         resources: KernelResources | None = None,
         summary: str = "",
     ) -> GpuImage:
-        """Return the artifact's GPU data, which contains everything but the kernel's code."""
+        """Return the artifact's GPU data, which contains everything but the kernel's code.
+
+        ``summary`` is the schedule as text for users, empty by default.
+        """
         return GpuImage(
             target=self.target.name,
             signature=signature,
