@@ -120,7 +120,10 @@ def read_entries(source: MlirSource) -> list[MlirEntry]:
 
 
 def _names(module: ir.Module, source: MlirSource) -> list[str]:
-    """Return the names of the functions to compile: the requested one, or all public functions."""
+    """Return the names of the functions to compile: ``source.entry``, or all public functions.
+
+    Raises OptionError if ``source.entry`` is not among these, ModelError if there are none.
+    """
     public = [
         symbol_name(function)
         for function in functions(module)

@@ -47,7 +47,7 @@ def _described(error: ir.MLIRError, name: str) -> str:
 
 
 def _advice(message: str) -> str:
-    """Return advice for a diagnostic about an unknown dialect, else an empty string."""
+    """Return advice if the diagnostic ``message`` is about an unknown dialect, else ''."""
     if "unregistered dialect" in message or _UNKNOWN_DIALECT.search(message):
         return "; lower it to linalg, TOSA or StableHLO with the tool that made it"
     return ""

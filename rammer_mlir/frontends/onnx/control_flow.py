@@ -42,7 +42,7 @@ _COSTLY = frozenset(
 
 
 def has_control_flow(model: Model) -> bool:
-    """Whether a model has loops or conditionals."""
+    """Return whether a model's graph has a node that is a loop or a conditional."""
     return any(_is_control_flow(node) for node in model.graph.node)
 
 

@@ -63,7 +63,7 @@ class NodeCopier:
     """
 
     def __init__(self, prefix: str, attributes: Mapping[str, onnx.AttributeProto]) -> None:
-        """Begin without copies."""
+        """Prepare to copy nodes; the class docstring describes the arguments."""
         self._prefix = prefix
         self._attributes = attributes
         self._count = 0

@@ -52,7 +52,7 @@ def check_texts(proto: onnx.ModelProto, name: str) -> None:
 
 
 def check_element_types(proto: onnx.ModelProto, name: str) -> None:
-    """Refuse values whose declared element type ONNX does not have.
+    """Refuse values whose declared element type is not ONNX's; messages begin with ``name``.
 
     Raises:
         ModelError: naming the first such value.
@@ -78,7 +78,7 @@ def check_operators(proto: onnx.ModelProto) -> None:
     """Refuse unknown standard operators; those of ONNX Runtime must have been claimed.
 
     Raises:
-        ModelError: for the first such node, with the number of the others.
+        ModelError: for the first unknown operator, with the number of nodes of unknown operators.
     """
     functions = {function.name for function in proto.functions if function.domain in ONNX_DOMAINS}
     unknown = [

@@ -24,7 +24,7 @@ from rammer_mlir.passes.ir.scalar import DType, Scalar
 
 
 def conv(node: Node) -> Tensor:
-    """Build Conv, and return its result."""
+    """Emit the operations of Conv, including its bias; return the result, in the data's dtype."""
     x, w = node.tensor(0), node.tensor(1)
     window = window_of(node, x.shape[2:], w.shape[2:])
     kind = accumulator(x.dtype)

@@ -254,7 +254,7 @@ def _bit_shift(node: Node) -> Tensor:
 
 
 def _clip(node: Node) -> Tensor:
-    """Build Clip, whose limits are optional."""
+    """Emit Clip; an omitted lower or upper limit does not limit the elements."""
     has = [node.has(1), node.has(2)]
 
     def body(x: Scalar, *limits: Scalar) -> Scalar:
@@ -278,7 +278,10 @@ def _comparison(kind: Comparison, node: Node) -> Tensor:
 
 
 def _dropout(node: Node) -> list[Tensor | None]:
-    """Build Dropout for inference: the identity, with a mask of ones."""
+    """Emit Dropout for inference: the identity, and a mask of ones, or None if it is unused.
+
+    Raises UnsupportedError unless training_mode is omitted or constant and false.
+    """
     if node.has(2) and (node.constant(2) is None or node.constant(2)):
         raise node.unsupported("training_mode must be constant and false")
     mask = None

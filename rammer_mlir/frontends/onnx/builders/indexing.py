@@ -49,7 +49,7 @@ def in_range(index: Scalar, size: int) -> Scalar:
 
 
 def gather(node: Node) -> Tensor:
-    """Build Gather: whole slices along an axis."""
+    """Emit Gather: the slices of input 0 along an axis at the indices of input 1."""
     x = node.tensor(0)
     axis = node.axis("axis", 0, x.rank)
     indices = node.fact(1)

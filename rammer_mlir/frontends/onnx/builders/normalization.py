@@ -115,7 +115,10 @@ def _normalize(
 
 
 def layer_normalization(node: Node) -> list[Tensor | None]:
-    """Build LayerNormalization: over the dimensions from an axis on."""
+    """Emit LayerNormalization over the dimensions from an axis on.
+
+    Returns the result, mean and inverse deviation; the latter two are None if unused.
+    """
     x = node.tensor(0)
     kind = computing_type(x.dtype)
     axes = range(node.axis("axis", -1, x.rank), x.rank)
@@ -148,7 +151,7 @@ def rms_normalization(node: Node) -> Tensor:
 
 
 def instance_normalization(node: Node) -> Tensor:
-    """Build InstanceNormalization: each channel of each sample."""
+    """Emit InstanceNormalization: the normalization of each channel of each sample."""
     return _grouped(node, node.fact(0).shape[1])
 
 

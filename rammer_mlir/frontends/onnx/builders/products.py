@@ -89,12 +89,12 @@ def _product(a: Tensor, b: Tensor, dtype: DType) -> Tensor:
 
 
 def converted(x: Tensor, dtype: DType) -> Tensor:
-    """Return the tensor converted to a dtype."""
+    """Emit the conversion of ``x`` to ``dtype``; return ``x`` if it has this dtype."""
     return x if x.dtype == dtype else pointwise(lambda v: v.cast(dtype), x, dtype=dtype)
 
 
 def matmul(node: Node) -> Tensor:
-    """Build MatMul."""
+    """Emit MatMul; return the product, in the dtype of the left operand."""
     a, b = node.tensor(0), node.tensor(1)
     return converted(multiply(a, b, accumulator(a.dtype)), a.dtype)
 

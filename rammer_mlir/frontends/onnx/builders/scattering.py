@@ -89,8 +89,9 @@ class _Scatter:
 
 
 def _scatter(scatter: _Scatter, reduction: str, found: Array | None) -> Tensor:
-    """Return the scattered tensor.
+    """Emit the scattered tensor.
 
+    ``reduction`` is "none" or a key of ``_REDUCTIONS``.
     ``found`` has the number of each element's last update, -1 for none, if indices are constant.
     """
     if not scatter.updates.size:

@@ -59,7 +59,7 @@ def _concat(node: Node) -> Tensor:
 
 
 def _split(node: Node) -> list[Tensor | None]:
-    """Build Split; the sizes are those of the results, except for unused results."""
+    """Emit Split; return its results in order, with None for unused results."""
     x = node.tensor(0)
     axis = node.axis("axis", 0, x.rank)
     sizes = node.integers(1) or _even_sizes(x.shape[axis], len(node.outputs))

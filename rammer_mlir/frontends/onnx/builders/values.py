@@ -56,7 +56,7 @@ def tensor_type(shape: Sequence[int], dtype: DType) -> ir.RankedTensorType:
 
 
 def constant(array: Array) -> Tensor:
-    """Return an array as a constant tensor."""
+    """Emit a constant tensor with the value, shape and dtype of an array."""
     kind = element_type(array.dtype)
     data = np.ascontiguousarray(array)
     if array.dtype == BF16:
@@ -87,7 +87,7 @@ def empty(shape: Sequence[int], dtype: DType) -> Tensor:
 
 
 def full(shape: Sequence[int], value: float, dtype: DType) -> Tensor:
-    """Return a tensor filled with a value."""
+    """Emit a tensor of ``dtype`` with ``value`` in all elements."""
     if 0 in shape:
         return empty(shape, dtype)
     scalar, out = literal(value, dtype).value, empty(shape, dtype).value

@@ -95,7 +95,7 @@ def _expand(
 def part(
     source: Tensor, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None
 ) -> Tensor:
-    """Return a rectangular slice of a tensor."""
+    """Emit a slice of ``sizes`` at ``starts``, with ``steps`` (1 if None) in each dimension."""
     if tuple(sizes) == source.shape:
         return source
     if 0 in sizes:
@@ -109,7 +109,7 @@ def part(
 
 
 def concat(sources: Sequence[Tensor], axis: int) -> Tensor:
-    """Concatenate tensors along an axis."""
+    """Emit the concatenation of tensors, in order, along an axis."""
     shape = list(sources[0].shape)
     shape[axis] = sum(source.shape[axis] for source in sources)
     if 0 in shape:

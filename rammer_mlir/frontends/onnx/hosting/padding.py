@@ -167,7 +167,10 @@ class _Analysis:
             return []
 
     def _unpadded(self, node: onnx.NodeProto) -> list[PartValue]:
-        """Return facts about the results of a node that depends on no open dimension."""
+        """Return facts about the results of a node that depends on no open dimension.
+
+        Raises DependentRowsError if the shape of a result is unknown.
+        """
         found: list[PartValue] = []
         kinds = self._inferred(node)
         for name in node.output:

@@ -70,11 +70,11 @@ class _Graph:
             self._readers[value.name].add(-1)
 
     def shape(self, name: str) -> Sequence[int] | None:
-        """Return the static shape of a value; None if unknown."""
+        """Return the static shape of value ``name``; None if unknown."""
         return self._table.find_shape(name)
 
     def elem_type(self, name: str) -> int:
-        """Return the ONNX element type of a value; 0 if unknown."""
+        """Return the ONNX element type of value ``name``; 0 if unknown."""
         return self._table.elem_type(name)
 
     def normalized(self, source: Source) -> Source | None:
@@ -256,7 +256,7 @@ class _StepWriter:
         return self._sinking.element(source_of(operand, self._source))
 
     def node(self, operator: str, inputs: Sequence[str], **attributes: object) -> str:
-        """Write a node, and return the name of its result."""
+        """Write a node of ``operator``, and return the name of its result."""
         name = self._sinking.fresh()
         self._sinking.nodes.append(
             helper.make_node(operator, inputs, [name], name, **attributes)  # type: ignore[arg-type]
@@ -274,12 +274,12 @@ class _StepWriter:
         return name
 
     def transpose(self, value: str, perm: Sequence[int], *, is_invariant: bool = False) -> str:
-        """Write a transposition; invariant operands are transposed before the Scan."""
+        """Write a transposition of ``value``, before the Scan if it ``is_invariant``."""
         write = self._sinking.outside.node if is_invariant else self.node
         return write("Transpose", [value], perm=perm)
 
     def reshape(self, value: str, shape: Sequence[int], *, is_invariant: bool = False) -> str:
-        """Write a reshape to a static shape; invariant operands are reshaped before the Scan."""
+        """Write a reshape of ``value`` to ``shape``, before the Scan if it ``is_invariant``."""
         if is_invariant:
             outside = self._sinking.outside
             return outside.node("Reshape", [value, outside.integers(*shape)])
