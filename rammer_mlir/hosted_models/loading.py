@@ -60,7 +60,10 @@ def load(
 
 @dataclass(frozen=True)
 class ArtifactFile:
-    """Reloads a model from its artifact; the state that a loaded model pickles to."""
+    """Reloads a model from its artifact; the state that a loaded model pickles to.
+
+    The fields are arguments of ``load``; ``seal`` is the hash that the artifact's manifest records.
+    """
 
     path: Path
     device: int

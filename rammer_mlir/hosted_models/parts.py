@@ -17,7 +17,7 @@ class Part:
     """A compiled part of a model, called with values in the order of its inputs."""
 
     def __init__(self, model: RunnableModel) -> None:
-        """Take the compiled part."""
+        """Wrap ``model``, the compiled part that is called."""
         self.model = model
         self.names = tuple(model.input_names)
 

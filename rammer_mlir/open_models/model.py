@@ -349,7 +349,7 @@ def _written(key: Key) -> list[Any]:
 
 
 def _artifact(model: RunnableModel) -> Artifact:
-    """Return the content of a specialization's artifact."""
+    """Return the artifact of a specialization, which must be a ``CompiledModel``."""
     assert isinstance(model, CompiledModel)
     return model.artifact()
 

@@ -48,7 +48,7 @@ def rammer(graph: Any, example_inputs: Sequence[Any], **given: Any) -> Callable[
 
 
 def _check(options: dict[str, Any]) -> None:
-    """Raise OptionError for unknown options of ``torch.compile``."""
+    """Raise OptionError for unknown or invalid options among ``options`` of ``torch.compile``."""
     from rammer_mlir.compiler.options import check_options
 
     outer = ("target", "executor", "emulate", "check", "device", "cache")

@@ -26,7 +26,9 @@ def spatial_letters(conv: Reading) -> str:
 
 
 def image_view(conv: Reading, *, is_output: bool = False) -> View:
-    """Return an image or a result as batch, channels, and spatial axes; groups are collapsed.
+    """Return a convolution's image as batch, channels, and spatial axes; groups are collapsed.
+
+    With ``is_output``, the view is of the result instead of the image.
 
     Raises:
         NotExpressibleError: if it has another layout.
