@@ -104,7 +104,11 @@ class CallTime:
 
 @dataclass(frozen=True)
 class _Products:
-    """A code generator of matrix products in a form of ``LINKED``."""
+    """A code generator of matrix products whose code has a ``form`` of ``LINKED``.
+
+    An rTask computes ``rows`` rows of a product of ``size`` columns; with ``has_state``, its code
+    has a state.
+    """
 
     name: str
     form: str

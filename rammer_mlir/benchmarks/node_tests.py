@@ -54,7 +54,7 @@ def summary(results: Sequence[Result]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tests and print a summary."""
+    """Run the tests that the command line selects and print a summary; return 0."""
     parser = argparse.ArgumentParser(prog="node_tests", description=__doc__)
     parser.add_argument("--filter", default="", metavar="TEXT", help="only names with this text")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write why each test fails")

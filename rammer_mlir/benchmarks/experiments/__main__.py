@@ -96,7 +96,7 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the results and write them to ``experiments.json``."""
+    """Print the results and write them to ``experiments.json``; return 0."""
     options = _parser().parse_args(arguments)
     if options.modules < 2 or options.proofs == 1:
         raise OptionError("modules: expected at least 2 (or 0 proofs) for a distribution")

@@ -48,7 +48,7 @@ def given_product(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def batch_product(g: GraphBuilder, s: Sizes) -> Value:
-    """Multiply matrices of a batch."""
+    """Add a MatMul of two batches of matrices of drawn sizes; return its result."""
     batch = s.one_of(1, 2, 3, 8, 12, 16, 32)
     rows, inner, columns = s.size(1, 256), s.size(8, 256), s.size(1, 256)
     x, y = g.input("x", [batch, rows, inner]), g.input("y", [batch, inner, columns])
@@ -120,7 +120,7 @@ def transposed_convolution(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def convolution_1d(g: GraphBuilder, s: Sizes) -> Value:
-    """Convolve over time."""
+    """Add a convolution over time of drawn sizes; return its result."""
     channels, kernel, dilation = s.size(1, 512), s.one_of(1, 3, 3, 5, 9), s.one_of(1, 1, 2, 4)
     x = g.input("x", [_batch(s), channels, s.size(4, 1024)])
     weight = weights.filters(g.rng, [s.size(1, 512), channels, kernel], x.moments)
@@ -210,7 +210,7 @@ def elementwise(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def reduction(g: GraphBuilder, s: Sizes) -> Value:
-    """Reduce some axes of a tensor."""
+    """Add a reduction of drawn axes of a tensor; return its result."""
     x = g.input("x", [s.size(1, 64), s.size(1, 256), s.size(1, 256)])
     axes = [axis for axis in range(3) if s.chance(0.5)] or [s.between(0, 2)]
     kind = s.named("ReduceSum", "ReduceMean", "ReduceMax", "ReduceL2")
