@@ -41,7 +41,7 @@ def _make_check() -> Check:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Return the fraction that passed, and the reasons for the failures by operator."""
+    """Return, as text, the fraction that passed, and the failures' main reasons by operator."""
     passed = sum(result.reason is None for result in results)
     lines = [f"node tests: {passed} of {len(results)} pass ({passed / max(len(results), 1):.1%})"]
     failing: dict[str, Counter[str]] = {}

@@ -76,7 +76,7 @@ class Registers:
         return [(o, memory.make_mask(self.lanes, span.points - o)) for o in offsets]
 
     def broadcast(self, value: ir.Value) -> ir.Value:
-        """Return a value broadcast to all lanes."""
+        """Emit a value broadcast to all lanes."""
         return self.scope.once(("lanes", value), lambda: memory.broadcast(value, self.lanes))
 
     def dim_index(self, dim: int, spans: Spans, instance: Instance) -> Index:

@@ -49,7 +49,7 @@ class Role(IntEnum):
 
 @dataclass(frozen=True)
 class Function:
-    """A unary function, a binary function, or the function of a pooling.
+    """A unary function, a binary function, or the function of a pooling, called ``name``.
 
     ``alpha`` and ``beta`` are the parameters of its reading in order. ``linear`` is ``alpha * x +
     beta``, ``power`` is ``x ** alpha``.

@@ -104,8 +104,10 @@ def read_entries(source: MlirSource) -> list[MlirEntry]:
     """Return the public functions of a module, or only the requested function.
 
     Raises:
-        ModelError: if the module cannot be parsed, or has no such function.
-        UnsupportedError: if a function's argument or result types are unsupported.
+        ModelError: if the module cannot be parsed, or has no public function.
+        OptionError: if ``source.entry`` names no public function.
+        UnsupportedError: for IR of a stage without a schedule, and for unsupported types of
+            arguments or results.
     """
     module = parse(source)
     with module.context, ir.Location.unknown():

@@ -71,7 +71,7 @@ class NodeCopier:
     def nodes(
         self, nodes: Sequence[onnx.NodeProto], names: dict[str, str]
     ) -> Iterator[onnx.NodeProto]:
-        """Yield copies; ``names`` maps values to new names, and is extended by the results."""
+        """Yield copies of ``nodes``; ``names`` maps values to new names, and gets the results'."""
         for node in nodes:
             copy = onnx.NodeProto(op_type=node.op_type, domain=node.domain, overload=node.overload)
             self._count += 1

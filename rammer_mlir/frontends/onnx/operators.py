@@ -125,7 +125,7 @@ def _elsewhere(name: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the table to a file, or to standard output."""
+    """Write the table of operators to the file of the first argument, else to standard output."""
     given = sys.argv[1:] if arguments is None else arguments
     if given:
         Path(given[0]).write_text(table(), encoding="utf-8")

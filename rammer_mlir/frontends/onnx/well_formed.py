@@ -75,7 +75,9 @@ def is_unknown(node: onnx.NodeProto) -> bool:
 
 
 def check_operators(proto: onnx.ModelProto) -> None:
-    """Refuse unknown standard operators; those of ONNX Runtime must have been claimed.
+    """Refuse operators of ONNX's domain that neither ONNX nor a function of the model defines.
+
+    ONNX Runtime's operators must have been moved to their own domain before (``claim_contrib``).
 
     Raises:
         ModelError: for the first unknown operator, with the number of nodes of unknown operators.

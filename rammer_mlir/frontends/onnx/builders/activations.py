@@ -18,7 +18,7 @@ def sigmoid(x: Scalar) -> Scalar:
 
 
 def softplus(x: Scalar) -> Scalar:
-    """Return ``log(1 + exp(x))`` without overflow of the exponential."""
+    """Emit ``log(1 + exp(x))`` without overflow of the exponential."""
     return x.maximum(0) + (-x.apply(math.AbsFOp)).apply(math.ExpOp).apply(math.Log1pOp)
 
 

@@ -37,7 +37,7 @@ def conv(node: Node) -> Tensor:
 
 
 def finish(node: Node, result: Tensor, dtype: DType) -> Tensor:
-    """Return a result of ``convolve``, plus the node's bias, converted to ``dtype``."""
+    """Emit a result of ``convolve``, plus the node's bias, converted to ``dtype``."""
     if not node.has(2):
         return converted(result, dtype)
     dims = range(1, result.rank - (node.fact(0).rank - 2))

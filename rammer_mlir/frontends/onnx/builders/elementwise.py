@@ -32,7 +32,7 @@ Pair = Callable[[Scalar, Scalar], Scalar]
 
 
 def elementwise(node: Node, function: Body) -> Tensor:
-    """Return the elementwise result of ``function`` on a node's inputs, which are broadcast.
+    """Emit the elementwise result of ``function`` on a node's inputs, which are broadcast.
 
     Constants with a single element become literals in the function's body.
     """
@@ -211,7 +211,7 @@ def _power_of_scalars(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _integer_power(x: Scalar, y: Scalar) -> Scalar:
-    """Return ``x ** y`` by repeated squaring over the six low bits of the exponent.
+    """Emit ``x ** y`` by repeated squaring over the six low bits of the exponent.
 
     Powers with larger exponents would overflow.
     """

@@ -33,7 +33,7 @@ UINT8 = np.dtype(np.uint8)
 
 
 def round_into(x: Scalar, zero: Scalar | None, dtype: DType) -> Scalar:
-    """Return ``x`` rounded to nearest even, plus the zero point, saturated to an integer type."""
+    """Emit ``x`` rounded to nearest even, plus the zero point, saturated to an integer type."""
     x = x.apply(math.RoundEvenOp)
     if zero is not None:
         x = x + convert(zero, x.dtype)
@@ -111,7 +111,7 @@ def _dynamic_quantize(node: Node) -> list[Tensor | None]:
 
 
 def _requantize(total: Tensor, scales: Sequence[Operand], zero: Tensor, dtype: DType) -> Tensor:
-    """Return 32-bit sums ``total`` requantized to ``dtype``.
+    """Emit 32-bit sums ``total`` requantized to ``dtype``.
 
     The sums are multiplied by the first two of ``scales`` and divided by the third; then ``zero``
     is added.
@@ -148,7 +148,7 @@ def _product_scale(scale: Tensor, total: Tensor, axis: int) -> Operand:
 
 
 def _integer_convolution(node: Node, data: int, zeros: tuple[int, int]) -> Tensor:
-    """Return the 32-bit sums of a convolution of integers minus their zero points.
+    """Emit the 32-bit sums of a convolution of integers minus their zero points.
 
     Args:
         node: the node; its inputs are tensors, possibly each with a scale and a zero point.

@@ -160,7 +160,7 @@ def _log_sum_exp(node: Node) -> Tensor:
 
 
 def _finite_or_zero(x: Scalar) -> Scalar:
-    """Return ``x``, or 0 in place of infinities and NaN, so that ``x - result`` is never NaN."""
+    """Emit ``x``, or 0 in place of infinities and NaN, so that ``x - result`` is never NaN."""
     finite = x.apply(math.AbsFOp).compare("lt", float("inf"))
     return finite.select(x, literal(0, x.dtype))
 
@@ -196,7 +196,7 @@ def _position(x: Tensor, axis: int, largest: bool, last: bool) -> Reduced:
 
 
 def _count_up(length: int) -> Tensor:
-    """Return the integers from 0 to ``length - 1``."""
+    """Emit the integers from 0 to ``length - 1``."""
     return indexed([length], INT64, lambda indices: indices[0])
 
 

@@ -287,7 +287,7 @@ def _repeat(x: Tensor, axis: int, count: int) -> Tensor:
 
 
 def _interpolate(x: Tensor, axis: _Axis, taps: _Taps, kind: DType) -> Tensor:
-    """Return the sums of weighted elements ``taps`` of ``x`` along an axis, in dtype ``kind``."""
+    """Emit the sums of weighted elements ``taps`` of ``x`` along an axis, in dtype ``kind``."""
     shape = [axis.after if i == axis.number else size for i, size in enumerate(x.shape)]
     count = taps.indices.shape[1]
     columns = [constant(column.astype(np.int32)) for column in taps.indices.T]
@@ -307,7 +307,7 @@ def _interpolate(x: Tensor, axis: _Axis, taps: _Taps, kind: DType) -> Tensor:
 
 
 def _rounded(x: Tensor, dtype: DType) -> Tensor:
-    """Return ``x`` in ``dtype``; integers are rounded to nearest even and saturated."""
+    """Emit ``x`` in ``dtype``; integers are rounded to nearest even and saturated."""
     if x.dtype == dtype:
         return x
     if is_float(dtype):
@@ -320,7 +320,7 @@ def _rounded(x: Tensor, dtype: DType) -> Tensor:
 
 
 def _extrapolate(x: Tensor, outside: Sequence[tuple[int, NDArray[np.bool_]]], node: Node) -> Tensor:
-    """Return ``x`` with ``extrapolation_value`` wherever a mask of ``outside`` is true.
+    """Emit ``x`` with ``extrapolation_value`` wherever a mask of ``outside`` is true.
 
     ``outside`` has pairs of an axis and a mask of its positions.
     """

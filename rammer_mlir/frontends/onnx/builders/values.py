@@ -75,14 +75,14 @@ def constant(array: Array) -> Tensor:
 
 
 def splat(shape: Sequence[int], value: float, dtype: DType) -> Tensor:
-    """Return a splat constant, which takes no memory in the IR."""
+    """Emit a splat constant, which takes no memory in the IR."""
     shaped = tensor_type(shape, dtype)
     attribute = ir.DenseElementsAttr.get_splat(shaped, literal_attribute(value, dtype))
     return Tensor(arith.ConstantOp(shaped, attribute).result, dtype)
 
 
 def empty(shape: Sequence[int], dtype: DType) -> Tensor:
-    """Return an uninitialized tensor of a shape and dtype."""
+    """Emit an uninitialized tensor of a shape and dtype."""
     return Tensor(tensor.EmptyOp(list(shape), element_type(dtype)).result, dtype)
 
 

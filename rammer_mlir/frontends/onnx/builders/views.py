@@ -11,7 +11,7 @@ from rammer_mlir.passes.ir.scalar import literal
 
 
 def reshape(source: Tensor, shape: Sequence[int]) -> Tensor:
-    """Return the same elements in row-major order in another shape."""
+    """Emit a reshape, in row-major order; return ``source`` if it has the shape."""
     shape = tuple(shape)
     if shape == source.shape:
         return source

@@ -137,7 +137,7 @@ class _Plan:
 
 
 class _Planner:
-    """Decides which elements a step computes from elements of smaller tensors."""
+    """Decides which nodes before a Scan are moved into its body, so that a step reads less."""
 
     def __init__(self, graph: _Graph, movable: set[int]) -> None:
         self._graph, self._movable = graph, movable
@@ -165,7 +165,7 @@ class _Planner:
 
 
 def source_of(operand: Operand, parent: Source) -> Source:
-    """Return an operand of the expression for an element of ``parent`` as a source."""
+    """Return the source of the elements of ``operand``, read in the order of ``parent``."""
     assert operand.axis is not None, "what has elements has an axis of them"
     return Source(operand.value, operand.axis, parent.is_reversed)
 
