@@ -67,7 +67,7 @@ class TorchModel:
 
         Raises:
             InputError: if the arguments do not match the example inputs' structure.
-            RammerError: as the model's ``run`` does.
+            RammerError: if the tensors do not fit, or the model cannot be compiled for them.
         """
         return self.restored(self._model.run(self.feeds(args, kwargs)))
 

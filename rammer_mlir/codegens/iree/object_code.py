@@ -38,10 +38,10 @@ class ObjectCode:
 
 
 def machine_of(target: str) -> Machine:
-    """Return the processor of a target.
+    """Return the processor of a target ``cpu`` (this machine's processor) or ``cpu:NAME``.
 
     Raises:
-        TargetError: if it does not link objects.
+        TargetError: if the target is no CPU, so that programs cannot link objects.
     """
     _, _, name = target.partition(":")
     if "object" not in forms_for(target):

@@ -131,7 +131,7 @@ class OneDnn:
         return NEED.version
 
     def generate(self, region: Region) -> RegionCode | None:
-        """Return C that calls the library; None if the library does not support the region well."""
+        """Return C that calls the library; None if the host computes the region."""
         asked = _asked(region)
         if asked is None:
             return None

@@ -15,7 +15,7 @@ def spatial_letters(conv: Reading) -> str:
     """Return the letters of a convolution's or pooling's spatial axes; channels must precede them.
 
     Raises:
-        NotExpressibleError: if its images have another layout.
+        NotExpressibleError: if images have the channels after the spatial axes.
     """
     layout = str(conv.attributes["layout"])
     space = layout[-len(cast("Dims", conv.attributes["kernel"])) :]
@@ -31,7 +31,7 @@ def image_view(conv: Reading, *, is_output: bool = False) -> View:
     With ``is_output``, the view is of the result instead of the image.
 
     Raises:
-        NotExpressibleError: if it has another layout.
+        NotExpressibleError: if images have the channels after the spatial axes.
     """
     spatial_letters(conv)
     name, operand = ("output_layout", conv.output) if is_output else ("layout", conv.inputs[0])

@@ -104,7 +104,7 @@ class _Analysis:
         self._static: dict[str, TensorKind] = {}
 
     def run(self) -> Verdict:
-        """Visit the nodes in order, and return the verdict."""
+        """Visit the nodes in order; return the part's padding, or the obstacle to padding."""
         try:
             self._static = graph_types(infer_shapes(self._model.proto).graph)
         except RammerError:
