@@ -63,7 +63,8 @@ def emit_object(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ())
 def emit_assembly(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ()) -> str:
     """Return LLVM IR text, optimized and compiled to assembly text for ``machine``.
 
-    ``linked`` IR is optimized together with it, as by ``emit_object``.
+    ``linked`` IR is optimized together with it. Raises TargetError for IR that LLVM does not parse,
+    and for ``linked`` IR that does not define its ``symbols``.
     """
     with LLVM_LOCK:
         target = machine.create_target_machine()
@@ -133,7 +134,10 @@ def _not_linked(name: str, error: Exception) -> TargetError:
 
 
 def _link(module: llvm.ModuleRef, other: LinkedIr) -> None:
-    """Link external LLVM IR into a module; its functions become internal."""
+    """Link external LLVM IR into a module; its functions become internal.
+
+    Raises TargetError if the IR lacks a function of ``other.symbols``, or cannot be linked.
+    """
     added = parse_linked(other.name, other.text)
     added.triple, added.data_layout = module.triple, module.data_layout
     visible = (f for f in added.functions if f.linkage is not llvm.Linkage.internal)

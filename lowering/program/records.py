@@ -127,7 +127,10 @@ class SlotResolver:
         return tuple(map(self._slot, call.operands, inside))
 
     def kernel_offsets(self, kernel: str) -> list[int]:
-        """Return the static offset in bytes that an rKernel adds to each pointer it gets."""
+        """Return the static offset in bytes that an rKernel adds to each pointer it gets.
+
+        Raises PassError if an offset is dynamic.
+        """
         kind = ir.TypeAttr(self._functions[kernel].operation.attributes["function_type"]).value
         return [_offset_bytes(buffer, f"@{kernel}") for buffer in ir.FunctionType(kind).inputs[1:]]
 

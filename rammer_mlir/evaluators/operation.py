@@ -92,7 +92,7 @@ It raises `NotFoldableError` for unsupported forms of the operator.
 
 
 def single(compute: Callable[[Operation], Numbers]) -> Evaluator:
-    """Return the evaluator of an operator with a single result."""
+    """Return an evaluator, which returns a list, of ``compute``, which returns one result."""
     return lambda operation: [np.asarray(compute(operation))]
 
 

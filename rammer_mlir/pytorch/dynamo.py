@@ -67,7 +67,10 @@ class _CompiledGraph:
         self._told: set[str] = set()
 
     def __call__(self, *args: Any) -> Any:
-        """Run on the graph's inputs, and return the graph's results."""
+        """Run on the graph's inputs, by torch if it cannot be compiled; return the graph's results.
+
+        With the option ``strict``, raise UnsupportedError instead of running by torch.
+        """
         torch = pytorch()
         if torch.is_grad_enabled() and self._needs_gradients(args):
             return self._by_torch(

@@ -151,6 +151,9 @@ def lower_to_gpu(
             for none.
         per_operator: launch the kernel once per rProgram, for a plan with an rProgram for each
             operator, instead of once in total.
+
+    Raises:
+        TargetError: if rKernels are written for blocks, or for subgroups, of different sizes.
     """
     inline_called_functions(module, list(find_kernels(module)))
     scheduled = read_plan(module)

@@ -74,7 +74,8 @@ class Iree:
 def _compile(model: Path, code: Path, weights: Path) -> None:
     """Import and compile a model to the files ``code`` and ``weights``.
 
-    The code is renamed into place only when it is complete.
+    The code is renamed into place only when it is complete. Raises TargetError if a tool of IREE
+    fails.
     """
     text, unfinished = model.with_suffix(".mlir"), code.with_suffix(".part")
     externalize = ("--externalize-params", "--save-params-to", str(weights))

@@ -42,7 +42,7 @@ def predict(model: onnx.ModelProto, policy: str) -> tuple[float, int]:
 
 @dataclass(frozen=True)
 class IpuRun:
-    """A recurrent model with 4 layers."""
+    """A case: a recurrent model with 4 layers, predicted for the IPU."""
 
     model: str
     scale: Scale = "full"
