@@ -226,5 +226,5 @@ def _is_lane_type(element: ir.Type) -> bool:
 
 
 def select(mask: ir.Value | None, when_true: ir.Value, when_false: ir.Value) -> ir.Value:
-    """Emit a lane-wise selection; without a mask, return the first value."""
+    """Emit a lane-wise selection; return ``when_true`` if ``mask`` is None."""
     return when_true if mask is None else arith.select(mask, when_true, when_false)

@@ -172,7 +172,7 @@ class Registers:
     def _load_transposed(
         self, operand: Operand, spans: Spans, instance: Instance, along: int
     ) -> ir.Value:
-        """Load the registers of adjacent points of loop ``along`` together: a row per lane."""
+        """Emit joint loads of registers of adjacent points of loop ``along``: a row per lane."""
         group, place = divmod(instance.offsets[along], self.lanes)
         first = Instance(instance.offsets | {along: group * self.lanes}, instance.mask)
         count = min(self.lanes, spans[along].points - group * self.lanes)

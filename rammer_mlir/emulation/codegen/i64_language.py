@@ -191,7 +191,7 @@ def when(condition: Truth) -> Generator[None]:
 
 @contextmanager
 def each(begin: Word | int, end: Word | int) -> Generator[Word]:
-    """Emit a loop over the numbers from ``begin`` to ``end``, exclusive."""
+    """Emit a loop over the numbers from ``begin`` to ``end``, exclusive; yield the number."""
     loop = scf.ForOp(word(begin).value, word(end).value, word(1).value)
     with ir.InsertionPoint(loop.body):
         yield Word(loop.induction_variable)

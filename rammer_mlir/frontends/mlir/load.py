@@ -19,10 +19,10 @@ _UNKNOWN_DIALECT = re.compile(r"[Dd]ialect ['`].*' not found|dialect '.*' is unk
 
 
 def parse(source: MlirSource) -> ir.Module:
-    """Return a verified module in a new context.
+    """Parse ``source``; return the verified module in a new context.
 
     Raises:
-        ModelError: with file, line and column.
+        ModelError: with file, line and column, if it is not a valid module.
     """
     context = ir.Context()
     dialects.register(context)

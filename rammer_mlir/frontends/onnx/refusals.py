@@ -72,7 +72,7 @@ _REASON_OF = {operator: reason for reason, names in _REASONS.items() for operato
 
 
 def reason_of(operator: str) -> str | None:
-    """Return the reason why an ONNX operator is refused, or None."""
+    """Return the reason why an ONNX operator is refused; None if it is not refused."""
     return _REASON_OF.get(operator)
 
 

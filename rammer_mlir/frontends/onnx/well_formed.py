@@ -38,7 +38,7 @@ def check_texts(proto: onnx.ModelProto, name: str) -> None:
     """Refuse names and attributes that are not UTF-8, as ONNX requires.
 
     Raises:
-        ModelError: for the first such text.
+        ModelError: for the first such text; the message begins with ``name``.
     """
     for text in _names_of_model(proto):
         # protobuf returns invalid UTF-8 as bytes.

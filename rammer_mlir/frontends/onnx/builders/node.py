@@ -87,10 +87,10 @@ class Node:
         return None if fact is None else fact.value
 
     def integers(self, number: int, attribute: str | None = None) -> list[int] | None:
-        """Return the integers of an input, or of an attribute in old opsets; None if omitted.
+        """Return the integers of ``attribute`` if given, else of input ``number``; None if omitted.
 
         Raises:
-            UnsupportedError: if they are computed.
+            UnsupportedError: if the input is not constant.
         """
         if attribute is not None and attribute in self.attributes:
             return list(self.attributes[attribute])

@@ -65,7 +65,7 @@ class _Axis:
         return (0.0, self.size - 1.0) if self.corners else (-0.5, self.size - 0.5)
 
     def place(self, normalized: Scalar) -> Scalar:
-        """Convert a coordinate in the range -1 to 1 to an index, which may be fractional."""
+        """Emit the conversion of a coordinate from -1 to 1 to an index, which may be fractional."""
         shifted = normalized + 1.0
         if self.corners:
             return shifted * 0.5 * float(self.size - 1)

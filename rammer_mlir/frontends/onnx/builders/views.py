@@ -123,7 +123,7 @@ def concat(sources: Sequence[Tensor], axis: int) -> Tensor:
 
 
 def pad(source: Tensor, low: Sequence[int], high: Sequence[int], value: float) -> Tensor:
-    """Pad with ``value`` by widths before (``low``) and after each dimension, at least 0."""
+    """Emit a padding with ``value`` by widths ``low`` before and ``high`` after each dimension."""
     if not any(low) and not any(high):
         return source
     shape = [a + size + b for a, size, b in zip(low, source.shape, high, strict=True)]

@@ -171,7 +171,7 @@ class Call:
         return self.write.constant(np.array(value, dtype_of(kind)))
 
     def cast(self, value: str, kind: int) -> str:
-        """Return the name of a value converted to ONNX element type ``kind``, if need be."""
+        """Write a Cast to element type ``kind``, unless ``value`` has it; return the name."""
         return value if self.kinds[value].elem_type == kind else self.op("Cast", value, to=kind)
 
     def sum(self, *names: str) -> str:

@@ -65,7 +65,7 @@ class ElementWriter(Protocol):
         ...
 
     def copy(self, node: onnx.NodeProto, inputs: Sequence[str]) -> str:
-        """Write a node with other operands, and return the name of its result."""
+        """Write a copy of ``node`` with operands ``inputs``, and return the name of its result."""
         ...
 
     def reshape(self, value: str, shape: Shape, *, is_invariant: bool = False) -> str:

@@ -264,7 +264,7 @@ class _StepWriter:
         return name
 
     def copy(self, node: onnx.NodeProto, inputs: Sequence[str]) -> str:
-        """Write a node with other operands, and return the name of its result."""
+        """Write a copy of ``node`` with operands ``inputs``; return the name of its result."""
         name = self._sinking.fresh()
         new = copied(node)
         del new.input[:], new.output[:]
