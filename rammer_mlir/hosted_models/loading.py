@@ -75,7 +75,7 @@ class ArtifactFile:
         """Load the model again.
 
         Raises:
-            ArtifactError: as ``load`` does, or if the file now contains another model.
+            ArtifactError: if the file is missing or invalid, or now contains another model.
         """
         model = load(self.path, self.device, mapped=self.mapped, verify=self.verify)
         if model.reload != self:

@@ -22,7 +22,7 @@ class Part:
         self.names = tuple(model.input_names)
 
     def call(self, values: Sequence[Value]) -> list[Value]:
-        """Return the outputs in order.
+        """Run the part on ``values``, the inputs in order; return the outputs in order.
 
         Raises:
             RammerError: if the part fails.

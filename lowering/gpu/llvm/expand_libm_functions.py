@@ -82,7 +82,7 @@ def _lift(number: Double | float) -> ir.Value:
 
 
 def _reduce_by_half_pi(x: Float) -> tuple[Float, Bits]:
-    """Split x into r + n * pi / 2, computed in f64; return r and an integer equal to n modulo 4.
+    """Emit the r and the integer n of x = r + n * pi / 2, computed in f64, n modulo 2**32.
 
     Accurate to the last place of f32 up to |x| = 2**28; for larger |x|, r loses digits.
     """

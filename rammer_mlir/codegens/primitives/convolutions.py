@@ -43,7 +43,7 @@ def weight_view(conv: Reading) -> View:
     """Return weights as (groups,) filters, channels, and spatial axes.
 
     Raises:
-        NotExpressibleError: if they, or the images, have another layout.
+        NotExpressibleError: if they have other axes, or images channels after spatial axes.
     """
     space = spatial_letters(conv)
     letters, is_grouped = str(conv.attributes["weight_layout"]), conv.attributes["groups"] != 1
