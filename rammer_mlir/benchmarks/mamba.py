@@ -148,7 +148,10 @@ _WRITTEN = """
 
 
 def _exported_layer(number: int, *, has_slices: bool) -> str:
-    """Return the nodes of a layer as text; layer 0 also has the constants that all layers share."""
+    """Return the nodes of a layer as text; layer 0 also has the constants that all layers share.
+
+    With ``has_slices``, frames are read by the exporter's slices, else by a single Gather each.
+    """
     shared = {
         "ZERO": "zero = Constant<value = int64 {0}>()",
         "PARTS": "parts = Constant<value = int64[3] {RANK, STATES, STATES}>()",

@@ -39,7 +39,7 @@ def product(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def given_product(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a product of two inputs, either of which may be transposed."""
+    """Add a product of two inputs, either of which may be transposed; return it."""
     rows, inner, columns = s.size(1, 1024), s.size(8, 2048), s.size(1, 1024)
     left, right = s.chance(0.3), s.chance(0.3)
     x = g.input("x", [inner, rows] if left else [rows, inner])
@@ -67,7 +67,7 @@ def attention(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def _image(g: GraphBuilder, s: Sizes, channels: int, most: int) -> Value:
-    """Declare an image; larger batches have smaller images."""
+    """Declare an image [N, ``channels``, H, W] of at most ``most`` pixels a side; return it."""
     batch = _batch(s)
     high = max(4, round(most / batch**0.5))
     height = s.size(3, high)
@@ -90,7 +90,7 @@ def _convolved(
 
 
 def convolution(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a convolution of an image, with a kernel of 1 to 7, sometimes dilated."""
+    """Add a convolution of an image by kernels of 1 to 7, sometimes dilated; return its result."""
     channels, kernel = s.size(1, 512), s.one_of(1, 1, 3, 3, 3, 5, 7)
     x = _image(g, s, channels, 112 if channels < 64 else 56)
     dilation = s.one_of(1, 1, 1, 2, 4) if kernel > 1 else 1
@@ -132,7 +132,7 @@ def convolution_1d(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def normalization(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a normalisation of rows, or of the pixels of each channel."""
+    """Add a normalisation of rows, or of the pixels of each channel; return its result."""
     if s.chance(0.6):
         return g.layer_norm(g.input("x", [_batch(s), s.size(1, 512), s.size(8, 4096)]))
     channels = s.size(1, 256)
@@ -147,12 +147,12 @@ def _matrix(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def softmax(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a softmax along either axis of a matrix."""
+    """Add a softmax along either axis of a matrix; return its result."""
     return g.op("Softmax", _matrix(g, s), axis=s.one_of(-1, -1, -1, 0))
 
 
 def transposition(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a transposition of a tensor of rank 2 to 4."""
+    """Add a transposition of a tensor of rank 2 to 4; return its result."""
     rank = s.between(2, 4)
     most = {2: 1536, 3: 128, 4: 40}[rank]
     x = g.input("x", [s.size(2, most) for _ in range(rank)])
@@ -174,7 +174,7 @@ def pooling(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def resize(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a resize of an image to twice its size, or to any size."""
+    """Add a resize of an image to twice its size, or to any size; return its result."""
     x = _image(g, s, s.size(1, 128), 64)
     if s.chance(0.5):
         sizes = [2 * x.shape[2], 2 * x.shape[3]]
@@ -188,7 +188,7 @@ def resize(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def gather(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a gather of rows of a table, and scale them."""
+    """Add a gather of rows of a table; return the rows multiplied by a scale."""
     rows, width = s.size(2, 4096), s.size(1, 1024)
     scale = g.input("x", [width])
     table = g.constant(weights.filters(g.rng, [rows, width], scale.moments), "table")
@@ -237,7 +237,7 @@ def feed_forward(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def separable_block(g: GraphBuilder, s: Sizes) -> Value:
-    """Add an inverted residual: expansion, depthwise convolution, projection."""
+    """Add an inverted residual: expansion, depthwise convolution, projection; return the result."""
     channels = s.size(3, 128)
     x = _image(g, s, channels, 56)
     wide = channels * s.one_of(2, 4, 6)

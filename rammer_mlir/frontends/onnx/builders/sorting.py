@@ -24,7 +24,7 @@ from rammer_mlir.passes.ir.scalar import BOOL, INT64, Scalar, is_float
 
 
 def top_k(node: Node) -> list[Tensor | None]:
-    """Emit TopK; return values and indices. Among equal elements the lower index comes first."""
+    """Emit TopK; return values and indices. Equal elements are ordered by ascending index."""
     x = node.tensor(0)
     axis = node.axis("axis", -1, x.rank)
     counts = node.integers(1) if node.opset >= 10 else [node.attribute("k")]
@@ -73,7 +73,7 @@ def _is_nan(x: Scalar) -> Scalar:
 
 
 def _precedes(a: Scalar, i: Scalar, b: Scalar, j: Scalar, largest: bool) -> Scalar:
-    """Emit whether ``a`` at index ``i`` precedes ``b`` at ``j``: by ``_before``, then by index."""
+    """Emit whether ``a`` at ``i`` precedes ``b`` at ``j``: descending if ``largest``, stable."""
     tie = ~_before(b, a, largest) & i.compare("lt", j)
     return _before(a, b, largest) | tie
 

@@ -197,7 +197,7 @@ Factor = tuple[str, tuple[int, ...]]
 
 
 def _is_factor(term: str, shape: Shape, result: str) -> bool:
-    """Return whether an Einsum sums no dimension of an operand with the labels ``term``."""
+    """Return whether an Einsum to labels ``result`` sums no dimension of an operand ``term``."""
     is_known = len(shape) == len(term) == len(set(term))
     return is_known and all(
         label in result or size == 1 for label, size in zip(term, shape, strict=True)
