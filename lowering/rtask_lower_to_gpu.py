@@ -38,7 +38,7 @@ class LowerToGpu(Pass):
     straight_line_limit: int = STRAIGHT_LINE_LIMIT
 
     def run(self, module: ir.Module) -> None:
-        """Replace the module's content by a gpu module."""
+        """Replace the module's content by a ``gpu.module`` with one persistent kernel."""
         gpu = find_gpu(self.target)
         with ir.Location.unknown(module.context):
             num_veus = max(len(program.veus) for program in read_plan(module).plan.programs)

@@ -103,7 +103,7 @@ _MODELS = {
 
 
 def __getattr__(name: str) -> object:
-    """Return a kind of compiled model or the version, and cache it as a module attribute."""
+    """Return the class ``name`` of compiled models or the version; cache it as an attribute."""
     found: object
     if name == "__version__":
         found = _installed_version()

@@ -50,7 +50,7 @@ class RammerBackend(Backend):
 
     @classmethod
     def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
-        """Return whether the model can be compiled."""
+        """Return whether the model can be compiled for ``device`` with the options ``kwargs``."""
         try:
             cls.prepare(model, device, **kwargs)
         except RammerError:
@@ -107,7 +107,7 @@ def _model_of(
     outputs_info: Sequence[tuple[np.dtype[np.generic], tuple[int, ...]]],
     version: int,
 ) -> onnx.ModelProto:
-    """Return a model that consists of the node.
+    """Return a model that consists of the node; raise InputError for a wrong number of arrays.
 
     Args:
         node: the node.

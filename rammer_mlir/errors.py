@@ -19,7 +19,7 @@ class RammerError(Exception):
     """Base class of all errors caused by bad input, a bad option or a missing tool."""
 
     def __init__(self, *parts: object) -> None:
-        """Take the message; unprintable characters are escaped."""
+        """Take the message's parts; unprintable characters of texts are escaped."""
         super().__init__(*(_printable(part) if isinstance(part, str) else part for part in parts))
 
 

@@ -292,7 +292,7 @@ class Declared:
 
 @cache
 def declared_options() -> tuple[Declared, ...]:
-    """Return all options, in order."""
+    """Return all options, in the order of the fields of ``Options``."""
     hints = get_type_hints(Options, include_extras=True)
     return tuple(_declared(name, hint) for name, hint in hints.items())
 

@@ -51,9 +51,10 @@ _PLACE_BITS = 32
 
 
 def define_dispatch_loop(name: str, kernels: Sequence[KernelSymbol], *, traced: bool) -> None:
-    """Define the function that executes a vEU's records of the task table.
+    """Define the LLVM function ``name``, which executes a vEU's records of the task table.
 
-    With ``traced``, it writes the start and end of every record, in nanoseconds.
+    With ``traced``, the function writes the start and end of every record, in nanoseconds, to the
+    context's array of traces; else it takes no times.
     """
     _DispatchLoop(EntryFrame(name), kernels, traced=traced).build()
 
@@ -169,7 +170,10 @@ class _DispatchLoop:
 
 
 def define_straight_line(name: str, program: Program) -> None:
-    """Define the function that executes each vEU by separate code with constant operands."""
+    """Define the LLVM function ``name``, which executes the records of each vEU of ``program``.
+
+    Each vEU has straight-line code of its own with constant operands, without a task table.
+    """
     (launch,) = program.launches
     straight = _StraightLine(EntryFrame(name), program)
     straight.build([straight.build_veu(records) for records in launch.veus])

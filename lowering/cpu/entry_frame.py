@@ -64,7 +64,7 @@ class EntryFrame:
     """
 
     def __init__(self, name: str) -> None:
-        """Define the function at the current insertion point, and read the context."""
+        """Define the LLVM function ``name`` at the insertion point; emit reads of its context."""
         self.entry = define(name, i64(), pointer(), pointer(), result=i1())
         self.leave = self.entry.create_after(i64())
         self.finish = self.leave.create_after()
@@ -85,7 +85,7 @@ class EntryFrame:
             self.position = load(i64(), self._position_at())
 
     def array(self, word: ContextWord) -> ir.Value:
-        """Load the address of an array from word ``word`` of the context."""
+        """Emit the load of an array's address from word ``word`` of the context."""
         address = element(self._context, word, i64())
         return llvm.LoadOp(self._context.type, address).result
 
@@ -94,7 +94,7 @@ class EntryFrame:
         return self.leave.create_before(*arguments)
 
     def buffer(self, slot: Number) -> ir.Value:
-        """Load the address of the buffer with number ``slot`` from the pointer table."""
+        """Emit the load of the address of buffer number ``slot`` from the pointer table."""
         return load_element(self._pointers, slot, self._context.type)
 
     def _before(self, veu: Number) -> ir.Value:
@@ -109,7 +109,7 @@ class EntryFrame:
         return element(self._state, _POSITION, _byte())
 
     def done(self) -> ir.Value:
-        """Load the current value of the executed vEU's step counter."""
+        """Emit the load of the current value of the executed vEU's step counter."""
         return load(i64(), self._counter)
 
     def wait(self, veu: Number, steps: ir.Value, following: ir.Block, position: Number) -> None:

@@ -33,7 +33,7 @@ _PANEL_WIDTH = 32
 """Elements of a panel for a step of the sum: two AVX-512 registers of f32."""
 
 _DOT_PRODUCT_ROWS = 8
-"""The same if both operands are contiguous along the sum: rows of a tile of dot products."""
+"""Elements of a panel for a step of the sum if both operands are contiguous along the sum."""
 
 _FEWEST_TILES = 28
 """Fewest results that share a panel for which splitting pays: mostly two register tiles."""

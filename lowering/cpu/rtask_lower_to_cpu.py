@@ -39,8 +39,9 @@ class LowerToCpu(Pass):
     A run has ended when all vEUs have returned. The module's ``rtask.launch`` lists all names and
     sizes.
 
-    ``machine`` is a processor as after ``cpu:``, by default this machine's; ``symbol`` is the
-    function's name, by default ``rammer_`` and the entry function's; programs of at most
+    ``machine`` is a processor's name, such as NAME in a target ``cpu:NAME``, by default this
+    machine's processor; ``symbol`` is the function's name, by default ``rammer_`` and the entry
+    function's name; programs of at most
     ``straight_line_limit`` records become straight-line code, longer programs a loop over the task
     table.
     """
@@ -52,7 +53,10 @@ class LowerToCpu(Pass):
     straight_line_limit: int = STRAIGHT_LINE_LIMIT
 
     def run(self, module: ir.Module) -> None:
-        """Replace the module's content by functions of the LLVM dialect."""
+        """Replace the module's content by functions of the LLVM dialect.
+
+        Raises PassError if the module calls an external rKernel.
+        """
         machine = machine_of(self.machine)
         external = external_kernels(module)
         if external:

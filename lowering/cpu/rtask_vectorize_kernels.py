@@ -14,19 +14,22 @@ from rammer_mlir.passes.ir.entry import functions
 
 @dataclass(frozen=True)
 class VectorizeKernels(Pass):
-    """Turn linalg ops on memrefs into register-tiled loops on vectors of a given width."""
+    """Turn linalg ops on memrefs into register-tiled loops on vectors of ``vector_bits`` bits.
+
+    ``vector_bits`` is 128, 256 or 512.
+    """
 
     name: ClassVar[str] = "rtask-vectorize-kernels"
 
     vector_bits: int = 512
 
     def check_options(self) -> None:
-        """Raise OptionError for an invalid vector width."""
+        """Raise OptionError unless the vector width is 128, 256 or 512 bits."""
         if self.vector_bits not in (128, 256, 512):
             raise OptionError(f"vector bits: expected 128, 256 or 512, found {self.vector_bits}")
 
     def run(self, module: ir.Module) -> None:
-        """Vectorise every rKernel of the module."""
+        """Vectorise every rKernel of the module; raise OperationError for rKernels on tensors."""
         for function in functions(module):
             kind = ir.TypeAttr(function.operation.attributes["function_type"]).value
             if "tensor<" in str(kind):

@@ -19,7 +19,7 @@ NO_FACTORS: Dim3 = (0, 0, 0)
 
 @dataclass(frozen=True)
 class Range:
-    """The integers from ``low`` to ``high``, plus the sum of ``factors[d] * block_id[d]``."""
+    """The integers in [``low``, ``high``], plus the sum of ``factors[d] * block_id[d]``."""
 
     low: int
     high: int
@@ -58,7 +58,10 @@ def exactly(value: int) -> Range:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Operations on ranges for the blocks of a grid; None stands for an unknown range."""
+    """Operations on ranges of index values; None stands for an unknown range.
+
+    ``grid`` is the number of blocks along x, y and z.
+    """
 
     grid: Dim3
 

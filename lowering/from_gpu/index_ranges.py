@@ -104,7 +104,7 @@ class IndexRanges:
     def _bound(
         self, affine_map: ir.AffineMap, operands: Sequence[ir.Value], is_max: bool
     ) -> Range | None:
-        """Return the range of the greatest (else the least) result of a map on ``operands``.
+        """Return the range of a map's greatest result (least unless ``is_max``) on ``operands``.
 
         None if the range of a result is unknown.
         """

@@ -20,7 +20,8 @@ _DEAR = 16
 def describe_kernel(launch: Launch, name: str, ip: ir.InsertionPoint) -> frozenset[int]:
     """Emit a launch's ``rtask.kernel``; return the numbers of the memrefs that a block may write.
 
-    If it writes none, nothing is emitted, because the launch has no effect.
+    ``name`` is the symbol of the rKernel. If a block writes no memref, the result is empty and no
+    operation is emitted, because the launch has no effect.
     """
     arguments = list(launch.kernel.regions[0].blocks[0].arguments)
     known: dict[ir.Value, Range] = {

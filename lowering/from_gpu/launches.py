@@ -87,12 +87,12 @@ class Launch:
         return prod(self.block)
 
     def refuse(self, message: str) -> NoReturn:
-        """Raise an OperationError that names the launch."""
+        """Raise an OperationError that names the launch, with ``message`` as the reason."""
         refuse_launch(self.operation, message)
 
 
 def refuse_launch(operation: ir.Operation, message: str) -> NoReturn:
-    """Raise an error that names a launch by its kernel."""
+    """Raise an OperationError for a launch: the name of its kernel, then ``message``."""
     kernel = operation.attributes["kernel"]
     raise OperationError(operation, f"launch of {kernel}: {message}")
 

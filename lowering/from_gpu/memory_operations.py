@@ -64,7 +64,7 @@ PURE_DIALECTS = ("arith.", "math.", "vector.", "index.", "complex.")
 
 
 def is_known(name: str) -> bool:
-    """Return whether all effects of an operation are known from these tables."""
+    """Return whether this module's tables give all memory effects of the operation ``name``."""
     return (
         name in MEMORY_OPERATIONS
         or name in COLLECTIVES

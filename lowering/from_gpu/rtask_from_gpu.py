@@ -39,9 +39,9 @@ class FromGpu(Pass):
 
     Each launch becomes an rOperator, each of its blocks an rTask, with dependencies from the
     kernels' memory accesses. The persistent block has the threads of the largest launched block,
-    rounded up to whole subgroups; ``subgroup`` is the number of lanes of a warp or wave, on which
-    kernels may depend. If several functions have launches, ``function`` names one; the others are
-    erased.
+    rounded up to whole subgroups; ``subgroup`` is the number of lanes of a warp or wave, 32 or
+    64, on which kernels may depend. If several functions have launches, ``function`` names the
+    function to keep; the other functions with launches are erased.
     """
 
     name: ClassVar[str] = "rtask-from-gpu"
@@ -50,7 +50,7 @@ class FromGpu(Pass):
     function: str = ""
 
     def check_options(self) -> None:
-        """Raise OptionError for an invalid subgroup size."""
+        """Raise OptionError unless the subgroup has 32 or 64 lanes."""
         if self.subgroup not in (32, 64):
             raise OptionError(f"subgroup: expected 32 or 64 lanes, found {self.subgroup}")
 

@@ -31,7 +31,11 @@ SUBGROUP = "rtask.subgroup"
 
 @dataclass(frozen=True)
 class BufferType:
-    """A memref type of an rKernel's argument: static, with any strides."""
+    """A memref type of an rKernel's argument: static, with any strides.
+
+    ``text`` and ``element`` are the memref type and its element type in MLIR syntax; ``strides``
+    and ``offset`` are in elements.
+    """
 
     text: str
     element: str

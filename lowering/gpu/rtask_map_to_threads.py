@@ -19,6 +19,7 @@ from rammer_mlir.passes.ir.kernels import described_kernels
 class MapToThreads(Pass):
     """Distribute linalg operations over a block's threads, with temporaries in its shared memory.
 
+    A block has ``threads`` threads and at most ``shared_limit`` bytes of shared memory.
     Contractions stage their operands there, with ``async_copies`` by asynchronous copies. With a
     ``matrix_unit``, mma or mfma, warps compute contractions of f16 and bf16 by matrix instructions,
     and with mma and ``tf32`` also those of f32, whose elements are rounded to tf32. An argument's
@@ -34,7 +35,10 @@ class MapToThreads(Pass):
     tf32: bool = False
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite every rKernel of the module; append arguments for shared and scratch memory."""
+        """Rewrite every rKernel of the module; append arguments for shared and scratch memory.
+
+        Raises OperationError if an ``rtask.kernel`` describes an rKernel.
+        """
         with ir.Location.unknown(module.context):
             described = next(iter(described_kernels(module).values()), None)
             if described is not None:

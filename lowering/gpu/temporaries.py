@@ -160,7 +160,7 @@ def propagate_space(value: ir.Value, space: ir.Attribute | None) -> None:
 
 
 def _bounded_elements(kernel: ir.Operation, allocation: ir.Operation) -> int:
-    """Return the largest number of elements that an allocation can have."""
+    """Return an allocation's upper bound of elements; raise UnsupportedError if it has none."""
     dynamic = ir.ShapedType.get_dynamic_size()
     elements, rest = 1, iter(allocation.operands)
     for size in _type(allocation).shape:

@@ -13,7 +13,7 @@ Index: TypeAlias = "int | ir.Value"
 
 
 def constant(value: int) -> ir.Value:
-    """Emit an ``index`` constant."""
+    """Emit a constant of type ``index`` and return it."""
     return arith.constant(ir.IndexType.get(), value)
 
 
@@ -84,9 +84,10 @@ _OPERATIONS: Sequence[tuple[type[ir.AffineBinaryExpr], Callable[[Index, Index], 
 
 
 def evaluate(expression: ir.AffineExpr, dims: Sequence[Index | None]) -> Index:
-    """Return the value of an affine expression at ``dims``, emitting operations where needed.
+    """Return the value of an affine expression at ``dims``; emit operations unless it is an int.
 
-    ``dims`` has ints, ``index`` values or vectors; dimensions that are None must not occur in it.
+    ``dims`` has ints, ``index`` values or vectors, or None for dimensions that do not occur in the
+    expression.
     """
     if isinstance(expression, ir.AffineConstantExpr):
         return expression.value

@@ -77,7 +77,7 @@ class Combiner:
 
     @property
     def rule(self) -> Rule:
-        """Properties of the operation."""
+        """The combiner's rule: the properties of its operation."""
         return COMBINERS[self.name]
 
     def identity(self) -> ir.Value:

@@ -161,7 +161,7 @@ def switch(value: ir.Value, cases: list[ir.Block], default: ir.Block) -> None:
 
 
 def define(name: str, *arguments: ir.Type, result: ir.Type | None = None) -> ir.Block:
-    """Define a function with arguments of the given types, and a result if its type is given.
+    """Define the LLVM function ``name`` with arguments of the given types, void without ``result``.
 
     Returns the function's entry block.
     """
@@ -169,9 +169,9 @@ def define(name: str, *arguments: ir.Type, result: ir.Type | None = None) -> ir.
 
 
 def declare(name: str, *arguments: ir.Type, result: ir.Type | None = None) -> ir.Operation:
-    """Declare a function with arguments of the given types; return the operation.
+    """Declare the LLVM function ``name`` with arguments of the given types; return the operation.
 
-    The function has a result if the type ``result`` is given.
+    The function returns a value of the type ``result``, or void if it is None.
     """
     kind = llvm.FunctionType.get(result or ir.Type.parse("!llvm.void"), list(arguments))
     return llvm.LLVMFuncOp(name, ir.TypeAttr.get(kind)).operation

@@ -63,7 +63,8 @@ def emit_object(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ())
 def emit_assembly(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ()) -> str:
     """Return LLVM IR text, optimized and compiled to assembly text for ``machine``.
 
-    ``linked`` IR is optimized together with it, as by ``emit_object``.
+    ``linked`` IR is optimized together with it. Raises TargetError for IR that LLVM does not parse,
+    and for ``linked`` IR that does not define its ``symbols``.
     """
     with LLVM_LOCK:
         target = machine.create_target_machine()
@@ -75,7 +76,8 @@ def _optimized(
 ) -> llvm.ModuleRef:
     """Parse LLVM IR text, link ``linked`` IR, and optimize both together; return the module.
 
-    The returned module can be emitted only once, because emission changes it.
+    The returned module can be emitted only once, because emission changes it. Raises TargetError
+    for text that LLVM does not parse.
     """
     initialize_llvm()
     try:
@@ -101,7 +103,7 @@ def _optimized(
 
 
 def undefined(module: str, symbol: str, details: str = "none") -> TargetError:
-    """Return the error that external code ``module`` does not define a called function.
+    """Return the error that external code ``module`` does not define the function ``symbol``.
 
     ``details`` is the text of the found contents.
     """
@@ -112,7 +114,7 @@ def undefined(module: str, symbol: str, details: str = "none") -> TargetError:
 
 
 def parse_linked(name: str, text: str) -> llvm.ModuleRef:
-    """Parse external LLVM IR and return its module; the caller must hold ``LLVM_LOCK``.
+    """Parse the LLVM IR ``text`` of external code ``name``; the caller must hold ``LLVM_LOCK``.
 
     Raises:
         TargetError: naming the module, if LLVM does not parse it.
@@ -132,7 +134,10 @@ def _not_linked(name: str, error: Exception) -> TargetError:
 
 
 def _link(module: llvm.ModuleRef, other: LinkedIr) -> None:
-    """Link external LLVM IR into a module; its functions become internal."""
+    """Link external LLVM IR into a module; its functions become internal.
+
+    Raises TargetError if the IR lacks a function of ``other.symbols``, or cannot be linked.
+    """
     added = parse_linked(other.name, other.text)
     added.triple, added.data_layout = module.triple, module.data_layout
     visible = (f for f in added.functions if f.linkage is not llvm.Linkage.internal)

@@ -77,9 +77,9 @@ class Machine:
 
 
 def vector_bits_of(triple: str, features: dict[str, bool]) -> int:
-    """Return the bits of a vector register for kernels.
+    """Return the bits of a vector register for kernels on a target of LLVM's ``triple``.
 
-    They are 512 with AVX-512 (F, VL and BW), 256 with AVX2 and FMA, else 128.
+    x86-64: 512 with AVX-512 (F, VL and BW), 256 with AVX2 and FMA; 128 in all other cases.
     """
     if not triple.startswith("x86_64"):
         return 128

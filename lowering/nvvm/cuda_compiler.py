@@ -23,7 +23,9 @@ _FOLDER_HASH = re.compile(r"\b(?:__nv_static_\d+__|_INTERNAL_)([0-9a-f]{8})_")
 
 
 def device_ptx(code: Sequence[ForeignCode], chip: str) -> tuple[PtxModule, ...]:
-    """Return external code as PTX modules; CUDA source is compiled.
+    """Return the PTX and CUDA modules of ``code`` as PTX; modules of other forms are left out.
+
+    CUDA source is compiled for ``chip``, such as ``sm_90``.
 
     Raises:
         TargetError: if CUDA source cannot be compiled.

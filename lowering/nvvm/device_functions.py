@@ -80,7 +80,7 @@ class PtxModule:
         return defined, {name for extern, name in found if extern} - defined
 
     def parameters(self, symbol: str) -> list[int] | None:
-        """Return the bits of each parameter of a function; None if not found or with a result."""
+        """Return the bits of each parameter of ``symbol``; None if not found or not void."""
         for _, result, name, parameters, _ in (each.groups() for each in self.functions):
             if name == symbol and result is None:
                 return [int(bits) for bits in _WIDTH.findall(f"{parameters or ''} ")]

@@ -60,5 +60,5 @@ def _one_block_at_a_time(module: ir.Module) -> None:
 
 
 def lower_to_nvvm(module: ir.Module) -> None:
-    """Lower the gpu module of a module to the LLVM dialect, in place."""
+    """Lower the module's ``gpu.module`` to the LLVM dialect for NVIDIA GPUs, in place."""
     lower_steps(module, nvvm_steps(index_width(module)))

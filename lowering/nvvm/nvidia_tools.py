@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def find_tool(name: str) -> str | None:
-    """Return the path of a tool in PATH or in NVIDIA's packages; None if not found."""
+    """Return the path of the tool ``name`` in PATH or NVIDIA's packages; None if not found."""
     return shutil.which(name) or next(iter(in_packages(f"*/bin/{name}")), None)
 
 

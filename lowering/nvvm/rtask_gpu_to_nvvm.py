@@ -17,5 +17,5 @@ class GpuToNvvm(Pass):
     name: ClassVar[str] = "rtask-gpu-to-nvvm"
 
     def run(self, module: ir.Module) -> None:
-        """Lower the module's gpu module in place."""
+        """Lower the module's ``gpu.module`` to the NVVM and LLVM dialects, in place."""
         lower_to_nvvm(module)

@@ -33,7 +33,7 @@ _MARK_BYTE = 0xA5
 
 @dataclass(frozen=True)
 class Argument:
-    """The shape and element type of an argument."""
+    """The shape and element type (in MLIR syntax, such as ``f32``) of an argument."""
 
     shape: tuple[int, ...]
     element_type: str
@@ -71,7 +71,10 @@ class Argument:
 
 @dataclass(frozen=True)
 class Trial:
-    """An rKernel to run, with the boxes that each of its rTasks reads and writes."""
+    """An rKernel to run, with the boxes that each of its rTasks reads and writes.
+
+    ``arguments`` has an entry per argument; ``reads`` and ``writes`` are by argument number.
+    """
 
     kernel: NativeKernel
     num_rtasks: int

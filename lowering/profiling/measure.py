@@ -121,7 +121,10 @@ def _compile(source: KernelSource) -> tuple[str, list[list[NDArray[np.uint8]]]]:
 
 @dataclass
 class Loop:
-    """Native code ``run(rounds, copies, begin, end)`` that runs a range of rTasks repeatedly."""
+    """Native code ``run(rounds, copies, begin, end)`` that runs a range of rTasks repeatedly.
+
+    ``num_copies`` is the number of copies of the arguments, ``num_bytes`` the bytes of one copy.
+    """
 
     run: Callable[[int, int, int, int], None]
     num_copies: int

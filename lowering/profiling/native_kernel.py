@@ -26,7 +26,10 @@ from rammer_mlir.support.aligned import address_of
 
 @dataclass(frozen=True)
 class NativeKernel:
-    """The code of an rKernel; an external rKernel returns a status, and may have a state."""
+    """The compiled code of the rKernel ``source``, in a loaded ``library``.
+
+    An external rKernel returns a status, and may have a state.
+    """
 
     library: Library
     source: KernelSource

@@ -10,7 +10,7 @@ from rammer_mlir.scheduling.graph import Access, RKernel, TaskGraph
 
 
 def proof_of(scheduled: ScheduledModule, program: Program, resolver: SlotResolver) -> Proof:
-    """Return a description of a program's memory and accesses."""
+    """Return the memory and accesses of a program, for the proof of its schedule."""
     builder = scheduled.builder
     graph = TaskGraph(tuple(builder.buffers), tuple(builder.operators))
     users = {operator.kernel: n for n, operator in enumerate(program.operators)}

@@ -127,7 +127,10 @@ class SlotResolver:
         return tuple(map(self._slot, call.operands, inside))
 
     def kernel_offsets(self, kernel: str) -> list[int]:
-        """Return the static offset in bytes that an rKernel adds to each pointer it gets."""
+        """Return the static offset in bytes that an rKernel adds to each pointer it gets.
+
+        Raises PassError if an offset is dynamic.
+        """
         kind = ir.TypeAttr(self._functions[kernel].operation.attributes["function_type"]).value
         return [_offset_bytes(buffer, f"@{kernel}") for buffer in ir.FunctionType(kind).inputs[1:]]
 
@@ -185,7 +188,10 @@ def argument_place(root: ir.Value) -> tuple[int, int]:
 
 
 def _offset_bytes(kind: ir.Type, user: str) -> int:
-    """Return the static offset of a memref type in bytes; ``user`` names its user in messages."""
+    """Return the static offset of a memref type in bytes; ``user`` names its user in messages.
+
+    Raises PassError if the offset is dynamic.
+    """
     offset = ir.MemRefType(kind).get_strides_and_offset()[1]
     if offset == ir.ShapedType.get_dynamic_stride_or_offset():
         raise PassError(

@@ -45,5 +45,5 @@ def rocdl_steps(chip: str, index_bits: int) -> list[Step]:
 
 
 def lower_to_rocdl(module: ir.Module, chip: str) -> None:
-    """Lower the gpu module of a module to the LLVM dialect, in place."""
+    """Lower the module's ``gpu.module`` to the LLVM dialect for the AMD GPU ``chip``, in place."""
     lower_steps(module, rocdl_steps(chip, index_width(module)))

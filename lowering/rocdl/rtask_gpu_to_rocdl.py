@@ -20,5 +20,5 @@ class GpuToRocdl(Pass):
     chip: str = DEFAULT_CHIP
 
     def run(self, module: ir.Module) -> None:
-        """Lower the module's gpu module in place."""
+        """Lower the module's ``gpu.module`` to the ROCDL and LLVM dialects, in place."""
         lower_to_rocdl(module, rocdl_target(self.chip).chip)

@@ -78,7 +78,7 @@ class Result:
     error: str | None = None
 
     def latency(self, name: str, threads: int) -> Latency | None:
-        """Return the latency of a contender, or None if it was not measured."""
+        """Return the latency of contender ``name`` on ``threads`` threads; None if not measured."""
         found = [t.latency for t in self.timings if (t.name, t.threads) == (name, threads)]
         return found[0] if found else None
 
@@ -193,7 +193,7 @@ class _Measuring:
         return self._request.timeout if self._is_needed(name) else self._request.patience
 
     def _give_up(self, name: str, error: BaseException) -> None:
-        """Raise the error of a required contender; record the error of any other contender."""
+        """Raise the error of contender ``name`` if it is required; else record a RammerError."""
         if self._is_needed(name) or not isinstance(error, RammerError):
             raise error
 

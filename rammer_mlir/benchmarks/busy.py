@@ -91,12 +91,12 @@ class Tail:
 
     @classmethod
     def of(cls, name: str, busy: int, samples: Sequence[float], worst: float) -> Tail:
-        """Return the quantiles of at least two runs' seconds, ``samples``."""
+        """Return contender ``name``'s quantiles of at least two runs' seconds, ``samples``."""
         cuts = statistics.quantiles(samples, n=100, method="inclusive")
         return cls(name, busy, cuts[49], cuts[89], cuts[98], len(samples), worst)
 
     def __str__(self) -> str:
-        """Return the quantiles in milliseconds as text."""
+        """Return median, 90% and 99% quantile in milliseconds, as text separated by slashes."""
         return " / ".join(f"{1e3 * value:.2f}" for value in (self.median, self.p90, self.p99))
 
 
@@ -110,7 +110,7 @@ class BusyResult:
     error: str | None = None
 
     def tail(self, name: str, busy: int) -> Tail | None:
-        """Return a contender's quantiles beside ``busy`` processes, or None if not measured."""
+        """Return contender ``name``'s quantiles beside ``busy`` processes; None if not measured."""
         found = [tail for tail in self.tails if (tail.name, tail.busy) == (name, busy)]
         return found[0] if found else None
 
@@ -185,7 +185,7 @@ def _open(
 
 
 def _check(lanes: Mapping[str, Lane]) -> dict[str, float]:
-    """Return the largest error of each contender."""
+    """Return each contender's largest error against the reference, by the contender's name."""
     expected = lanes[REFERENCE].call(outputs)
     return {n: worst_error(expected, lane.call(outputs)) for n, lane in lanes.items()}
 

@@ -104,7 +104,11 @@ class CallTime:
 
 @dataclass(frozen=True)
 class _Products:
-    """A code generator of matrix products in a form of ``LINKED``."""
+    """A code generator of matrix products whose code has a ``form`` of ``LINKED``.
+
+    An rTask computes ``rows`` rows of a product of ``size`` columns; with ``has_state``, its code
+    has a state.
+    """
 
     name: str
     form: str
@@ -335,7 +339,7 @@ def _microseconds(time: Latency | None) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the time of a call for each form."""
+    """Print the time of a call of external code in each form; return 0."""
     options = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.calls")
     options.add_argument("--rows", type=int, default=ROWS, metavar="M")
     options.add_argument("--size", type=int, default=SIZE, metavar="N")

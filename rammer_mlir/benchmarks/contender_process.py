@@ -143,7 +143,7 @@ class Lane:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        """End the process of the contender."""
+        """End the process of the contender, whether or not the block raised an error."""
         self.close()
 
 

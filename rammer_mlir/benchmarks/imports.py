@@ -45,7 +45,7 @@ def chain(count: int, rng: np.random.Generator) -> tuple[Nodes, Weights]:
 
 
 def tree(count: int, _: np.random.Generator) -> tuple[Nodes, Weights]:
-    """Return a tree: half of the nodes are functions of the input, the others add them in pairs."""
+    """Return a tree: half of the nodes are functions of the input, half add results in pairs."""
     leaves = (count + 1) // 2
     kinds = ("Relu", "Tanh", "Sigmoid")
     nodes = [helper.make_node(kinds[n % 3], ["v0"], [f"t{n}"], f"n{n}") for n in range(leaves)]
@@ -95,7 +95,7 @@ def large_model(kind: str, count: int) -> onnx.ModelProto:
 
 
 def measure_here(path: str) -> dict[str, float]:
-    """Import a model from a file, and return the cost.
+    """Import the ONNX model in the file ``path``, and return the cost.
 
     Returns:
         ``seconds`` and ``cpu_seconds`` of the import, ``bytes`` by which the process's peak memory

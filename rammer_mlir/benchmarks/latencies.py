@@ -32,7 +32,7 @@ class Ratio:
 
 
 def ratios(results: Iterable[Result]) -> list[Ratio]:
-    """Return all measured ratios, model by model."""
+    """Return all measured ratios by model, threads, policy, then contender."""
     return [
         Ratio(result.request.model, threads, policy, contender, theirs.median / ours.median)
         for result in results
@@ -45,7 +45,7 @@ def ratios(results: Iterable[Result]) -> list[Ratio]:
 
 
 def policies_of(results: Iterable[Result]) -> list[str]:
-    """Return the requested policies, in order."""
+    """Return the distinct policies that the results' requests name, in order."""
     return list(dict.fromkeys(policy for r in results for policy in r.request.policies))
 
 

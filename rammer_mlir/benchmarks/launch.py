@@ -112,7 +112,7 @@ def _median(launch: Callable[[], object], samples: int, clock: Callable[[], floa
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the time of a launch for each number of vEUs."""
+    """Print the median time of a launch for each number of vEUs; return 0."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.launch")
     parser.add_argument("--veus", type=int, nargs="+", default=[1, 2], metavar="N")
     for num_veus in parser.parse_args(arguments).veus:

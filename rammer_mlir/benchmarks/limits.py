@@ -58,7 +58,11 @@ class Limit:
 
 @dataclass(frozen=True)
 class KernelLimit:
-    """The bound of an rKernel's rOperators, in seconds of one vEU, and their measured time."""
+    """The bound of an rKernel's rOperators, and their measured time.
+
+    ``count`` is the number of rOperators; ``floor`` (the bound) and ``seconds`` (the measured time)
+    are sums in seconds of one vEU.
+    """
 
     operator: str
     """Name of the rKernel's first rOperator."""

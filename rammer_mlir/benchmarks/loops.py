@@ -140,7 +140,7 @@ def _row(case: str, threads: int, seconds: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure all cases, and print a table."""
+    """Measure all cases of the command line, and print a table; return 0."""
     parser = argparse.ArgumentParser(prog="loops", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--threads", type=int, default=2, help="vEUs, or ONNX Runtime's threads")
     parser.add_argument("--seconds", type=float, default=3, help="of each contender and case")

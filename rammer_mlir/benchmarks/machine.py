@@ -14,7 +14,10 @@ PACKAGES = ("rammer-mlir", "torch-mlir", "llvmlite", "onnx", "numpy", "onnxrunti
 
 
 def machine() -> dict[str, str | int | None]:
-    """Return the processor, the memory, and the versions of the packages of this machine."""
+    """Return the date, the processor, the system, and the versions of packages of this machine.
+
+    A value is None if it is unknown, or the package is not installed.
+    """
     return {
         "date": datetime.date.today().isoformat(),
         "processor": _processor(),

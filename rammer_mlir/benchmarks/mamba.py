@@ -21,7 +21,7 @@ HEADER = '<ir_version: 8, opset_import: ["": 17]> g '
 
 
 def floats(*shape: int) -> NDArray[np.float32]:
-    """Return normally distributed numbers of a shape."""
+    """Return normally distributed f32 numbers of a shape, always from seed 0."""
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
@@ -148,7 +148,10 @@ _WRITTEN = """
 
 
 def _exported_layer(number: int, *, has_slices: bool) -> str:
-    """Return the nodes of a layer as text; layer 0 also has the constants that all layers share."""
+    """Return the nodes of a layer as text; layer 0 also has the constants that all layers share.
+
+    With ``has_slices``, frames are read by the exporter's slices, else by a single Gather each.
+    """
     shared = {
         "ZERO": "zero = Constant<value = int64 {0}>()",
         "PARTS": "parts = Constant<value = int64[3] {RANK, STATES, STATES}>()",

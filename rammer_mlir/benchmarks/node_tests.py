@@ -41,7 +41,7 @@ def _make_check() -> Check:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Return the fraction that passed, and the reasons for the failures by operator."""
+    """Return, as text, the fraction that passed, and the failures' main reasons by operator."""
     passed = sum(result.reason is None for result in results)
     lines = [f"node tests: {passed} of {len(results)} pass ({passed / max(len(results), 1):.1%})"]
     failing: dict[str, Counter[str]] = {}
@@ -54,7 +54,7 @@ def summary(results: Sequence[Result]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tests and print a summary."""
+    """Run the tests that the command line selects and print a summary; return 0."""
     parser = argparse.ArgumentParser(prog="node_tests", description=__doc__)
     parser.add_argument("--filter", default="", metavar="TEXT", help="only names with this text")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write why each test fails")

@@ -26,7 +26,7 @@ class PeakLoops:
     """
 
     def __init__(self, machine: Machine) -> None:
-        """Compile both loops for a processor."""
+        """Compile and load the loops of multiply-adds and of reads for a processor."""
         lanes = machine.vector_bits // 32
         self.flops = 2 * lanes * _CHAINS * _TRIPS
         self._code: Library = load_object(emit_object(_text(lanes), machine))

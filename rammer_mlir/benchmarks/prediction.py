@@ -144,8 +144,9 @@ def _bound_run(compilation: Compilation, feeds: Feeds) -> Generator[Callable[[],
 def _measure(
     executable: Executable, run: Callable[[], None], feeds: Feeds, budget: float
 ) -> tuple[float, OperatorSeconds]:
-    """Return the seconds of a run, and of each operator in recorded runs, both by ``low``.
+    """Return the seconds of a run, and of each operator in recorded runs.
 
+    Both are medians of the faster half of the runs.
     Timed and recorded runs alternate for ``budget`` seconds. Runs shorter than a sample are timed
     together: reading the clock takes as long as some programs do, and threads that slept while
     Python read a record are awake from the second run on.

@@ -22,7 +22,9 @@ BEGIN, END = "<!-- results: written by make results -->", "<!-- end of results -
 
 
 def publish(source: Path, name: str, results: Path = RESULTS, readme: Path | None = None) -> None:
-    """Write the files of a measurement, and its section of the README if ``readme`` is given.
+    """Write the files ``name``.svg, .json and .md of a measurement, and its section of the README.
+
+    The README is ``readme``, by default the repository's; a missing README is not written.
 
     Raises:
         OptionError: if the source is missing or is not a measurement of models.
@@ -50,7 +52,7 @@ def _read(source: Path) -> Report:
 
 
 def readme_part(report: Report, name: str) -> str:
-    """Return the README's section about a measurement: the plot and the geometric means."""
+    """Return the README's section about measurement ``name``: the plot and the geometric means."""
     folder = "rammer_mlir/benchmarks/results"
     return "\n\n".join([
         f"![latency of other runtimes divided by ours, for each model]({folder}/{name}.svg)",
@@ -62,7 +64,7 @@ def readme_part(report: Report, name: str) -> str:
 
 
 def replace_part(readme: str, part: str) -> str:
-    """Return a README with a new section between its two marker lines."""
+    """Return ``readme`` with ``part`` between its marker lines; raise OptionError without these."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -62,7 +62,7 @@ class Relay:
         return Signature((TensorSpec("x", *spec),), (TensorSpec("y", *spec),))
 
     def text(self) -> str:
-        """Return the module at the `program` stage."""
+        """Return the MLIR text of the module at the `program` stage."""
         size = _BYTES * max(self.steps, 1)
         views = "".join(
             f"  %at{n} = arith.constant {n * _BYTES} : index\n"

@@ -95,7 +95,7 @@ def roofline_table(rooflines: Sequence[Roofline]) -> str:
 
 
 def main() -> int:
-    """Print the limits of one thread and of two."""
+    """Print the peak arithmetic and bandwidths of one thread and of two; return 0."""
     print(roofline_table([measure_roofline(threads) for threads in (1, 2)]))
     return 0
 

@@ -12,7 +12,7 @@ from rammer_mlir.errors import ArtifactError, RammerError
 
 @dataclass(frozen=True)
 class Proven:
-    """Counts of the proven schedules of a file, and the seconds of the proof."""
+    """Counts over a file's proven programs (vEUs: their maximum), and the seconds of the proof."""
 
     seconds: float
     programs: int

@@ -228,7 +228,7 @@ class Artifact:
 
 
 def artifacts(file: zipfile.ZipFile) -> Iterator[Artifact]:
-    """Yield all programs of a file.
+    """Yield all programs of a file; raise ArtifactError for other formats and versions.
 
     The manifest names the folder of each program's members.
     """

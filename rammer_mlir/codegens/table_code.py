@@ -78,7 +78,7 @@ class TableCode:
     settings: str = ""
 
     def source_of(self, name: str, table: Sequence[int]) -> str:
-        """Return the C source of a region's functions."""
+        """Return the C source of the functions of a region ``name``, with its table of words."""
         return self._runtime() + _ENTRIES.format(name=name, table=", ".join(map(str, table)))
 
     def ask(self, table: Sequence[int]) -> Needs:

@@ -143,7 +143,7 @@ The word is ``access << 32 | block << 16 | lane``.
 
 
 class Status(_Place):
-    """State of a lane."""
+    """State of a lane: ready to run, waiting at a barrier, shuffle or poll, or finished."""
 
     READY = auto()
     BARRIER = auto()

@@ -34,7 +34,7 @@ FIND = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)
 
 
 class HostRecord(ctypes.Structure):
-    """A ``struct rammer_host``."""
+    """The C interface's ``struct rammer_host``, which is passed to ``NAME_open``."""
 
     _fields_: ClassVar = [
         ("version", ctypes.c_int32),

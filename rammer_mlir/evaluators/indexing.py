@@ -52,7 +52,8 @@ def _gather_nd(operation: Operation) -> Numbers:
 def _written(operation: Operation, places: _Places) -> Numbers:
     """Return a copy of input 0 with the elements of input 2 written at ``places``.
 
-    The attribute ``reduction`` combines written elements with those of input 0.
+    The attribute ``reduction`` (none, add, mul, min or max) combines written elements with those of
+    input 0.
     """
     result, updates = operation.input(0).copy(), operation.input(2)
     reduction = operation.attribute("reduction", b"none").decode()

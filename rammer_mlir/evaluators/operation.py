@@ -71,7 +71,7 @@ class Operation:
         return value
 
     def operands(self) -> list[Numbers]:
-        """Return all inputs that are not omitted."""
+        """Return the values of all inputs that are not omitted, in order."""
         return [value for value in self.inputs if value is not None]
 
     def integers(self, number: int) -> list[int] | None:
@@ -80,7 +80,7 @@ class Operation:
         return None if value is None else [int(x) for x in value.reshape(-1)]
 
     def attribute(self, name: str, default: object = None) -> Any:
-        """Return an attribute's value, or ``default`` if the operator does not set it."""
+        """Return the value of attribute ``name``, or ``default`` if the operator omits it."""
         return self.attributes.get(name, default)
 
 
@@ -92,11 +92,11 @@ It raises `NotFoldableError` for unsupported forms of the operator.
 
 
 def single(compute: Callable[[Operation], Numbers]) -> Evaluator:
-    """Return the evaluator of an operator with a single result."""
+    """Return an evaluator, which returns a list, of ``compute``, which returns one result."""
     return lambda operation: [np.asarray(compute(operation))]
 
 
 def require(condition: bool) -> None:
-    """Raise NotFoldableError unless a condition holds."""
+    """Raise NotFoldableError, so that the operator is not folded, unless a condition holds."""
     if not condition:
         raise NotFoldableError

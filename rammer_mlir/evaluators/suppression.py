@@ -37,7 +37,8 @@ def _scalar(operation: Operation, number: int, default: float) -> float:
 def _corners(boxes: Numbers, is_centred: bool) -> Numbers:
     """Return the lower and upper corner of each box as four numbers, [..., 4].
 
-    ``boxes`` [..., 4] has two opposite corners of each box or, if centred, its centre and sizes.
+    ``boxes`` [..., 4] has two opposite corners of each box, or with ``is_centred`` its centre and
+    sizes.
     """
     first, second = boxes[..., :2], boxes[..., 2:]
     if is_centred:

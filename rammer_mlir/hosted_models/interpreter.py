@@ -35,7 +35,10 @@ class Interpreter:
         self._dead = _last_uses(program)
 
     def run(self, feeds: Mapping[str, Value]) -> list[Value]:
-        """Run the program on the inputs by name; return the outputs in order."""
+        """Run the program on the inputs by name; return the outputs in order.
+
+        Raises InputError if an operator of the host is not defined for its operands' values.
+        """
         program = self._program
         # The empty name stands for an operand that a step leaves out.
         values: Values = {"": None, **program.constants}

@@ -60,7 +60,10 @@ def load(
 
 @dataclass(frozen=True)
 class ArtifactFile:
-    """Reloads a model from its artifact; the state that a loaded model pickles to."""
+    """Reloads a model from its artifact; the state that a loaded model pickles to.
+
+    The fields are arguments of ``load``; ``seal`` is the hash that the artifact's manifest records.
+    """
 
     path: Path
     device: int
@@ -72,7 +75,7 @@ class ArtifactFile:
         """Load the model again.
 
         Raises:
-            ArtifactError: as ``load`` does, or if the file now contains another model.
+            ArtifactError: if the file is missing or invalid, or now contains another model.
         """
         model = load(self.path, self.device, mapped=self.mapped, verify=self.verify)
         if model.reload != self:

@@ -78,7 +78,7 @@ class Loop:
         return [*counted, *self.states, *elements, *self.captured]
 
     def take_step(self) -> None:
-        """Run one iteration."""
+        """Run the body once; update the states, the stacks and the iteration's number."""
         found = list(self.body.call(self.operands()))
         if self.step.is_counted:
             self.goes_on = bool(np.asarray(found.pop(0)).any())

@@ -17,12 +17,12 @@ class Part:
     """A compiled part of a model, called with values in the order of its inputs."""
 
     def __init__(self, model: RunnableModel) -> None:
-        """Take the compiled part."""
+        """Wrap ``model``, the compiled part that is called."""
         self.model = model
         self.names = tuple(model.input_names)
 
     def call(self, values: Sequence[Value]) -> list[Value]:
-        """Return the outputs in order.
+        """Run the part on ``values``, the inputs in order; return the outputs in order.
 
         Raises:
             RammerError: if the part fails.

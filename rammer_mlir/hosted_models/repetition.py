@@ -23,9 +23,10 @@ greatest number of iterations allocates ahead.
 
 
 def repeat_natively(loop: Loop) -> None:
-    """Run all remaining iterations of a loop in native code if the body allows it.
+    """Run all remaining iterations of a loop in native code, or no iteration.
 
-    Otherwise run no iteration.
+    Native code requires operands that are arrays, a body that is a CPU program, and states that
+    keep their dtypes and shapes.
     """
     operands = loop.operands()
     if not all(isinstance(value, np.ndarray) for value in operands):

@@ -47,7 +47,7 @@ class ArrayReader:
     blob: Bytes
 
     def read(self, found: Json) -> NDArray[Any]:
-        """Return the array of a JSON reference."""
+        """Return the array that a JSON reference (``place``, ``dtype``, ``shape``) describes."""
         start, size = found["place"]
         content = self.blob[start : start + size].tobytes()
         return np.frombuffer(content, read_dtype(found["dtype"])).reshape(found["shape"])

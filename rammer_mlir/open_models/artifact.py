@@ -43,7 +43,7 @@ class Specialization:
 
 @dataclass(frozen=True)
 class Specializations:
-    """Content of a file with several programs."""
+    """Content of a file with programs for several shapes of the inputs ``signature``."""
 
     signature: OpenSignature
     programs: tuple[Specialization, ...]

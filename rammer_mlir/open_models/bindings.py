@@ -23,10 +23,10 @@ Given = int | Iterable[int]
 
 
 def sizes_of(symbol: str, given: object) -> tuple[int, ...]:
-    """Return the distinct sizes given for a dimension.
+    """Return the distinct sizes given for the dimension ``symbol``, a number or an iterable.
 
     Raises:
-        OptionError: if a value is not a size.
+        OptionError: if a value is not a whole number of at least 0, or there is none.
     """
     values: list[object] = [given]
     if isinstance(given, Iterable) and not isinstance(given, str):

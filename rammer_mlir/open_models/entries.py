@@ -46,7 +46,7 @@ class EntriesModel(ComposedModel):
 
     @property
     def policy(self) -> str | None:
-        """Name of the policy that scheduled all entries."""
+        """Name of the policy that scheduled all entries; None if the first entry has none."""
         return self._first.policy
 
     @property
@@ -84,7 +84,7 @@ class EntriesModel(ComposedModel):
         self.run({})
 
     def __repr__(self) -> str:
-        """Return the entries in one line."""
+        """Return the names and models of the entries in one line."""
         named = ", ".join(f"'{name}': {model!r}" for name, model in self._entries.items())
         return f"EntriesModel({named})"
 

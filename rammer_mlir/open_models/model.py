@@ -152,7 +152,7 @@ class OpenModel(ComposedModel):
         """Yield the specialization for these arrays; it stays open until the context ends.
 
         Raises:
-            RammerError: as for ``run``.
+            RammerError: if the arrays do not fit, or the model cannot be compiled for them.
         """
         entry = self._entry(feeds)
         try:
@@ -230,7 +230,7 @@ class OpenModel(ComposedModel):
 
         Raises:
             OptionError: if the target is not a CPU.
-            RammerError: as for ``run``.
+            RammerError: if the arrays do not fit, or the model cannot be compiled for them.
         """
         with self.specialization(feeds) as model:
             if isinstance(model, Executable):
@@ -349,7 +349,7 @@ def _written(key: Key) -> list[Any]:
 
 
 def _artifact(model: RunnableModel) -> Artifact:
-    """Return the content of a specialization's artifact."""
+    """Return the artifact of a specialization, which must be a ``CompiledModel``."""
     assert isinstance(model, CompiledModel)
     return model.artifact()
 

@@ -43,7 +43,7 @@ class Pool:
             return list(self._entries)
 
     def models(self) -> list[RunnableModel]:
-        """Return the specializations in memory."""
+        """Return the specializations in memory, without dropped ones that are still in use."""
         with self._lock:
             return [entry.model for entry in self._entries.values()]
 
@@ -63,7 +63,7 @@ class Pool:
             return entry
 
     def acquire(self, key: Key) -> Entry:
-        """Return the entry of a key with one more user; compile the specialization if needed.
+        """Return the entry of a key with one more user; compile the specialization if missing.
 
         Raises:
             RammerError: if it cannot be compiled, or the pool is closed.

@@ -38,11 +38,11 @@ class OpenTensor:
 
     @property
     def symbols(self) -> list[str]:
-        """The symbols in the tensor's shape."""
+        """The symbols of the open dimensions in the tensor's shape, in order, with repetitions."""
         return [dim for dim in self.shape or () if isinstance(dim, str)]
 
     def __str__(self) -> str:
-        """Return the description for messages."""
+        """Return name, shape and dtype as text, such as ``'x' batchx3 float32``."""
         if not self.is_tensor:
             return f"'{self.name}' sequence or optional"
         shape = "any shape" if self.shape is None else shape_text(self.shape)
@@ -183,7 +183,7 @@ def _contradictions(places: Mapping[str, Sequence[_Place]]) -> Iterator[str]:
 
 
 def shape_text(shape: Sequence[int | str]) -> str:
-    """Return a shape as text for messages."""
+    """Return a shape as text for messages, such as ``batchx3``; ``scalar`` if empty."""
     return "x".join(map(str, shape)) or "scalar"
 
 
@@ -218,7 +218,7 @@ PYTHON, COMMAND_LINE = Wording(is_python=True), Wording(is_python=False)
 
 
 def _quoted(symbol: str) -> str:
-    """Return a symbol quoted for a shell."""
+    """Return a symbol for a shell: in single quotes unless it is alphanumeric or ``_.-``."""
     is_plain = all(c.isalnum() or c in "_.-" for c in symbol)
     return symbol if is_plain else f"'{symbol}'"
 

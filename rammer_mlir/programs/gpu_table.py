@@ -113,7 +113,7 @@ def encode_for_gpu(
 def place_records(launch: Launch, *, counts_runs: bool = True) -> tuple[tuple[Placed, ...], ...]:
     """Return each vEU's records with their positions in the table.
 
-    ``counts_runs`` has the meaning that it has for ``encode_for_gpu``.
+    Without ``counts_runs``, only those runs publish their step counter for which a vEU waits.
     """
     return tuple(
         _place_veu(launch, veu, start, counts_runs=counts_runs)

@@ -76,7 +76,7 @@ class Graph:
     nodes: tuple[GraphNode, ...]
 
     def to_json(self) -> bytes:
-        """Return the graph as JSON."""
+        """Return the graph as UTF-8 JSON, with its format, version and opset."""
         head = {"format": FORMAT, "version": VERSION, "opset": OPSET}
         return json.dumps(head | asdict(self), separators=(",", ":")).encode()
 

@@ -35,7 +35,7 @@ class ModuleOption:
 
     @property
     def expected(self) -> str:
-        """Return a description of the allowed values."""
+        """Return a description of the allowed values, for messages."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         limit = "" if self.least is None else f" of at least {self.least:g}"
@@ -92,5 +92,5 @@ def written(given: Mapping[str, str]) -> str:
 
 
 def read_written(text: str) -> dict[str, str]:
-    """Return the option values of a query string from ``written``."""
+    """Return the texts of option values, by name, of a query string ``text`` from ``written``."""
     return dict(parse_qsl(text, keep_blank_values=True))

@@ -21,7 +21,7 @@ class TensorSpec:
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
     def __str__(self) -> str:
-        """Return the description for messages."""
+        """Return name, shape and dtype as text, such as ``'x' 1x3 float32``."""
         return f"'{self.name}' {'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}"
 
 

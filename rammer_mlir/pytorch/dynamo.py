@@ -48,7 +48,7 @@ def rammer(graph: Any, example_inputs: Sequence[Any], **given: Any) -> Callable[
 
 
 def _check(options: dict[str, Any]) -> None:
-    """Raise OptionError for unknown options of ``torch.compile``."""
+    """Raise OptionError for unknown or invalid options among ``options`` of ``torch.compile``."""
     from rammer_mlir.compiler.options import check_options
 
     outer = ("target", "executor", "emulate", "check", "device", "cache")
@@ -67,7 +67,10 @@ class _CompiledGraph:
         self._told: set[str] = set()
 
     def __call__(self, *args: Any) -> Any:
-        """Run on the graph's inputs, and return the graph's results."""
+        """Run on the graph's inputs, by torch if it cannot be compiled; return the graph's results.
+
+        With the option ``strict``, raise UnsupportedError instead of running by torch.
+        """
         torch = pytorch()
         if torch.is_grad_enabled() and self._needs_gradients(args):
             return self._by_torch(

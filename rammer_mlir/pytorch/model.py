@@ -47,7 +47,7 @@ class TorchModel:
     """
 
     def __init__(self, model: RunnableModel, interface: Interface) -> None:
-        """Wrap a compiled model on named arrays."""
+        """Wrap a compiled model on named arrays; ``interface`` maps a call's tensors to names."""
         self._model, self._interface = model, interface
         self._names: tuple[str, ...] = tuple(next(iter(self._keywords(interface.in_spec)), ()))
 
@@ -67,7 +67,7 @@ class TorchModel:
 
         Raises:
             InputError: if the arguments do not match the example inputs' structure.
-            RammerError: as the model's ``run`` does.
+            RammerError: if the tensors do not fit, or the model cannot be compiled for them.
         """
         return self.restored(self._model.run(self.feeds(args, kwargs)))
 

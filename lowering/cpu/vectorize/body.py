@@ -39,7 +39,10 @@ _CHEAP_MATH = ("math.absf", "math.fma", "math.floor", "math.ceil", "math.copysig
 
 @dataclass(frozen=True)
 class Instruction:
-    """An operation of a body; its operands are slots in a list of values."""
+    """An operation of a body, with its name, result types and attributes.
+
+    ``operands`` are slots of ``Body``: numbers of the body's values.
+    """
 
     operation: ir.Operation
     name: str
@@ -223,5 +226,5 @@ def _is_lane_type(element: ir.Type) -> bool:
 
 
 def select(mask: ir.Value | None, when_true: ir.Value, when_false: ir.Value) -> ir.Value:
-    """Emit a lane-wise selection; without a mask, return the first value."""
+    """Emit a lane-wise selection; return ``when_true`` if ``mask`` is None."""
     return when_true if mask is None else arith.select(mask, when_true, when_false)

@@ -81,8 +81,7 @@ def _lane_numbers(lanes: int) -> ir.Value:
 def load(operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask) -> ir.Value:
     """Emit the load of a register; return a vector, or a scalar for a stride of 0.
 
-    The first lane is at ``address``, the others at distances of ``stride`` elements; lanes outside
-    of ``mask`` are not read.
+    Lane n is ``n * stride`` elements after ``address``; lanes outside of ``mask`` are not read.
     """
     if isinstance(stride, int) and stride == 0:
         return memref.load(operand.value, [as_value(address)])

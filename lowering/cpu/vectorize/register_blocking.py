@@ -27,7 +27,7 @@ _UNROLLED_OPERATIONS = 196  # size limit of a reduction loop's unrolled body
 
 
 def plan_tile(nest: LoopNest) -> TilePlan:
-    """Return the cheapest micro tile for ``nest``."""
+    """Return the micro tile with the least estimated cost in cycles for ``nest``."""
     best = _cheapest(nest, list(_candidates(nest)))
     return replace(best, unroll=_instance_order(nest, best), order=loop_order(nest, best))
 

@@ -76,7 +76,7 @@ class Registers:
         return [(o, memory.make_mask(self.lanes, span.points - o)) for o in offsets]
 
     def broadcast(self, value: ir.Value) -> ir.Value:
-        """Return a value broadcast to all lanes."""
+        """Emit a value broadcast to all lanes."""
         return self.scope.once(("lanes", value), lambda: memory.broadcast(value, self.lanes))
 
     def dim_index(self, dim: int, spans: Spans, instance: Instance) -> Index:
@@ -172,7 +172,7 @@ class Registers:
     def _load_transposed(
         self, operand: Operand, spans: Spans, instance: Instance, along: int
     ) -> ir.Value:
-        """Load the registers of adjacent points of loop ``along`` together: a row per lane."""
+        """Emit joint loads of registers of adjacent points of loop ``along``: a row per lane."""
         group, place = divmod(instance.offsets[along], self.lanes)
         first = Instance(instance.offsets | {along: group * self.lanes}, instance.mask)
         count = min(self.lanes, spans[along].points - group * self.lanes)

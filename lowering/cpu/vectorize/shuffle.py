@@ -62,9 +62,9 @@ def joined(parts: list[ir.Value]) -> ir.Value:
 
 
 def interleave(registers: list[ir.Value], lanes: int) -> list[ir.Value]:
-    """Emit the interleaving of registers: lane 0 of each of them in order, then lane 1, and so on.
+    """Emit the interleaving of registers: lane 0 of each register in order, then lane 1 of each.
 
-    Returns as many registers of ``lanes`` lanes.
+    Returns ``len(registers)`` registers of ``lanes`` lanes, which hold the interleaved sequence.
     """
     count = len(registers)
     results: list[ir.Value] = []

@@ -194,7 +194,7 @@ def _mapped(
 
 @dataclass(frozen=True)
 class _Vectors:
-    """Emits arithmetic on registers; multiply-adds may be fused."""
+    """Emits arithmetic on registers of the vector type ``kind``; multiply-adds may be fused."""
 
     kind: ir.VectorType
 

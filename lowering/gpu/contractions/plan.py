@@ -267,7 +267,10 @@ class ContractionPlan:
 
 @dataclass(frozen=True)
 class Tiling:
-    """The results along each parallel loop of the block, and of a thread's or warp's tile."""
+    """The results along each parallel loop of the block, and of a thread's or warp's tile.
+
+    ``matrix`` has the loops of the matrix unit, or is None if threads compute without it.
+    """
 
     block: tuple[int, ...]
     tile: tuple[int, ...]

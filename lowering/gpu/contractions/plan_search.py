@@ -159,7 +159,8 @@ def _with_chunks(
 ) -> ContractionPlan | None:
     """Return the plan with the most groups and the longest chunk that fit in shared memory.
 
-    ``workers`` are the threads of the block, or its warps.
+    Returns None if no plan fits. ``workers`` is the block's number of warps if ``tiling`` uses the
+    matrix unit, else its number of threads; ``shared_limit`` is in bytes.
     """
     extent = contraction.extents[contraction.reduced[0]]
     if tiling.num_tiles > workers:

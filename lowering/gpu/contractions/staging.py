@@ -72,7 +72,10 @@ class Copies(Protocol):
         ...
 
     def finish(self, pieces: Sequence[Piece], begun: Sequence[ir.Value]) -> None:
-        """Emit the end of a fetch; a block barrier then makes it visible to other threads."""
+        """Emit the end of a fetch of ``pieces``; ``begun`` are the values that ``begin`` returned.
+
+        A block barrier then makes the fetched elements visible to other threads.
+        """
         ...
 
 

@@ -82,7 +82,7 @@ def _lift(number: Double | float) -> ir.Value:
 
 
 def _reduce_by_half_pi(x: Float) -> tuple[Float, Bits]:
-    """Split x into r + n * pi / 2, computed in f64; return r and an integer equal to n modulo 4.
+    """Emit the r and the integer n of x = r + n * pi / 2, computed in f64, n modulo 2**32.
 
     Accurate to the last place of f32 up to |x| = 2**28; for larger |x|, r loses digits.
     """
@@ -93,7 +93,7 @@ def _reduce_by_half_pi(x: Float) -> tuple[Float, Bits]:
 
 
 def _circular(x: Float, quarter: int) -> Float:
-    """Return sin(x + quarter * pi / 2)."""
+    """Emit sin(x + quarter * pi / 2)."""
     r, n = _reduce_by_half_pi(x)
     square = r * r
     sine = r * square * square.polynomial(_SIN) + r
@@ -167,7 +167,7 @@ def expand_acos(x: Float) -> Float:
 
 
 def _log2(x: Float) -> Double:
-    """Return log2(x) in f64, to 1e-12, for a finite x > 0."""
+    """Emit log2(x) in f64, to 1e-12, for a finite x > 0."""
     tiny = x < 1.17549435e-38
     bits = tiny.choose(x * 8388608.0, x).bits() - 0x3F3504F3
     mantissa = ((bits & 0x7FFFFF) + 0x3F3504F3).as_float()
@@ -179,7 +179,7 @@ def _log2(x: Float) -> Double:
 
 
 def _exp2(t: Double) -> Float:
-    """Return 2**t for a finite t, rounded to f32 with overflow and underflow."""
+    """Emit 2**t for a finite t, rounded to f32 with overflow and underflow."""
     low = Double(arith.maximumf(t.value, _lift(-200.0)))
     limited = Double(arith.minimumf(low.value, _lift(200.0)))
     n = limited.rounded()

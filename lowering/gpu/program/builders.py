@@ -86,9 +86,9 @@ def repeat(first: ir.Value, limit: ir.Value, step: ir.Value) -> Generator[ir.Val
 def function(
     name: str, arguments: Sequence[ir.Type], results: Sequence[ir.Type] = ()
 ) -> Generator[Sequence[ir.Value]]:
-    """Emit a private function, and build its body in the context, which must emit the return.
+    """Emit a private function ``name``; the context builds its body and must emit the return.
 
-    Yields the arguments.
+    Yields the function's arguments.
     """
     kind = ir.FunctionType.get(list(arguments), list(results))
     operation = func.FuncOp(name, kind, visibility="private")
@@ -98,5 +98,5 @@ def function(
 
 
 def call(name: str, *arguments: ir.Value) -> None:
-    """Emit a call of a function without a result."""
+    """Emit a call of the function ``name``, which has no results."""
     func.CallOp([], name, list(arguments))

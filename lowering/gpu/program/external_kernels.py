@@ -74,7 +74,10 @@ def _check(kernel: ExternalKernel, target: GpuTarget) -> None:
 
 
 def _declare(symbol: str, count: int) -> None:
-    """Declare a convergent function of ``count`` buffers, which a block's threads call together."""
+    """Declare the convergent function ``symbol``, which all threads of a block call together.
+
+    It takes an i64, two i32 and ``count`` pointers to buffers.
+    """
     kinds = [i64(), i32(), i32(), *[pointer()] * count]
     kind = llvm.FunctionType.get(ir.Type.parse("!llvm.void"), kinds)
     llvm.LLVMFuncOp(symbol, ir.TypeAttr.get(kind), convergent=True)

@@ -101,7 +101,10 @@ class GpuProgram:
         resources: KernelResources | None = None,
         summary: str = "",
     ) -> GpuImage:
-        """Return the artifact's GPU data, which contains everything but the kernel's code."""
+        """Return the artifact's GPU data, which contains everything but the kernel's code.
+
+        ``summary`` is the schedule as text for users, empty by default.
+        """
         return GpuImage(
             target=self.target.name,
             signature=signature,
@@ -148,6 +151,9 @@ def lower_to_gpu(
             for none.
         per_operator: launch the kernel once per rProgram, for a plan with an rProgram for each
             operator, instead of once in total.
+
+    Raises:
+        TargetError: if rKernels are written for blocks, or for subgroups, of different sizes.
     """
     inline_called_functions(module, list(find_kernels(module)))
     scheduled = read_plan(module)

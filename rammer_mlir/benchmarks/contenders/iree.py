@@ -64,7 +64,7 @@ class Iree:
         self._invoke = runtime.FunctionInvoker(context, device, function)
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs by name."""
+        """Run IREE's module on ``feeds``, inputs by name; return the outputs by name."""
         found = self._invoke(*(feeds[name] for name in self._inputs))
         values = found if isinstance(found, (tuple, list)) else (found,)
         arrays = (np.asarray(value.to_host()) for value in values)
@@ -74,7 +74,8 @@ class Iree:
 def _compile(model: Path, code: Path, weights: Path) -> None:
     """Import and compile a model to the files ``code`` and ``weights``.
 
-    The code is renamed into place only when it is complete.
+    The code is renamed into place only when it is complete. Raises TargetError if a tool of IREE
+    fails.
     """
     text, unfinished = model.with_suffix(".mlir"), code.with_suffix(".part")
     externalize = ("--externalize-params", "--save-params-to", str(weights))
@@ -85,7 +86,7 @@ def _compile(model: Path, code: Path, weights: Path) -> None:
 
 
 def _call(module: str, *arguments: str | Path) -> None:
-    """Run a tool of IREE; raise TargetError with the first line that names an error."""
+    """Run IREE's Python ``module``; raise TargetError with its first error line if it fails."""
     command = [sys.executable, "-m", module, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:

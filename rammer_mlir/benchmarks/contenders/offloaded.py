@@ -92,7 +92,7 @@ class Offloaded:
         self._foreign = _foreign_names(codegens)
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs by name."""
+        """Run the model on ``feeds``, inputs by name; return the outputs by name."""
         begin = time.perf_counter()
         found = self._model.run(feeds)
         if self._first_run is None:
@@ -133,7 +133,7 @@ class _RecordedPart(Part):
         self._lines = lines
 
     def call(self, values: Sequence[Value]) -> list[Value]:
-        """Return the outputs in order."""
+        """Return the outputs in order; add the timeline of the run of an ``Executable``."""
         if isinstance(self.model, Executable):
             self._lines.append(self.model.record(dict(zip(self.names, values, strict=True))))
         # A recorded run returns no outputs, so the part runs again for them.
@@ -155,7 +155,7 @@ def _spent(total: float, lines: Sequence[Timeline], foreign: re.Pattern[str]) ->
 
     Args:
         total: seconds of the run.
-        lines: timelines of the run's programs, perhaps recorded in other, slower runs.
+        lines: timelines of the run's programs, recorded in this run or in slower runs.
         foreign: pattern of the names of external rKernels.
     """
     inside = sum(line.seconds for line in lines)

@@ -36,7 +36,7 @@ class OnnxRuntime:
         self._names = [output.name for output in self._session.get_outputs()]
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs by name."""
+        """Run the session on ``feeds``, inputs by name; return the outputs by name."""
         values = self._session.run(self._names, dict(feeds))
         return dict(zip(self._names, (np.asarray(value) for value in values), strict=True))
 

@@ -22,7 +22,10 @@ RECORDS = 5
 
 @dataclass(frozen=True)
 class CompileCost:
-    """Time and memory that a compilation takes, and the memory that the program takes."""
+    """Time and memory that a compilation takes, and the memory that the program takes.
+
+    ``seconds`` is the whole compilation, ``stages`` the seconds of each stage by name.
+    """
 
     policy: str
     num_veus: int
@@ -106,7 +109,7 @@ class Ours:
         )  # fmt: skip
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs by name."""
+        """Run the executable on ``feeds``, inputs by name; return the outputs by name."""
         return self._executable.run(feeds)
 
     def work(self, feeds: Mapping[str, Array]) -> Work:

@@ -30,7 +30,7 @@ class PyTorch:
         self._module = converter.convert(str(model)).eval()
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs by name."""
+        """Run the module on ``feeds``, inputs by name; return the outputs by name."""
         with self._torch.inference_mode():
             found = self._module(*(self._torch.from_numpy(feeds[name]) for name in self._inputs))
         values = found if isinstance(found, (tuple, list)) else (found,)

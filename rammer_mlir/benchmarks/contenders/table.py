@@ -23,7 +23,7 @@ It has the form ``module:class`` or ``module:function``.
 
 
 def open_contender(model: Path, threads: int, name: str) -> Contender:
-    """Open an ONNX file with a contender, and return the opened model.
+    """Open an ONNX file with the contender ``name`` of CONTENDERS; return the opened model.
 
     The contender's module is imported on demand.
     """

@@ -96,7 +96,10 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the results and write them to ``experiments.json``."""
+    """Print the results and write them to ``experiments.json``; return 0.
+
+    Raises OptionError for fewer than two modules, or for a single proof.
+    """
     options = _parser().parse_args(arguments)
     if options.modules < 2 or options.proofs == 1:
         raise OptionError("modules: expected at least 2 (or 0 proofs) for a distribution")

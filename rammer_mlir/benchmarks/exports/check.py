@@ -108,7 +108,7 @@ class _Run:
         return CaseResult(label, excess, wrong=wrong, seconds=seconds, timed=timed)
 
     def theirs(self, feeds: dict[str, Array]) -> dict[str, Array]:
-        """Return ONNX Runtime's results by name."""
+        """Return ONNX Runtime's results on ``feeds``, by name."""
         names = [each.name for each in self.session.get_outputs()]
         values = self.session.run(names, feeds)
         return dict(zip(names, map(np.asarray, values), strict=True))
@@ -125,7 +125,7 @@ class _Run:
 
 
 def _tolerances(expected: Mapping[str, Array], *, is_quantized: bool) -> tuple[float, float]:
-    """Return the relative and the absolute tolerance of outputs by their element types."""
+    """Return the relative and absolute tolerance: of quantized, else of half or full precision."""
     if is_quantized:
         return _OF_QUANTIZED
     is_half = any(value.dtype == np.float16 for value in expected.values())

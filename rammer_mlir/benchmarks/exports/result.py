@@ -10,7 +10,11 @@ from typing import cast
 
 @dataclass(frozen=True)
 class CaseResult:
-    """The largest error of a case, relative to the tolerance, or the reason for its absence."""
+    """The largest error of a case, relative to the tolerance, or the reason for its absence.
+
+    ``refusal`` is this compiler's error message, ``wrong`` the description of a wrong result; both
+    are empty otherwise.
+    """
 
     case: str
     excess: float = 0.0
@@ -25,7 +29,7 @@ class CaseResult:
 
     @property
     def speed(self) -> float | None:
-        """ONNX Runtime's time divided by ours."""
+        """ONNX Runtime's time divided by ours; None if the case was not timed."""
         ours, theirs = self.timed
         return theirs / ours if ours else None
 
@@ -54,7 +58,7 @@ class Result:
 
     @property
     def wrong(self) -> tuple[str, ...]:
-        """Descriptions of wrong results, by case."""
+        """Descriptions of wrong results, each after the name of its case."""
         return tuple(f"{case.case}: {case.wrong}" for case in self.cases if case.wrong)
 
     @property

@@ -140,7 +140,7 @@ def _outcome(
 def _child(
     step: str, path: Path, number: int, name: str, folder: str, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Return the answer of ``foreign.child`` for a step.
+    """Return the answer of ``foreign.child`` for a step; the other arguments are passed on.
 
     A crash or a time-out of the child process is an answer, too.
     """

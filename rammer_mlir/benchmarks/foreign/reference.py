@@ -24,7 +24,7 @@ def missing_reference() -> str:
 
 
 def run_reference(content: str, entry: str, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Return the results of a function.
+    """Compile the MLIR module ``content`` by IREE; return the results of its function ``entry``.
 
     Raises:
         Exception: any exception of IREE for a module that it cannot compile.
@@ -58,7 +58,7 @@ def _compiled(compiler: Any, content: str) -> bytes:
 
 
 def _generalized(content: str) -> str:
-    """Return a module with its named linalg operations generalized.
+    """Return the MLIR module ``content`` with its named linalg operations generalized.
 
     Names of these operations differ between versions of MLIR.
     """

@@ -72,7 +72,7 @@ def _normalized(x: jax.Array) -> jax.Array:
 
 
 def transformer(parameters: Parameters, ids: jax.Array, heads: int = 4) -> jax.Array:
-    """Return logits [T, words] of ids [T]."""
+    """Return a causal transformer's logits [T, words] of the word ids [T]."""
     tokens = ids.shape[0]
     x = parameters["words"][ids] + parameters["places"][:tokens]
     width = x.shape[1]

@@ -161,7 +161,10 @@ NAMES = tuple(_full())
 
 
 def network(name: str, *, small: bool = False) -> tuple[nn.Module, Arguments]:
-    """Return a network with random weights in evaluation mode, and random arguments."""
+    """Return network ``name`` with random weights in evaluation mode, and random arguments.
+
+    With ``small``, its sizes are reduced for tests.
+    """
     torch.manual_seed(7)
     module, arguments = (_small() if small else _full())[name]()
     return module.eval(), arguments

@@ -24,7 +24,7 @@ Ratio = Callable[[Published], float | None]
 
 
 def text(results: Sequence[FusionResult], figures: Sequence[Figure21] = ()) -> str:
-    """Return all tables, and the failures."""
+    """Return all tables of measured parts, and the failures, as Markdown."""
     parts: list[str] = []
     if any(result.ways for result in results):
         parts += [SUMMARY, summary_table(results), EVERYTHING, fusion_table(results)]

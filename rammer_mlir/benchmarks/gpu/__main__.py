@@ -63,10 +63,10 @@ def open_gpu(kinds: Sequence[str] = tuple(GPU_FAMILIES)) -> tuple[str, Driver]:
 def measure_model(
     name: str, batch: int, target: str, peaks: Peaks | None, seconds: float
 ) -> Result:
-    """Check a model against ONNX Runtime, and time all ways to run it for ``seconds`` seconds.
+    """Check model ``name`` against ONNX Runtime, and time all ways to run it on ``target``.
 
-    ``peaks`` has the GPU's peak rates for the lower bound; None for no bound. Returns the
-    latencies.
+    ``peaks`` has the GPU's peak rates for the lower bound; None for no bound. The timing
+    takes ``seconds``. Returns the latencies.
     """
     model = build(name, batch=batch)
     feeds = random_feeds(model, 1)
@@ -108,7 +108,7 @@ def _floor(executable: GpuExecutable, peaks: Peaks | None) -> float:
 
 
 def measure_relays(target: str) -> dict[str, float]:
-    """Return the seconds, by name, of an empty launch, an empty graph and a wait.
+    """Return the seconds, by name, of an empty launch, an empty graph and a wait on ``target``.
 
     The wait is for another vEU.
     """

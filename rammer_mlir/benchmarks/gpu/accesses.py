@@ -24,7 +24,10 @@ from rammer_mlir.emulation.device.traces import WarpAccesses, warp_accesses
 def measure(
     model: str, target: str, num_veus: int | None = None, scale: Scale = "small"
 ) -> list[WarpAccesses]:
-    """Execute a model once under emulation, and return its kernel's accesses."""
+    """Emulate one run of ``model`` compiled for ``target``; return its kernel's accesses.
+
+    Accesses that the trace has no memory for are left out, with a message.
+    """
     built = build(model, scale=scale)
     options = check_options(target, policy="wavefront", num_veus=num_veus).emulated(traced=True)
     executable = Compilation.of_model(built, options).executable()
@@ -65,7 +68,7 @@ def _row(function: str, access: str, found: Sequence[WarpAccesses]) -> list[str]
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a table for each model."""
+    """Print a table of memory accesses for each model; return 0."""
     parser = argparse.ArgumentParser(
         prog="python -m rammer_mlir.benchmarks.gpu.accesses", description=__doc__
     )

@@ -18,7 +18,7 @@ RELAYS = {"empty": (2, 0), "relay": (2, 256), "alone": (1, 256)}
 def ways_to_run(
     label: str, executable: GpuExecutable, feeds: Mapping[str, Array]
 ) -> dict[str, Callable[[], object]]:
-    """Return a launch and a replay of a graph, with inputs and outputs on the device.
+    """Return a launch, ``label``, and a graph's replay, ``label, graph``, on device memory.
 
     Both wait until the run has ended.
     """

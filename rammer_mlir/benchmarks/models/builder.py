@@ -44,7 +44,7 @@ class GraphBuilder:
     """Collects nodes, initialisers, inputs and outputs, and makes a model of them."""
 
     def __init__(self, name: str, seed: int = 0, opset: int = OPSET) -> None:
-        """Begin an empty graph; all its random numbers depend on the seed."""
+        """Begin an empty graph ``name``; all its random numbers depend on the seed."""
         self.rng = np.random.default_rng(seed)
         self._name = name
         self._opset = opset
@@ -76,7 +76,7 @@ class GraphBuilder:
         elem_type: int = TensorProto.FLOAT,
         moments: Moments = STANDARD,
     ) -> Value:
-        """Declare an input of the model, and return its value.
+        """Declare an input ``name`` of the model, and return its value.
 
         ``moments`` are the assumed mean and variance of its elements.
         """
@@ -84,7 +84,7 @@ class GraphBuilder:
         return Value(name, self._inputs[-1].type, moments)
 
     def constant(self, array: npt.NDArray[np.generic], stem: str = "constant") -> Value:
-        """Add an initialiser, stored as raw data, and return its value."""
+        """Add an initialiser, stored as raw data; return its value, named after ``stem``."""
         name = self._unique(stem)
         tensor = numpy_helper.from_array(np.ascontiguousarray(array), name)
         self._initializers[name] = tensor
@@ -101,7 +101,7 @@ class GraphBuilder:
     def ops(
         self, op_type: str, *inputs: Value | None, num_outputs: int, **attributes: Attribute
     ) -> list[Value]:
-        """Add a node with several outputs, and return these.
+        """Add a node of ``op_type`` with ``num_outputs`` outputs, and return these.
 
         None stands for an omitted optional input.
         """
@@ -120,7 +120,7 @@ class GraphBuilder:
         return [Value(output, types[output], moments) for output in names]
 
     def op(self, op_type: str, *inputs: Value | None, **attributes: Attribute) -> Value:
-        """Add a node with a single output, and return the output."""
+        """Add a node of ``op_type`` with a single output, and return the output."""
         return self.ops(op_type, *inputs, num_outputs=1, **attributes)[0]
 
     def _infer(self, node: onnx.NodeProto, inputs: Sequence[Value]) -> dict[str, onnx.TypeProto]:
@@ -152,7 +152,7 @@ class GraphBuilder:
         """Add a 2-D convolution of x [N, C, H, W], and return its result.
 
         A single number is a square kernel; pads are top, left, bottom, right. The default padding
-        keeps the size of x at stride 1.
+        keeps the size of x at stride 1. ``with_bias`` adds a random bias per output channel.
         """
         height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
         shape = [channels, x.shape[1] // groups, height, width]

@@ -35,7 +35,10 @@ class Cnn:
 
 @dataclass(frozen=True)
 class Transformer:
-    """Sizes of the Transformer: batch, sequence length, layers, features, heads and others."""
+    """Sizes of the Transformer.
+
+    ``length`` is the sequence length, ``hidden`` the hidden features of a feed-forward layer.
+    """
 
     batch: int
     length: int

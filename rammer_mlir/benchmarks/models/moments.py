@@ -126,7 +126,9 @@ def contract(a: Moments, b: Moments, length: int, *, centred: bool) -> Moments:
 
 
 def propagate(op_type: str, inputs: Sequence[Moments]) -> Moments:
-    """Return the estimated moments of an operator's outputs.
+    """Return the estimated moments of the outputs of an operator of ``op_type``.
+
+    An operator without a rule has the moments of its first input, or STANDARD without inputs.
 
     Products and convolutions have other rules.
     """

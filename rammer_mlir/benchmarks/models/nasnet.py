@@ -68,7 +68,7 @@ def build_mobile(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def _for_imagenet(name: str, seed: int, size: NasNet, stem: int, batch: int) -> onnx.ModelProto:
-    """Build a classifier that begins with a convolution of stride 2 and two reduction cells.
+    """Build the classifier ``name``: a convolution of stride 2, two reduction cells, the stacks.
 
     ``stem`` is the number of the convolution's channels.
     """

@@ -105,7 +105,7 @@ class UnrolledLayer:
     """An LSTM layer as cells of MatMul, Add, Split, Sigmoid, Tanh and Mul with shared weights."""
 
     def __init__(self, g: GraphBuilder, drawn: LayerWeights) -> None:
-        """Add the weights to the graph."""
+        """Add the weights ``drawn`` to the graph as constants."""
         self._g = g
         self._hidden = drawn.hidden
         self._kernel = g.constant(drawn.kernel.T, "kernel")
@@ -144,7 +144,7 @@ class OperatorLayer:
     """An LSTM layer as ONNX ``LSTM`` nodes."""
 
     def __init__(self, g: GraphBuilder, drawn: LayerWeights) -> None:
-        """Add the weights to the graph."""
+        """Add the weights ``drawn`` to the graph as constants."""
         self._g = g
         self._hidden = drawn.hidden
         self._weights = [

@@ -49,7 +49,11 @@ class Seq2Seq:
 
 @dataclass(frozen=True)
 class DeepSpeech2:
-    """Sizes of DeepSpeech2: frames and frequencies of the spectrogram, channels, LSTM layers."""
+    """Sizes of DeepSpeech2.
+
+    ``length`` and ``frequencies`` are those of the spectrogram, ``channels`` of the convolutions,
+    ``layers`` and ``hidden`` of the LSTM; ``characters`` is the number of classes.
+    """
 
     length: int
     frequencies: int
@@ -79,6 +83,7 @@ def build_lstm_tc(
     """Build LSTM-TC: ``tokens`` [100, N, 256] f32 (embedded) to ``probabilities`` [N, 10] f32.
 
     The classifier reads the last hidden state of the last layer. ``layers`` are 10 by default.
+    With ``unrolled``, steps are separate operators; else each layer is an LSTM operator.
     """
     size = LSTM_TC_SIZES[scale]
     if layers is not None:
@@ -113,6 +118,7 @@ def build_seq2seq(
     The decoder's layers start from the states of the encoder's last layers. Its first input is a
     constant; every later input is its last layer's hidden state of the previous step, so that the
     decoder is serial in time, as in translation. ``layers`` are the encoder's, 8 by default.
+    With ``unrolled``, steps are separate operators; else each layer is an LSTM operator.
     """
     size = SEQ2SEQ_SIZES[scale]
     if layers is not None:
@@ -148,7 +154,8 @@ def build_deepspeech2(
     The output is [150, N, 29] f32. Two convolutions over time and frequency, 11x41 with stride 2x2
     and 11x21 with stride 1x2, each with a batch norm and a ReLU clipped at 20 (Amodei et al., ICML
     2016); then the LSTM layers, without batch norms between them; then a classifier of characters
-    at every step. ``layers`` are 7 by default.
+    at every step. ``layers`` are 7 by default. With ``unrolled``, steps are separate operators;
+    else each layer is an LSTM operator.
     """
     size = DEEPSPEECH2_SIZES[scale]
     if layers is not None:
@@ -169,7 +176,10 @@ def build_deepspeech2(
 def _lstm_stack(
     g: GraphBuilder, x: Value, hidden: int, layers: int, unrolled: bool
 ) -> tuple[StepSequence, list[State]]:
-    """Add layers on x [T, N, features]; return the last layer's outputs and all final states."""
+    """Add layers on x [T, N, features], as separate steps if ``unrolled``, else LSTM operators.
+
+    Returns the last layer's outputs, and the final states of all layers.
+    """
     sequence = StepSequence(g, x)
     states: list[State] = []
     features, moments = x.shape[2], x.moments

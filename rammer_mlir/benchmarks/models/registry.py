@@ -180,7 +180,7 @@ ALL_MODELS: dict[str, Model] = {**MODELS, **IMAGENET, **DETECTORS}
 
 
 def build(name: str, batch: int = 1, scale: Scale = "full") -> onnx.ModelProto:
-    """Build a benchmark model with seeded weights; raise OptionError for an unknown name."""
+    """Build benchmark model ``name`` with seeded weights; raise OptionError if it is unknown."""
     if name not in ALL_MODELS:
         known = ", ".join(ALL_MODELS)
         raise OptionError(f"model: expected one of {known}; found '{name}'; choose one of these")

@@ -109,7 +109,8 @@ def stages(g: GraphBuilder, x: Value, size: ResNet, strides: Sequence[int] = ())
 def _block(g: GraphBuilder, x: Value, width: int, stride: int, is_bottleneck: bool) -> Value:
     """Add a block's convolutions and shortcut, and return the result.
 
-    The shortcut is projected if shapes differ.
+    The shortcut is projected if shapes differ. A block has convolutions of 1x1, 3x3 and 1x1 if it
+    ``is_bottleneck``, else two of 3x3.
     """
     if is_bottleneck:
         y = conv_norm_relu(g, conv_norm_relu(g, x, width, 1), width, 3, stride)

@@ -68,7 +68,7 @@ def build_conv1d(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def build_bidirectional(batch: int, scale: Scale, *, op_type: str) -> onnx.ModelProto:
-    """Build a bidirectional recurrent layer with an initial hidden state.
+    """Build a bidirectional layer of ``op_type`` (LSTM, GRU or RNN) with an initial hidden state.
 
     ``x`` [20, N, 64] and ``initial`` [2, N, 64] f32 to ``y`` [20, N, 128] and ``last`` [2, N, 64].
     """

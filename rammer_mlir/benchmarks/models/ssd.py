@@ -181,6 +181,7 @@ def _predictions(
 ) -> Value:
     """Add a 3x3 convolution on each map; return the predictions of all maps, [N, anchors, length].
 
+    ``name`` is the scope of the nodes' names.
     ``depths`` are the numbers of anchors at a position, for each map.
     """
     found: list[Value] = []

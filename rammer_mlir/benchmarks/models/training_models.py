@@ -50,7 +50,7 @@ def _model(name: str) -> TrainingModel:
 
 
 def build_forward(name: str, size: Size = "full") -> onnx.ModelProto:
-    """Build a model that returns its loss; raise OptionError for an unknown name."""
+    """Build model ``name``, which returns its loss; raise OptionError if it is unknown."""
     return _model(name).build(size)
 
 

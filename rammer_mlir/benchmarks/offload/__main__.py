@@ -110,7 +110,10 @@ def _measure(options: argparse.Namespace, codegens: tuple[str, ...], name: str) 
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure the requested models, and write a page of all results in the folder."""
+    """Measure the requested models, and write a page of all results in the folder.
+
+    Raises OptionError for unknown models, and for options or files that cannot be used.
+    """
     options = _parser().parse_args(arguments)
     codegens, names = chosen_codegens(options), _select(options.models)
     _check(options)

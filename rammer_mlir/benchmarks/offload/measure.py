@@ -86,11 +86,11 @@ class Outcome:
     reasons: list[str] = field(default_factory=list[str])
 
     def run(self, name: str) -> Measured | None:
-        """Return the measurements of a way to run the model, or None if it was not measured."""
+        """Return the measurements of the way ``name`` to run the model; None if not measured."""
         return next((run for run in self.runs if run.name == name), None)
 
     def seconds(self, name: str) -> float | None:
-        """Return the median latency of a way, or None if it was not measured."""
+        """Return the median latency in seconds of the way ``name``; None if not measured."""
         run = self.run(name)
         return None if run is None else run.latency.median
 
@@ -136,9 +136,9 @@ class _Measuring:
     feeds: Feeds
 
     def open(self, stack: ExitStack, opens: Open, name: str) -> Lane:
-        """Open the model in a separate process, and return the process.
+        """Open the model by ``opens`` in a separate process ``name``, and return the process.
 
-        It ends with the stack.
+        The process ends with the stack.
 
         Raises:
             TargetError: if the model cannot be opened.
@@ -148,7 +148,7 @@ class _Measuring:
         return lane
 
     def outcome(self, codegen: str, common: Mapping[str, Lane]) -> Outcome:
-        """Measure one code generator beside ``common``, the contenders' processes.
+        """Measure the code generator ``codegen`` beside ``common``, the contenders' processes.
 
         Returns the results.
         """

@@ -187,7 +187,7 @@ def _called(module: ir.Module) -> Iterator[tuple[str, Region, bool]]:
 
 
 def _converted_bytes(codegen: str, region: Region) -> int:
-    """Return the bytes that a region converts at its boundary, if the code generator reports it."""
+    """Return the bytes that a region converts at its boundary; 0 if ``codegen`` reports none."""
     count: Callable[[Region], int] | None
     count = getattr(CODEGENS.get(codegen), "converted_bytes", None)
     return 0 if count is None else count(region)

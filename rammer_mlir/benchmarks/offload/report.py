@@ -195,7 +195,7 @@ def beginning_table(results: Results) -> str:
 
 
 def line_table(results: Results) -> str:
-    """Return a table with a row per integration, here and in the paper."""
+    """Return a table of the lines of code of each integration, here and in the paper."""
     own = {
         outcome.codegen: outcome.partition.lines
         for _, outcome in _pairs(results)

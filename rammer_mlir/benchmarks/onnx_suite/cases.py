@@ -67,7 +67,7 @@ class Case:
         return next((node.domain for node in nodes if node.domain not in _ONNX_DOMAINS), "")
 
     def data_sets(self) -> Iterator[DataSet]:
-        """Yield all inputs with their expected outputs."""
+        """Yield the inputs and the expected outputs of each data set, in the model's order."""
         if self.node is not None:
             for inputs, outputs in self.node.data_sets or ():
                 yield list(map(_normalized, inputs)), list(map(_normalized, outputs))

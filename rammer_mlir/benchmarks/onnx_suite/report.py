@@ -21,7 +21,10 @@ suite's own rules; ONNX Runtime takes the same tests beside it.
 
 @dataclass(frozen=True)
 class Result:
-    """A test with our and ONNX Runtime's reason of failure; None for a test that passes."""
+    """A test with our and ONNX Runtime's reason of failure; None for a test that passes.
+
+    ``excluded`` is the reason why the test is not counted; None for a counted test.
+    """
 
     name: str
     group: str

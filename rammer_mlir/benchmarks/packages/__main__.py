@@ -14,7 +14,7 @@ from rammer_mlir.benchmarks.packages.table import PACKAGES
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the models of all or some packages into a folder, each with its description."""
+    """Write the models of the named packages, or of all, into a folder, with descriptions."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("packages", nargs="*", help="names; all of the table without any")

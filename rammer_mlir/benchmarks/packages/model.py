@@ -65,7 +65,7 @@ def input_of(text: str) -> Input:
 
 
 def case_of(text: str) -> Case:
-    """Return the sizes that are written as ``name=size ...``."""
+    """Return the sizes by name that ``text`` writes as ``name=size ...``."""
     pairs = (each.partition("=") for each in text.split())
     return {name: int(size) for name, _, size in pairs}
 

@@ -79,7 +79,10 @@ def commit() -> str:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, store the records, write the page; return 1 if a case failed."""
+    """Measure, store the records, write the page; return 1 if a case failed, else 0.
+
+    Raises OptionError for a number of workers below 1.
+    """
     options = _parser().parse_args(arguments)
     if options.workers < 1:
         raise OptionError(f"workers: expected at least 1, found {options.workers}")

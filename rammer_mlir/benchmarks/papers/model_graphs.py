@@ -12,7 +12,7 @@ from rammer_mlir.scheduling.graph import TaskGraph
 
 
 def model_graph(name: str, device: str, batch: int = 1, scale: Scale = "full") -> TaskGraph:
-    """Return a benchmark model's tiled rOperators on buffers, the input of policies.
+    """Return the tiled rOperators on buffers of benchmark model ``name``, for ``device``.
 
     Raises:
         OptionError: if the model or the device is unknown.

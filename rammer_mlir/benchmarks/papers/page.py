@@ -42,7 +42,7 @@ def page(records: Records) -> str:
 
 
 def plots(records: Records) -> list[Plot]:
-    """Return the plots that the page shows."""
+    """Return the plots of all measured exhibits, in the page's order."""
     every = (exhibit for exhibits in SECTIONS.values() for exhibit in exhibits)
     return [
         exhibit.plot(records)

@@ -62,11 +62,11 @@ class Records:
     studies: dict[str, dict[str, Record]] = field(default_factory=dict[str, "dict[str, Record]"])
 
     def get(self, study: str, key: str, default: Record) -> Record:
-        """Return a case's record, or ``default`` if the case was not measured."""
+        """Return the record of case ``key`` of ``study``, or ``default`` if it was not measured."""
         return self.studies.get(study, {}).get(key, default)
 
     def of(self, study: str, key: str) -> Record:
-        """Return a case's record.
+        """Return the record of case ``key`` of ``study``.
 
         Raises:
             OptionError: if the case was not measured.

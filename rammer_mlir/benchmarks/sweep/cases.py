@@ -68,7 +68,7 @@ def _bytes(model: onnx.ModelProto, result: Value) -> int:
 
 
 def _title(model: onnx.ModelProto, result: Value) -> str:
-    """Return the operators with their numbers, and the shapes that matter."""
+    """Return a case's operators, operand and result shapes, and ``_SHOWN`` attributes as text."""
     graph = model.graph
     shapes = [[d.dim_value for d in v.type.tensor_type.shape.dim] for v in graph.input]
     shapes += [list(t.dims) for t in graph.initializer if len(t.dims) > 1]

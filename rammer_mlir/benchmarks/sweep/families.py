@@ -28,7 +28,7 @@ def _activated(g: GraphBuilder, s: Sizes, x: Value) -> Value:
 
 
 def product(g: GraphBuilder, s: Sizes) -> Value:
-    """Multiply rows by constant weights; half of the cases have a bias and an activation."""
+    """Add a product of rows and constant weights; half of the cases add bias and activation."""
     rows, inner = s.size(1, 512), s.size(8, 4096)
     x = g.input("x", [rows, inner])
     features = s.size(1, 8192)
@@ -39,7 +39,7 @@ def product(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def given_product(g: GraphBuilder, s: Sizes) -> Value:
-    """Multiply two inputs, either of which may be transposed."""
+    """Add a product of two inputs, either of which may be transposed; return it."""
     rows, inner, columns = s.size(1, 1024), s.size(8, 2048), s.size(1, 1024)
     left, right = s.chance(0.3), s.chance(0.3)
     x = g.input("x", [inner, rows] if left else [rows, inner])
@@ -48,7 +48,7 @@ def given_product(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def batch_product(g: GraphBuilder, s: Sizes) -> Value:
-    """Multiply matrices of a batch."""
+    """Add a MatMul of two batches of matrices of drawn sizes; return its result."""
     batch = s.one_of(1, 2, 3, 8, 12, 16, 32)
     rows, inner, columns = s.size(1, 256), s.size(8, 256), s.size(1, 256)
     x, y = g.input("x", [batch, rows, inner]), g.input("y", [batch, inner, columns])
@@ -56,7 +56,7 @@ def batch_product(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def attention(g: GraphBuilder, s: Sizes) -> Value:
-    """Compute attention: heads of queries, keys and values with softmax."""
+    """Add attention: heads of queries, keys and values with softmax."""
     batch, heads, width = s.one_of(1, 1, 2), s.one_of(1, 4, 8, 12), s.one_of(32, 40, 64, 80, 128)
     queries, keys = s.size(1, 384), s.size(4, 384)
     q = g.input("q", [batch, heads, queries, width])
@@ -67,7 +67,7 @@ def attention(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def _image(g: GraphBuilder, s: Sizes, channels: int, most: int) -> Value:
-    """Declare an image; larger batches have smaller images."""
+    """Declare an image [N, ``channels``, H, W] of at most ``most`` pixels a side; return it."""
     batch = _batch(s)
     high = max(4, round(most / batch**0.5))
     height = s.size(3, high)
@@ -90,7 +90,7 @@ def _convolved(
 
 
 def convolution(g: GraphBuilder, s: Sizes) -> Value:
-    """Convolve an image, with kernels of 1 to 7 and sometimes dilated."""
+    """Add a convolution of an image by kernels of 1 to 7, sometimes dilated; return its result."""
     channels, kernel = s.size(1, 512), s.one_of(1, 1, 3, 3, 3, 5, 7)
     x = _image(g, s, channels, 112 if channels < 64 else 56)
     dilation = s.one_of(1, 1, 1, 2, 4) if kernel > 1 else 1
@@ -98,7 +98,7 @@ def convolution(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def grouped_convolution(g: GraphBuilder, s: Sizes) -> Value:
-    """Convolve groups of channels; half of the cases are depthwise."""
+    """Add a grouped convolution of an image; half of the cases are depthwise."""
     if s.chance(0.5):
         groups = channels = s.size(3, 768)
         results = channels * s.one_of(1, 1, 1, 2)
@@ -110,7 +110,7 @@ def grouped_convolution(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def transposed_convolution(g: GraphBuilder, s: Sizes) -> Value:
-    """Convolve an image with strides in the result."""
+    """Add a transposed convolution of an image; return its result."""
     channels, results, stride = s.size(1, 256), s.size(1, 256), s.one_of(1, 2, 2, 4)
     x = _image(g, s, channels, 48)
     kernel = stride + s.between(0, 2)
@@ -120,7 +120,7 @@ def transposed_convolution(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def convolution_1d(g: GraphBuilder, s: Sizes) -> Value:
-    """Convolve over time."""
+    """Add a convolution over time of drawn sizes; return its result."""
     channels, kernel, dilation = s.size(1, 512), s.one_of(1, 3, 3, 5, 9), s.one_of(1, 1, 2, 4)
     x = g.input("x", [_batch(s), channels, s.size(4, 1024)])
     weight = weights.filters(g.rng, [s.size(1, 512), channels, kernel], x.moments)
@@ -132,7 +132,7 @@ def convolution_1d(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def normalization(g: GraphBuilder, s: Sizes) -> Value:
-    """Normalise rows, or the pixels of each channel."""
+    """Add a normalisation of rows, or of the pixels of each channel; return its result."""
     if s.chance(0.6):
         return g.layer_norm(g.input("x", [_batch(s), s.size(1, 512), s.size(8, 4096)]))
     channels = s.size(1, 256)
@@ -147,12 +147,12 @@ def _matrix(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def softmax(g: GraphBuilder, s: Sizes) -> Value:
-    """Compute softmax along either axis of a matrix."""
+    """Add a softmax along either axis of a matrix; return its result."""
     return g.op("Softmax", _matrix(g, s), axis=s.one_of(-1, -1, -1, 0))
 
 
 def transposition(g: GraphBuilder, s: Sizes) -> Value:
-    """Permute the dimensions of a tensor of rank 2 to 4."""
+    """Add a transposition of a tensor of rank 2 to 4; return its result."""
     rank = s.between(2, 4)
     most = {2: 1536, 3: 128, 4: 40}[rank]
     x = g.input("x", [s.size(2, most) for _ in range(rank)])
@@ -161,7 +161,7 @@ def transposition(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def pooling(g: GraphBuilder, s: Sizes) -> Value:
-    """Pool an image: maximum or mean, by windows or globally."""
+    """Add a pooling of an image: maximum or mean, by windows or globally."""
     x = _image(g, s, s.size(1, 512), 112)
     if s.chance(0.2):
         return g.op(s.named("GlobalAveragePool", "GlobalMaxPool"), x)
@@ -174,7 +174,7 @@ def pooling(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def resize(g: GraphBuilder, s: Sizes) -> Value:
-    """Resize an image to twice its size, or to any size."""
+    """Add a resize of an image to twice its size, or to any size; return its result."""
     x = _image(g, s, s.size(1, 128), 64)
     if s.chance(0.5):
         sizes = [2 * x.shape[2], 2 * x.shape[3]]
@@ -188,7 +188,7 @@ def resize(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def gather(g: GraphBuilder, s: Sizes) -> Value:
-    """Take rows of a table, and scale them."""
+    """Add a gather of rows of a table; return the rows multiplied by a scale."""
     rows, width = s.size(2, 4096), s.size(1, 1024)
     scale = g.input("x", [width])
     table = g.constant(weights.filters(g.rng, [rows, width], scale.moments), "table")
@@ -197,7 +197,7 @@ def gather(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def elementwise(g: GraphBuilder, s: Sizes) -> Value:
-    """Chain one to four operations on a tensor, with operands that are broadcast."""
+    """Add one to four elementwise operations on a tensor, with operands to broadcast."""
     x = g.input("x", [_batch(s), s.size(1, 128), s.size(1, 128), s.size(1, 64)])
     found = x
     for number in range(s.between(1, 4)):
@@ -210,7 +210,7 @@ def elementwise(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def reduction(g: GraphBuilder, s: Sizes) -> Value:
-    """Reduce some axes of a tensor."""
+    """Add a reduction of drawn axes of a tensor; return its result."""
     x = g.input("x", [s.size(1, 64), s.size(1, 256), s.size(1, 256)])
     axes = [axis for axis in range(3) if s.chance(0.5)] or [s.between(0, 2)]
     kind = s.named("ReduceSum", "ReduceMean", "ReduceMax", "ReduceL2")
@@ -218,7 +218,7 @@ def reduction(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def movement(g: GraphBuilder, s: Sizes) -> Value:
-    """Slice a tensor, pad it, and concatenate it with another."""
+    """Add a slice of a tensor, its padding, and a concatenation with another tensor."""
     x = _image(g, s, s.size(2, 128), 64)
     axis = s.between(1, 3)
     end = max(1, x.shape[axis] - 1)
@@ -229,7 +229,7 @@ def movement(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def feed_forward(g: GraphBuilder, s: Sizes) -> Value:
-    """Normalise rows, and apply two linear layers with an activation and a residual."""
+    """Add a normalisation of rows, two linear layers, an activation and a residual."""
     width = s.size(16, 1024)
     x = g.input("x", [s.size(1, 256), width])
     hidden = g.op(s.named("Relu", "Gelu"), g.linear(g.layer_norm(x), width * s.one_of(1, 2, 4)))
@@ -237,7 +237,7 @@ def feed_forward(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def separable_block(g: GraphBuilder, s: Sizes) -> Value:
-    """Apply an inverted residual: expansion, depthwise convolution, projection."""
+    """Add an inverted residual: expansion, depthwise convolution, projection; return the result."""
     channels = s.size(3, 128)
     x = _image(g, s, channels, 56)
     wide = channels * s.one_of(2, 4, 6)

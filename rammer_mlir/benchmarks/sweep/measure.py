@@ -81,7 +81,7 @@ class Gallery:
     """A contender that opens one model after the other in its process."""
 
     def __init__(self, model: Path, threads: int, opener: Open) -> None:
-        """Open the first model."""
+        """Open the first model, a file, by ``opener`` for a number of threads."""
         self._threads, self._opener = threads, opener
         self.open(model)
 
@@ -112,7 +112,7 @@ class _Contenders:
         self._lanes: dict[str, Lane] = {}
 
     def open(self, name: str, model: Path, feeds: Feeds) -> dict[str, Array]:
-        """Open a case in a contender's process, and return its outputs.
+        """Open a case in the process of contender ``name``, and return the outputs of ``feeds``.
 
         Raises:
             TargetError: if the contender refuses it; its process ends.
@@ -129,11 +129,11 @@ class _Contenders:
             raise
 
     def turn(self, name: str, feeds: Feeds) -> Callable[[], list[float]]:
-        """Return a function that times a contender's runs of the case."""
+        """Return a function that times runs of the case by contender ``name``, in seconds."""
         return partial(self._lanes[name].call, partial(_turn, feeds=feeds))
 
     def close(self) -> None:
-        """End all processes."""
+        """End the processes of all contenders."""
         while self._lanes:
             self._lanes.popitem()[1].close()
 

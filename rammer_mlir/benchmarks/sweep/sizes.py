@@ -15,19 +15,19 @@ class Sizes:
     """
 
     def __init__(self, rng: np.random.Generator) -> None:
-        """Begin with the generator's state."""
+        """Draw all sizes from ``rng``."""
         self._rng = rng
 
     def chance(self, probability: float) -> bool:
-        """Return True with a probability."""
+        """Draw a bool that is True with ``probability``."""
         return bool(self._rng.random() < probability)
 
     def one_of(self, *values: int) -> int:
-        """Return one of the values."""
+        """Draw one of the values, all equally likely."""
         return values[int(self._rng.integers(len(values)))]
 
     def named(self, *names: str) -> str:
-        """Return one of the names."""
+        """Draw one of the names, all equally likely."""
         return names[int(self._rng.integers(len(names)))]
 
     def between(self, low: int, high: int) -> int:

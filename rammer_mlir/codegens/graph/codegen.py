@@ -35,7 +35,7 @@ class _Graphs:
         return ()
 
     def supports(self, reading: Reading) -> bool:
-        """Whether a graph can express an operation."""
+        """Return whether the operators of the graph form can express the operation read."""
         return is_expressible(reading)
 
     def limits(self) -> Limits:

@@ -38,7 +38,7 @@ CASTS: Mapping[str, int] = {"f32": 1, "i8": 3, "i32": 6, "f16": 10}
 
 
 def write_cast(writer: GraphWriter, value: str, element_type: str, out: str = "") -> str:
-    """Write a conversion of a tensor's elements, and return the result's name.
+    """Write a conversion of ``value`` to the MLIR type ``element_type``; return the result's name.
 
     ``out`` is the name of the result; empty for a generated name.
 

@@ -63,7 +63,7 @@ def _numbered(values: Mapping[Hashable, int], value: Hashable) -> str:
 
 
 def is_expressible(reading: Reading) -> bool:
-    """Whether a graph can express an operation."""
+    """Return whether the operators of the graph form can express the operation read."""
     try:
         write_reading(GraphWriter(), reading, lambda value: f"v{hash(value)}")
     except NotExpressibleError:

@@ -17,7 +17,7 @@ class GraphWriter:
         self._constants: dict[tuple[object, ...], GraphConstant] = {}
 
     def node(self, op: str, inputs: Sequence[str], out: str = "", **attributes: Value) -> str:
-        """Append an operator with one result; return its name, which is generated if not given."""
+        """Append operator ``op`` with one result; return its name: ``out``, or a generated one."""
         name = out or f"t{len(self._nodes)}"
         self._nodes.append(GraphNode(op, tuple(inputs), (name,), attributes))
         return name
@@ -36,7 +36,7 @@ class GraphWriter:
         return found.name
 
     def number(self, value: float, element_type: str = "f32") -> str:
-        """Return the name of a scalar constant, which is added if the graph lacks it."""
+        """Return the name of a scalar constant of an MLIR type, added if the graph lacks it."""
         name = f"c{len(self._constants)}"
         values = (float(value),) if element_type[0] == "f" else (int(value),)
         return self._constants.setdefault(
@@ -44,12 +44,12 @@ class GraphWriter:
         ).name
 
     def reshape(self, value: str, shape: Sequence[int]) -> str:
-        """Append a reshape; return the name of its result."""
+        """Append a reshape of ``value`` to ``shape``; return the name of its result."""
         return self.node("Reshape", [value, self.integers(*shape)])
 
     def graph(
         self, name: str, inputs: Sequence[GraphTensor], outputs: Sequence[GraphTensor]
     ) -> Graph:
-        """Return the finished graph with these inputs and outputs."""
+        """Return the graph ``name`` of all appended operators, with these inputs and outputs."""
         constants = tuple(self._constants.values())
         return Graph(name, tuple(inputs), tuple(outputs), constants, tuple(self._nodes))

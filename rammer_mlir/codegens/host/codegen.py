@@ -61,7 +61,7 @@ class Host:
         return Limits(operations=1)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Whether a region has a contraction."""
+        """Return whether a region has multiply-accumulate operations, that is, a contraction."""
         return facts.macs > 0
 
     def version(self) -> str:

@@ -1,4 +1,4 @@
-"""The code generator ``iree``."""
+"""The code generator ``iree``: its operations, the limits of its regions, and their objects."""
 
 from __future__ import annotations
 

@@ -38,10 +38,10 @@ class ObjectCode:
 
 
 def machine_of(target: str) -> Machine:
-    """Return the processor of a target.
+    """Return the processor of a target ``cpu`` (this machine's processor) or ``cpu:NAME``.
 
     Raises:
-        TargetError: if it does not link objects.
+        TargetError: if the target is no CPU, so that programs cannot link objects.
     """
     _, _, name = target.partition(":")
     if "object" not in forms_for(target):
@@ -52,7 +52,10 @@ def machine_of(target: str) -> Machine:
 
 
 def make_object(program: Program, symbol: str) -> ObjectCode | None:
-    """Return the objects of a region; None if it does not become a single function call."""
+    """Return the objects of a region; None if it does not become a single function call.
+
+    ``symbol`` is the name of the function that runs an rTask.
+    """
     machine = machine_of(program.target)
     text = program.text(f"{symbol}_region")
     compiled = compile_text(text, machine, program.flags, program.seconds)
@@ -68,7 +71,11 @@ def make_object(program: Program, symbol: str) -> ObjectCode | None:
 
 
 def _tiles(program: Program, symbol: str, call: Call, library: bytes) -> Tiles | None:
-    """Return the rTasks of a region, with proven boxes; None if its function reports a failure."""
+    """Return the rTasks of a region, with proven boxes; None if its function reports a failure.
+
+    ``library`` is the object file with the workgroups' functions. Regions that cannot be probed
+    have a single rTask.
+    """
     is_small = sum(call.num_bytes) <= _MOST_BYTES
     if len(program.outputs) != 1 or not is_small or not _runs_here(program.target):
         # The boxes cannot be probed, so a single rTask runs all workgroups.

@@ -68,7 +68,8 @@ def find_tiles(
 def _groupings(workgroups: Sequence[int]) -> list[int]:
     """Return candidate numbers of workgroups per rTask, the preferred number first.
 
-    Numbers that give at most ``_MOST_RTASKS`` rTasks precede the others.
+    Numbers that give at most ``_MOST_RTASKS`` rTasks come first, in ascending order, then numbers
+    that give more rTasks, in descending order. All workgroups in one rTask are not a candidate.
     """
     total, inner = prod(workgroups), 1
     found: set[int] = set()

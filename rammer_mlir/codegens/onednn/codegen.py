@@ -131,7 +131,7 @@ class OneDnn:
         return NEED.version
 
     def generate(self, region: Region) -> RegionCode | None:
-        """Return C that calls the library; None if the library does not support the region well."""
+        """Return C that calls the installed library; None if the host computes the region."""
         asked = _asked(region)
         if asked is None:
             return None
@@ -151,7 +151,10 @@ class OneDnn:
         )
 
     def layouts(self, region: Region) -> Layouts:
-        """Return the images whose blocked layout reduces the library's conversions."""
+        """Return the images whose blocked layout reduces the bytes that the library converts.
+
+        Raises RammerError if the library is missing, or has another version.
+        """
         least = self.converted_bytes(region)
         number = len(region.inputs)
         chosen: dict[int, Dims] = {}
@@ -168,7 +171,10 @@ class OneDnn:
         )
 
     def converted_bytes(self, region: Region) -> int:
-        """Return the bytes of inputs and outputs that a run converts from or to other layouts."""
+        """Return the bytes of inputs and outputs that a run converts from or to other layouts.
+
+        It is 0 if the host computes the region.
+        """
         asked = _asked(region)
         return 0 if asked is None else asked[0].parts * asked[1].converted_bytes
 

@@ -133,7 +133,10 @@ class _Builder:
         return Operand(Role.RESULT, self.values.write(self.operation.outputs[0], view), layout)
 
     def _with_steps(self, node: Node, readings: Sequence[Reading]) -> Node:
-        """Return the node with all readings but the first as a bias or as post operations."""
+        """Return the node with all readings but the first as a bias or as post operations.
+
+        Raises NotExpressibleError for more than ``MOST_POSTS`` post operations.
+        """
         main = readings[0]
         for step in steps_behind(readings):
             post = unary_function(step.reading)
@@ -197,7 +200,7 @@ class _Builder:
         return Node(Kind.MATMUL, (dst, src, weights))
 
     def element_wise(self, reading: Reading) -> Node:
-        """Return the node of a unary or binary function; its second operand may broadcast."""
+        """Return the node of a unary or binary function; a second operand may be broadcast."""
         function, whole = unary_function(reading), reading.output.shape
         if function is None:
             return self._binary(reading)
@@ -226,7 +229,7 @@ class _Builder:
         return Node(Kind.BINARY, operands, function)
 
     def softmax(self, reading: Reading) -> Node:
-        """Return the node of a softmax along a single dimension."""
+        """Return the node of a softmax; raise NotExpressibleError for several dimensions."""
         axes = _dims(reading, "axes")
         if len(axes) != 1:
             raise NotExpressibleError("a softmax along several dimensions")
@@ -235,7 +238,10 @@ class _Builder:
         return Node(Kind.SOFTMAX, operands, Function("softmax"), axes[0])
 
     def pool(self, reading: Reading) -> Node:
-        """Return the node of a pooling; a sum of windows is an average with a factor."""
+        """Return the node of a pooling; a sum of windows is an average with a factor.
+
+        Raises NotExpressibleError for dilated windows.
+        """
         image_view(reading)
         windows = _windows(reading)
         if set(windows.dilations) != {0}:
@@ -265,7 +271,7 @@ class _Builder:
         return Node(Kind.REDUCTION, rows, Function(reading.kind))
 
     def concatenation(self, reading: Reading) -> Node:
-        """Return the node of a concatenation of at most ``MOST_MAIN - 1`` tensors."""
+        """Return the node of a concatenation; raise NotExpressibleError for MOST_MAIN or more."""
         axis = reading.attributes["axis"]
         assert isinstance(axis, int)
         if len(reading.inputs) > MOST_MAIN - 1:
@@ -281,7 +287,10 @@ class _Builder:
         return Node(Kind.REORDER, (self._result(dense(view.dims), Layout.PLAIN), src))
 
     def _resized(self, readings: Sequence[Reading]) -> Node:
-        """Return the node of nearest-neighbour upsampling, read as broadcasts and reshapes."""
+        """Return the node of nearest-neighbour upsampling, read as broadcasts and reshapes.
+
+        Raises NotExpressibleError for other broadcasts, and other ranks than 3 to 5.
+        """
         source, output = readings[0].inputs[0], readings[-1].output
         if not are_repetitions(readings) or not 3 <= source.rank <= 5:
             raise NotExpressibleError("a broadcast")
@@ -351,7 +360,10 @@ def _matrix(product: Reading, place: int) -> View:
 
 
 def _windows(reading: Reading) -> Windows:
-    """Return the windows of a convolution or pooling."""
+    """Return the windows of a convolution or pooling, with dilations counted from 0.
+
+    Raises NotExpressibleError if windows extend beyond the padding.
+    """
     names = ("kernel", "strides", "dilations", "pads")
     kernel, strides, dilations, pads = (_dims(reading, name) for name in names)
     rank = len(kernel)

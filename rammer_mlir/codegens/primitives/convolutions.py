@@ -15,7 +15,7 @@ def spatial_letters(conv: Reading) -> str:
     """Return the letters of a convolution's or pooling's spatial axes; channels must precede them.
 
     Raises:
-        NotExpressibleError: if its images have another layout.
+        NotExpressibleError: if images have the channels after the spatial axes.
     """
     layout = str(conv.attributes["layout"])
     space = layout[-len(cast("Dims", conv.attributes["kernel"])) :]
@@ -26,10 +26,12 @@ def spatial_letters(conv: Reading) -> str:
 
 
 def image_view(conv: Reading, *, is_output: bool = False) -> View:
-    """Return an image or a result as batch, channels, and spatial axes; groups are collapsed.
+    """Return a convolution's image as batch, channels, and spatial axes; groups are collapsed.
+
+    With ``is_output``, the view is of the result instead of the image.
 
     Raises:
-        NotExpressibleError: if it has another layout.
+        NotExpressibleError: if images have the channels after the spatial axes.
     """
     spatial_letters(conv)
     name, operand = ("output_layout", conv.output) if is_output else ("layout", conv.inputs[0])
@@ -41,7 +43,7 @@ def weight_view(conv: Reading) -> View:
     """Return weights as (groups,) filters, channels, and spatial axes.
 
     Raises:
-        NotExpressibleError: if they, or the images, have another layout.
+        NotExpressibleError: if they have other axes, or images channels after spatial axes.
     """
     space = spatial_letters(conv)
     letters, is_grouped = str(conv.attributes["weight_layout"]), conv.attributes["groups"] != 1

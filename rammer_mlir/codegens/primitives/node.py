@@ -49,7 +49,7 @@ class Role(IntEnum):
 
 @dataclass(frozen=True)
 class Function:
-    """A unary function, a binary function, or the function of a pooling.
+    """A unary function, a binary function, or the function of a pooling, called ``name``.
 
     ``alpha`` and ``beta`` are the parameters of its reading in order. ``linear`` is ``alpha * x +
     beta``, ``power`` is ``x ** alpha``.
@@ -75,7 +75,10 @@ class Operand:
 
 @dataclass(frozen=True)
 class Windows:
-    """Strides, dilations (counted from 0), padding and kernel sizes along each axis."""
+    """Strides, dilations (counted from 0), padding and kernel sizes along each spatial axis.
+
+    ``low`` and ``high`` are the padding before and after the data.
+    """
 
     strides: Dims = ()
     dilations: Dims = ()
@@ -139,7 +142,7 @@ class Table:
 
     @property
     def is_packed(self) -> bool:
-        """Whether the table has packed weights."""
+        """Whether an operand of the table's primitives has the layout PACKED."""
         return any(each.layout == Layout.PACKED for each in self.operands)
 
     @cached_property

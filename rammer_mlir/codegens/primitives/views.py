@@ -12,7 +12,7 @@ Dims = tuple[int, ...]
 
 @dataclass(frozen=True)
 class View:
-    """Sizes and strides, in elements, of each dimension."""
+    """A tensor's sizes ``dims`` and its ``strides`` in elements, an entry per dimension."""
 
     dims: Dims
     strides: Dims
@@ -60,7 +60,7 @@ class View:
 
 
 def dense(dims: Sequence[int]) -> View:
-    """Return the row-major view of a tensor."""
+    """Return the row-major view of a contiguous tensor of sizes ``dims``."""
     strides = [1]
     for size in reversed(dims[1:]):
         strides.append(strides[-1] * max(size, 1))

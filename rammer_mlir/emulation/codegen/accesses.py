@@ -41,7 +41,7 @@ def root_of(pointer: ir.Value) -> ir.Value:
 
 
 def number_word(value: int) -> ir.Value:
-    """Emit an i64 constant."""
+    """Emit the i64 constant ``value`` in the LLVM dialect and return it."""
     return llvm.mlir_constant(ir.IntegerAttr.get(i64(), value))
 
 

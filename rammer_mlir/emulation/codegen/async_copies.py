@@ -196,7 +196,7 @@ def _aligned(address: Word, size: Word, site: Word) -> None:
 
 
 def emit_async_copies(*, checked: bool) -> None:
-    """Emit the runtime functions for asynchronous copies at the insertion point."""
+    """Emit the runtime's functions for asynchronous copies; ``checked`` adds range checks."""
     define("emulator_check_copy", 2, _check_copy if checked else _check_nothing)
     define("emulator_aligned", 3, _aligned)
     define("emulator_copy", 7, _copy)

@@ -186,7 +186,7 @@ def _to_function(operation: ir.Operation) -> None:
 
 
 def _define_pause(operation: ir.Operation) -> None:
-    """Define the pause between polls as an empty function: the poll yields to other lanes."""
+    """Define the pause between polls as an empty function; raise UnsupportedError for others."""
     if _symbol(operation) != PAUSE:
         raise UnsupportedError(
             f"emulation: expected functions with a body, found '{_symbol(operation)}' without one"
@@ -206,7 +206,7 @@ def _allocate_private(block: ir.Block, begin: int) -> None:
 
 
 def _plain(kind: ir.Type) -> ir.Type:
-    """Return the type without memory spaces."""
+    """Return a memref, function or pointer type without memory spaces; other types unchanged."""
     if isinstance(kind, ir.MemRefType):
         return ir.MemRefType.get(kind.shape, kind.element_type, kind.layout)
     if isinstance(kind, ir.FunctionType):
@@ -251,7 +251,8 @@ PAUSES = ("nvvm.nanosleep", "rocdl.s.sleep")
 def _rewrite(operation: ir.Operation, number: int, sites: Sites) -> None:
     """Replace an operation that only exists on GPUs by calls of the emulator.
 
-    ``number`` distinguishes the sites of operations with equal locations.
+    ``number`` distinguishes the sites of operations with equal locations. Raises UnsupportedError
+    for an operation that the emulator does not have.
     """
     name = operation.name
     if (
@@ -334,7 +335,7 @@ def _is_float(value: ir.Value) -> bool:
 
 
 def _to_word(value: ir.Value) -> ir.Value:
-    """Emit an i64 with the bits of a scalar or vector of at most 64 bits, zero-extended."""
+    """Emit a value's bits as i64, zero-extended; raise UnsupportedError for over 64 bits."""
     bits = element_bytes(value.type) * 8
     if bits > 64:
         raise UnsupportedError(
@@ -383,7 +384,7 @@ def _shuffle(operation: ir.Operation, site: int) -> list[ir.Value]:
 
 
 def _subgroup_reduce(operation: ir.Operation, site: int) -> ir.Value:
-    """Emit a reduction over a whole subgroup by a tree of shuffles, as the GPU lowerings do."""
+    """Emit a reduction over a whole subgroup by shuffles; raise UnsupportedError for clusters."""
     unknown = [n for n in ("cluster_size", "cluster_stride") if n in operation.attributes]
     if unknown and ir.IntegerAttr(operation.attributes[unknown[0]]).value != 1:
         raise UnsupportedError(f"emulation of gpu.subgroup_reduce: found '{unknown[0]}'")

@@ -19,7 +19,7 @@ It maps an i64 word and the source lane's number, an i64, to that lane's word.
 
 
 def i64() -> ir.IntegerType:
-    """Return the type of a word."""
+    """Return the type i64, which all words have."""
     return ir.IntegerType.get_signless(64)
 
 
@@ -45,7 +45,7 @@ class Truth:
         return Truth(arith.ori(self.value, other.value))
 
     def choose(self, when_true: Word | int, when_false: Word | int) -> Word:
-        """Emit a selection between two words."""
+        """Emit the selection of ``when_true`` if the truth value is 1, else of ``when_false``."""
         return Word(arith.select(self.value, word(when_true).value, word(when_false).value))
 
 
@@ -191,7 +191,7 @@ def when(condition: Truth) -> Generator[None]:
 
 @contextmanager
 def each(begin: Word | int, end: Word | int) -> Generator[Word]:
-    """Emit a loop over the numbers from ``begin`` to ``end``, exclusive."""
+    """Emit a loop over the numbers from ``begin`` to ``end``, exclusive; yield the number."""
     loop = scf.ForOp(word(begin).value, word(end).value, word(1).value)
     with ir.InsertionPoint(loop.body):
         yield Word(loop.induction_variable)
@@ -211,18 +211,18 @@ def while_(condition: Callable[[], Truth]) -> Generator[None]:
 
 
 def call(name: str, *arguments: Word | int) -> Word:
-    """Emit a call of a function of words that returns a word."""
+    """Emit a call of the function ``name`` of words, and return its result, a word."""
     values = [word(argument).value for argument in arguments]
     return Word(func.CallOp([i64()], name, values).results[0])
 
 
 def perform(name: str, *arguments: Word | int) -> None:
-    """Emit a call of a function of words without a result."""
+    """Emit a call of the function ``name`` of words, which has no result."""
     func.CallOp([], name, [word(argument).value for argument in arguments])
 
 
 def declare(name: str, num_arguments: int) -> None:
-    """Declare an external function of words without a result."""
+    """Declare the external function ``name`` of ``num_arguments`` words without a result."""
     kind = ir.FunctionType.get([i64()] * num_arguments, [])
     func.FuncOp(name, kind, visibility="private")
 
@@ -230,7 +230,10 @@ def declare(name: str, num_arguments: int) -> None:
 def define(
     name: str, num_arguments: int, body: Callable[..., Word | None], *, returns: bool = False
 ) -> None:
-    """Emit a function of words with the given body."""
+    """Emit the function ``name`` of words; ``body`` emits its code and returns the word to return.
+
+    ``body`` returns None unless the function ``returns`` a word.
+    """
     results = [i64()] if returns else []
     function = func.FuncOp(name, ir.FunctionType.get([i64()] * num_arguments, results))
     block = function.add_entry_block()
@@ -240,12 +243,12 @@ def define(
 
 
 def global_word(name: str) -> None:
-    """Emit a global variable of one word, initially zero."""
+    """Emit the global variable ``name`` of one word, initially zero."""
     linkage = ir.Attribute.parse("#llvm.linkage<internal>")
     llvm.GlobalOp(i64(), name, linkage, value=ir.IntegerAttr.get(i64(), 0))
 
 
 def address_of(name: str) -> Word:
-    """Emit the address of a global variable or a function of the LLVM dialect."""
+    """Emit the address of ``name``, a global variable or a function of the LLVM dialect."""
     symbol = llvm.mlir_addressof(_pointer(), ir.FlatSymbolRefAttr.get(name))
     return Word(llvm.ptrtoint(i64(), symbol))

@@ -79,9 +79,9 @@ class KernelCode:
 def compile_kernel(
     module: ir.Module, name: str, *, checked: bool, traced: bool = False
 ) -> EmulatedKernel:
-    """Compile a kernel for this process, and return it loaded.
+    """Compile the kernel ``name`` for this process, and return it loaded.
 
-    The arguments are those of ``lower_gpu_kernel``.
+    Its accesses are checked if ``checked``, and recorded by launches if ``traced``.
     """
     code = lower_gpu_kernel(module, name, checked=checked, traced=traced)
     return load_kernel(code, emit_object(code.text, host_machine()))

@@ -94,7 +94,11 @@ def fault(
     other: Word | int = 0,
     other_site: Word | int = 0,
 ) -> None:
-    """Emit a call that stops the launch with a fault."""
+    """Emit a call that stops the launch with a fault at the operation numbered ``site``.
+
+    ``address`` and ``base`` are the accessed address and its buffer's beginning, ``other`` and
+    ``other_site`` the stamp and site of a race's conflicting access, or numbers for the message.
+    """
     perform("emulator_fault", int(kind), site, address, base, other, other_site)
 
 

@@ -21,7 +21,7 @@ class Sites:
         """Return the number of an operation's site.
 
         ``number`` distinguishes operations with equal locations, such as two barriers that come
-        from the same source line.
+        from the same source line. Raises UnsupportedError beyond ``2**SITE_BITS`` sites.
         """
         name = operation.name if number is None else f"{operation.name} {number}"
         site = Site(name, location_names(operation))

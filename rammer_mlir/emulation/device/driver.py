@@ -86,7 +86,7 @@ class EmulatedDriver:
         """Do nothing: every thread may use the emulator."""
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
-        """Return the native kernel for a program's GPU code; ignore the kind and the entry."""
+        """Return the native kernel of ``code``; raise TargetError for code not in ``kernels``."""
         if code not in self.kernels:
             raise TargetError(
                 f"{self.name}: expected code that it was told of, found other {kind} of '{entry}'; "
@@ -120,7 +120,7 @@ class EmulatedDriver:
         return array.ctypes.data
 
     def free(self, address: int) -> None:
-        """Release the memory at an address."""
+        """Release the memory that was allocated at ``address``."""
         del self._memory[address]
 
     def clear(self, address: int, num_bytes: int, stream: object) -> None:
@@ -128,7 +128,7 @@ class EmulatedDriver:
         self._do(stream, lambda: _at(address, num_bytes).fill(0))
 
     def upload(self, address: int, array: Array, stream: object) -> None:
-        """Copy an array to a device address."""
+        """Copy an array to a device address, in the order of ``stream``."""
         content = np.frombuffer(array.tobytes(), np.uint8)
         self.uploaded_bytes += content.size
 
@@ -138,7 +138,7 @@ class EmulatedDriver:
         self._do(stream, copy)
 
     def download(self, array: Array, address: int, stream: object) -> None:
-        """Copy from the device into an array."""
+        """Copy ``array.nbytes`` bytes at a device address into an array, ordered by ``stream``."""
 
         def copy() -> None:
             found = _at(address, array.nbytes)

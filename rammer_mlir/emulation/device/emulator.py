@@ -95,7 +95,10 @@ class DeviceMemory:
     num_bytes: int = GRANULE_BYTES
 
     def place(self, name: str, num_bytes: int, element_bytes: int, *, unwritten: bool) -> int:
-        """Add a buffer of ``num_bytes`` and return its offset in bytes."""
+        """Add the buffer ``name`` of ``num_bytes`` and return its offset in bytes.
+
+        ``unwritten`` tells whether its contents are undefined, so that reading them is a fault.
+        """
         offset = self.num_bytes
         placed = PlacedBuffer(name, offset, num_bytes, element_bytes, unwritten)
         self.buffers.append(placed)
@@ -119,7 +122,7 @@ def launch(
     unwritten: Sequence[int] = (),
     idle_rounds: int = _IDLE_ROUNDS,
 ) -> Trace | None:
-    """Run a kernel to its end; return the trace of its accesses if compiled with tracing.
+    """Run a kernel to its end; return the trace of its accesses, or None if compiled without.
 
     Args:
         kernel: compiled code.
@@ -232,7 +235,7 @@ class _Launch:
         self._set(World.TRACE_END, self._traced.ctypes.data + self._traced.nbytes)
 
     def trace(self) -> Trace:
-        """Return the trace of the launch."""
+        """Return the trace of the launch's accesses; ``full`` tells if accesses were dropped."""
         size = int(self._world[World.TRACE]) - self._traced.ctypes.data
         records = self._traced[: size // 8].reshape(-1, len(TraceRecord))
         shared = self._region.ctypes.data + min([self._memory.num_bytes, *self._shared])

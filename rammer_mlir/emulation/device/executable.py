@@ -45,7 +45,7 @@ class EmulatedExecutable(GpuExecutable):
 
     @property
     def traces(self) -> list[Trace]:
-        """The traces of all launches so far, if the kernel was compiled with tracing."""
+        """The traces of all launches so far; empty if the kernel was compiled without tracing."""
         return self._emulated.traces
 
     def __reduce__(self) -> NoReturn:

@@ -72,7 +72,11 @@ class OnnxRuntimeEngine:
 
 @dataclass(frozen=True)
 class Session:
-    """A session, and the binding of its inputs and outputs to memory."""
+    """A session of ONNX Runtime, and the binding of its inputs and outputs to memory.
+
+    ``session``, ``memory``, ``options`` and ``binding`` are addresses of ONNX Runtime's objects,
+    which ``made`` frees.
+    """
 
     library: OrtLibrary
     made: ExitStack
@@ -121,7 +125,7 @@ class Session:
         return Call(function, (self.session, self.options, self.binding), ANY_BIT)
 
     def bind(self, tensor: GraphTensor, is_output: bool) -> Bound:
-        """Return a bound buffer for an input or output, with calls that bind it to the session."""
+        """Return a bound buffer for an input, or output if ``is_output``, with binding calls."""
         address_of_function = self.library.address
         release = address_of_function(Function.RELEASE_VALUE)
         value = ctypes.c_uint64()

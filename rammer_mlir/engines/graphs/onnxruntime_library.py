@@ -65,7 +65,7 @@ class OrtLibrary:
         self._table = _words(table, max(Function) + 1)
 
     def address(self, function: Function) -> int:
-        """Return the address of a function."""
+        """Return the address of a function in ONNX Runtime's table of functions."""
         return self._table[function]
 
     def call(self, function: Function, *arguments: Argument) -> None:

@@ -79,7 +79,10 @@ def read_blob(host: EntryHost) -> bytes:
 
 
 def _read(host: EntryHost) -> tuple[Graph, list[int], int]:
-    """Return the interface, the sizes of the models in bytes, and the offset of the first model."""
+    """Return the interface, the sizes of the models in bytes, and the offset of the first model.
+
+    Raises TargetError if the module's content is not of this form and version.
+    """
     line, _, models = host.module.content.partition(b"\n")
     try:
         head: Any = json.loads(line)

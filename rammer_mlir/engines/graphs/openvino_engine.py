@@ -165,7 +165,10 @@ def _imported(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int
 
 @dataclass(frozen=True)
 class Request:
-    """A request of a compiled model, and the stack that frees it."""
+    """An inference request of a compiled model, and the stack that frees it.
+
+    ``model`` and ``request`` are addresses of OpenVINO's objects.
+    """
 
     library: OpenVinoLibrary
     made: ExitStack
@@ -187,7 +190,7 @@ class Request:
         return Call(self.library.address("infer_request_infer"), (self.request,), LOW_HALF)
 
     def bind(self, operand: GraphTensor, is_output: bool) -> Bound:
-        """Return a bound buffer for an input or output, with calls that bind it to the request."""
+        """Return a bound buffer for an input, or output if ``is_output``, with binding calls."""
         port = self._port(operand.name, is_output)
         tensor = ctypes.c_uint64()
         dims = (ctypes.c_int64 * len(operand.shape))(*operand.shape)
@@ -211,7 +214,7 @@ class Request:
         return Bound(calls, is_output, size if size <= _MOST_COPIED else 0)
 
     def _port(self, name: str, is_output: bool) -> int:
-        """Return the address of the port of the model's input or output ``name``."""
+        """Return the address of the port of the input ``name``, or output if ``is_output``."""
         function = f"compiled_model_{'output' if is_output else 'input'}_by_name"
         free = "output_const_port_free"
         return make(self.library, self.made, function, free, self.model, name.encode())

@@ -11,6 +11,7 @@ ALL_THREADS = "all"
 def thread_option(help_text: str) -> ModuleOption:
     """Return the option ``threads``, declared by both a code generator and its engine.
 
+    Its values are numbers from 1, the default, and ``all``. ``help_text`` describes it to users.
     With ``all``, the code generator gives regions the grain ``device``.
     """
     return ModuleOption("threads", 1, help_text, least=1, words=(ALL_THREADS,))

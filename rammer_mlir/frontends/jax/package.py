@@ -20,11 +20,14 @@ class LoweredFunction(Protocol):
     """A ``jax.stages.Lowered``, for type checkers without JAX."""
 
     def compiler_ir(self, dialect: str | None = None, *, debug_info: bool = ...) -> Any | None:
-        """Return the function's IR in a dialect."""
+        """Return the IR in ``dialect``, or JAX's default for None; None if JAX has none.
+
+        ``debug_info`` tells whether the IR has source locations.
+        """
         ...
 
     def cost_analysis(self) -> Mapping[str, Any] | Any | None:
-        """Return JAX's cost estimate."""
+        """Return JAX's cost estimate by property, such as ``flops``; None if it has none."""
         ...
 
 

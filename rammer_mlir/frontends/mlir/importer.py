@@ -104,8 +104,10 @@ def read_entries(source: MlirSource) -> list[MlirEntry]:
     """Return the public functions of a module, or only the requested function.
 
     Raises:
-        ModelError: if the module cannot be parsed, or has no such function.
-        UnsupportedError: if a function's argument or result types are unsupported.
+        ModelError: if the module cannot be parsed, or has no public function.
+        OptionError: if ``source.entry`` names no public function.
+        UnsupportedError: for IR of a stage without a schedule, and for unsupported types of
+            arguments or results.
     """
     module = parse(source)
     with module.context, ir.Location.unknown():
@@ -120,7 +122,10 @@ def read_entries(source: MlirSource) -> list[MlirEntry]:
 
 
 def _names(module: ir.Module, source: MlirSource) -> list[str]:
-    """Return the names of the functions to compile: the requested one, or all public functions."""
+    """Return the names of the functions to compile: ``source.entry``, or all public functions.
+
+    Raises OptionError if ``source.entry`` is not among these, ModelError if there are none.
+    """
     public = [
         symbol_name(function)
         for function in functions(module)

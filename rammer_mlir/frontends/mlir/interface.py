@@ -36,7 +36,10 @@ _MARKS = (CONSTANT, ARENA, OUTPUT)
 
 @dataclass(frozen=True)
 class _Value:
-    """An input or output of an entry function."""
+    """An input or output of an entry function: its MLIR type and its attributes.
+
+    ``default`` is its name if it has no attribute ``rtask.name``.
+    """
 
     kind: ir.Type
     attributes: Mapping[str, ir.Attribute]
@@ -89,7 +92,7 @@ def open_signature(function: ir.OpView, file: str) -> OpenSignature:
     """Return the inputs and outputs of an entry function; dimensions ``?`` are symbols.
 
     Inputs without ``rtask.name`` are ``arg0``, ``arg1``, ... by their number among all arguments,
-    outputs ``result0``, ``result1``, ...
+    outputs ``result0``, ``result1``, ... ``file`` names the source in messages.
 
     Raises:
         ModelError: if two inputs, or two outputs, have the same name.
@@ -111,8 +114,10 @@ def open_signature(function: ir.OpView, file: str) -> OpenSignature:
 def static_signature(function: ir.OpView, file: str) -> Signature:
     """Return the inputs and outputs of an entry function of static shapes.
 
+    ``file`` names the source in messages.
+
     Raises:
-        ModelError: as ``open_signature`` does.
+        ModelError: if two inputs, or two outputs, have the same name.
     """
     opened = open_signature(function, file)
     return Signature(tuple(map(_spec, opened.inputs)), tuple(map(_spec, opened.outputs)))
@@ -192,7 +197,7 @@ def _outputs(function: ir.OpView) -> Iterator[_Value]:
 def check_weights(
     function: ir.OpView, constants: Mapping[str, NDArray[np.generic]], file: str
 ) -> None:
-    """Refuse weights whose values are neither in the IR nor in ``constants``.
+    """Refuse weights without a value in the IR or in ``constants``; ``file`` is for messages.
 
     Raises:
         ModelError: with the names of all such weights.

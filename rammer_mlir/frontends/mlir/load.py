@@ -19,10 +19,10 @@ _UNKNOWN_DIALECT = re.compile(r"[Dd]ialect ['`].*' not found|dialect '.*' is unk
 
 
 def parse(source: MlirSource) -> ir.Module:
-    """Return a verified module in a new context.
+    """Parse ``source``; return the verified module in a new context.
 
     Raises:
-        ModelError: with file, line and column.
+        ModelError: with file, line and column, if it is not a valid module.
     """
     context = ir.Context()
     dialects.register(context)
@@ -47,7 +47,7 @@ def _described(error: ir.MLIRError, name: str) -> str:
 
 
 def _advice(message: str) -> str:
-    """Return advice for a diagnostic about an unknown dialect, else an empty string."""
+    """Return advice if the diagnostic ``message`` is about an unknown dialect, else ''."""
     if "unregistered dialect" in message or _UNKNOWN_DIALECT.search(message):
         return "; lower it to linalg, TOSA or StableHLO with the tool that made it"
     return ""

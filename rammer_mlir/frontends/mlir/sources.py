@@ -77,7 +77,7 @@ def _content_of_module(given: Any) -> bytes:
     """Return a module with its locations as bytecode or as text.
 
     Bytecode requires equal versions of MLIR on both sides, so modules of other bindings are printed
-    as text.
+    as text. Raises ModelError if the module cannot be serialized.
     """
     from rammer_mlir.bindings import ir
 

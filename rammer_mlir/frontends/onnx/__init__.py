@@ -87,7 +87,7 @@ def prepare_any(
         is_repeated: whether the model runs in a loop, so that its inputs differ between runs.
 
     Raises:
-        RammerError: as ``import_model`` does.
+        RammerError: if the model or the shapes are invalid, or operators cannot be compiled.
     """
     with paused_collector(len(source.graph.node) >= _MANY_NODES):
         model = source.copy()

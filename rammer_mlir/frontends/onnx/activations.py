@@ -25,7 +25,10 @@ _PLAIN = ("Sigmoid", "Tanh", "Relu", "Softplus", "Softsign")
 
 @dataclass(frozen=True)
 class Activation:
-    """An activation with its parameters resolved."""
+    """An activation: its ONNX name, and its parameters with defaults inserted.
+
+    ``alpha`` and ``beta`` are None if the activation does not have the parameter.
+    """
 
     name: str
     alpha: float | None

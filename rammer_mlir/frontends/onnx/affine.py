@@ -95,7 +95,7 @@ class _Folding:
         return value if value is not None and value.dtype.type in _FLOATS else None
 
     def _channels(self, name: str) -> tuple[int, int] | None:
-        """Return rank and number of channels of a value of rank at least 2, else None."""
+        """Return rank and number of channels of the value ``name``; None if unknown or rank < 2."""
         shape = self._table.find_shape(name)
         return (len(shape), shape[1]) if shape is not None and len(shape) >= 2 else None
 

@@ -112,7 +112,7 @@ class _Assembly:
         main.operation.attributes["res_attrs"] = ir.ArrayAttr.get(results)
 
     def _interface(self, name: str) -> ir.Attribute:
-        """Return the attributes of an input or output."""
+        """Return the attributes of input or output ``name``: name, and dtype if ambiguous."""
         fact = self._facts[name]
         implied = dtype_of(ir.RankedTensorType(self._type(name)).element_type)
         if implied == fact.dtype:

@@ -42,7 +42,7 @@ _COSTLY = frozenset(
 
 
 def has_control_flow(model: Model) -> bool:
-    """Whether a model has loops or conditionals."""
+    """Return whether a model's graph has a node that is a loop or a conditional."""
     return any(_is_control_flow(node) for node in model.graph.node)
 
 
@@ -146,7 +146,10 @@ class _Expansion:
 
 
 def is_unrolled(body: onnx.GraphProto, steps: int, values: Mapping[str, Array]) -> bool:
-    """Return whether a loop is unrolled, so that its iterations can be scheduled in parallel."""
+    """Return whether a loop of ``steps`` iterations is short and small enough to be unrolled.
+
+    ``values`` has the constants by name, which give the lengths of inner loops.
+    """
     size = _unrolled_size(body, values)
     return steps <= _MOST_STEPS and steps * (size + 1) <= _MOST_UNROLLED
 

@@ -29,7 +29,10 @@ Links may lead to any folder.
 
 @dataclass(frozen=True, order=True)
 class Region:
-    """A byte range of a file; ``location`` is its path relative to a data folder."""
+    """``length`` bytes of a file from byte ``offset`` on.
+
+    ``location`` is the file's path relative to a data folder.
+    """
 
     location: str
     offset: int
@@ -57,7 +60,7 @@ def region_of(tensor: onnx.TensorProto) -> Region:
 
 
 def _text(found: str | bytes) -> str:
-    """Return a string of the model as ``str``; protobuf returns invalid UTF-8 as bytes."""
+    """Return a string of the model; raise ValueError for bytes, which are invalid UTF-8."""
     if isinstance(found, bytes):
         raise ValueError(f"the model names it by {found!r}, which is no text")
     return found

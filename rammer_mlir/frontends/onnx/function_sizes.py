@@ -22,12 +22,14 @@ def key_of_call(node: onnx.NodeProto) -> FunctionKey:
 
 
 def key_of_function(function: onnx.FunctionProto) -> FunctionKey:
-    """Return a function's key."""
+    """Return a function's key: its domain, name and overload."""
     return function.domain, function.name, function.overload
 
 
 def check_functions(proto: onnx.ModelProto, name: str) -> None:
     """Refuse recursive functions, and functions that expand to more nodes than a graph may have.
+
+    ``name`` is the model's name in messages.
 
     Raises:
         ModelError: if a function calls itself, directly or indirectly.

@@ -13,7 +13,7 @@ OK, FAILED = 0, 1
 
 @dataclass(frozen=True)
 class Reply:
-    """The child's answer: bytecode, or one line with the reason for a failure."""
+    """The child's answer: ``content`` is bytecode if ``status`` is OK, else the reason, a line."""
 
     status: int
     content: bytes

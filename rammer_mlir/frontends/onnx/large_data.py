@@ -34,7 +34,7 @@ class NotPlainError(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """A byte range of a file."""
+    """The bytes of a file from offset ``begin`` to ``end`` (exclusive)."""
 
     begin: int
     end: int
@@ -102,7 +102,7 @@ def _without_data(file: IO[bytes], graph: _Field) -> tuple[bytes, DataPlaces]:
 
 
 def _raw_data(file: IO[bytes], tensor: _Field) -> _Field | None:
-    """Return the field with a tensor's raw data; None if the tensor has no such field."""
+    """Return the field of a tensor's raw data, or None; raise NotPlainError if it has several."""
     fields = _fields(file, Place(tensor.value, tensor.end))
     found = [field for field in fields if field.number == _RAW_DATA]
     if len(found) > 1 or any(field.kind != _BYTES for field in found):
@@ -111,7 +111,7 @@ def _raw_data(file: IO[bytes], tensor: _Field) -> _Field | None:
 
 
 def _fields(file: IO[bytes], message: Place) -> Iterator[_Field]:
-    """Yield the fields of a message."""
+    """Yield a message's fields in the file's order; raise NotPlainError if they are malformed."""
     begin = message.begin
     while begin < message.end:
         file.seek(begin)
@@ -135,7 +135,7 @@ def _fields(file: IO[bytes], message: Place) -> Iterator[_Field]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return the variable-length integer at ``position``, and the position of its end."""
+    """Return the varint at ``position`` and its end; raise NotPlainError if it does not end."""
     value = 0
     for index, byte in enumerate(data[position : position + 10]):
         value |= (byte & 0x7F) << 7 * index

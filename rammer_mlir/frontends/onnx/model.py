@@ -63,7 +63,7 @@ class Model:
         set_graph_nodes(self.graph, nodes)
 
     def add_constant(self, name: str, value: Array) -> None:
-        """Add an initializer ``name`` with a value."""
+        """Add ``value`` as initializer ``name``, or as a weight if it has over LARGE elements."""
         if value.size <= LARGE:
             self.graph.initializer.append(numpy_helper.from_array(value, name))
             return
@@ -205,7 +205,7 @@ def _take_constant_nodes(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
 
 
 def _value(tensor: onnx.TensorProto, name: str, data: bytes | memoryview | None = None) -> Array:
-    """Return a tensor's value.
+    """Return a tensor's value; raise ModelError if the data does not fit the tensor's shape.
 
     ``data`` is the tensor's raw data if it is stored elsewhere, and ``name`` the model's name in
     messages.

@@ -15,7 +15,7 @@ from rammer_mlir.frontends.onnx.tensors import Array
 
 
 def counts_integers(node: onnx.NodeProto) -> bool:
-    """Whether a TfIdfVectorizer counts integers, not strings."""
+    """Return whether a TfIdfVectorizer node counts n-grams of integers, not of strings."""
     return any(a.name == "pool_int64s" and a.ints for a in node.attribute)
 
 
@@ -60,10 +60,10 @@ def _pools(given: Mapping[str, Any]) -> Iterator[tuple[Array, NDArray[np.int64]]
 def _counted(
     given: Mapping[str, Any], x: str, shape: Sequence[int], grams: Array, write: NodeWriter
 ) -> str:
-    """Write the number of occurrences of each n-gram in each row; return its name.
+    """Write the number of occurrences of each n-gram in each row of ``x``; return its name.
 
-    ``grams`` has a row for each n-gram of the same length; only n-grams of several items have
-    skips.
+    ``given`` has the node's attributes, and ``shape`` is the shape of ``x``. ``grams`` has a row
+    for each n-gram of the same length; only n-grams of several items have skips.
     """
     length = grams.shape[1]
     found = write.constant(np.zeros((*shape[:-1], len(grams)), np.float32))
@@ -79,7 +79,7 @@ def _counted(
 
 
 def _matches(x: str, grams: Array, step: int, starts: int, write: NodeWriter) -> str:
-    """Write whether each n-gram, with items ``step`` apart, occurs at each start.
+    """Write whether each n-gram, with items ``step`` apart, occurs at each start in ``x``.
 
     The result is [..., starts, n-grams]; ``starts`` is the number of starts, and ``grams`` has a
     row for each n-gram.

@@ -16,19 +16,19 @@ class NodeWriter:
     """Collects the replacement of a node; all new names begin with the node's name."""
 
     def __init__(self, model: Model, prefix: str) -> None:
-        """Add constants to ``model``; nodes are collected in ``nodes``."""
+        """Add constants to ``model`` and nodes to ``nodes``; new names begin with ``prefix``."""
         self.model = model
         self._prefix = prefix
         self._count = 0
         self.nodes: list[onnx.NodeProto] = []
 
     def fresh(self) -> str:
-        """Return an unused name."""
+        """Return a new name that begins with the prefix."""
         self._count += 1
         return f"{self._prefix}/{self._count}"
 
     def constant(self, value: Array) -> str:
-        """Add an initializer and return its name."""
+        """Add an initializer with ``value`` to the model and return its new name."""
         name = self.fresh()
         self.model.add_constant(name, np.ascontiguousarray(value).reshape(value.shape))
         return name
@@ -38,13 +38,13 @@ class NodeWriter:
         return self.constant(np.array(values, dtype=np.int64))
 
     def node(self, operator: str, inputs: Sequence[str], **attributes: object) -> str:
-        """Add a node with one result and return the result's name."""
+        """Add a node of ``operator`` with one result and return the result's name."""
         return self.node_with_results(operator, inputs, 1, **attributes)[0]
 
     def node_with_results(
         self, operator: str, inputs: Sequence[str], count: int, **attributes: object
     ) -> list[str]:
-        """Add a node with several results and return their names."""
+        """Add a node of ``operator`` with ``count`` results and return their names."""
         results = [self.fresh() for _ in range(count)]
         self.named(operator, inputs, results, **attributes)
         return results
@@ -52,7 +52,7 @@ class NodeWriter:
     def named(
         self, operator: str, inputs: Sequence[str], results: Sequence[str], **attributes: object
     ) -> None:
-        """Add a node with the given result names."""
+        """Add a node of ``operator`` with given result names, without attributes that are None."""
         name = f"{self._prefix}/{operator}_{len(self.nodes)}"
         node = helper.make_node(operator, inputs, results, name=name)
         node.attribute.extend(
@@ -68,5 +68,5 @@ class NodeWriter:
         return self.node("Slice", [value, *bounds])
 
     def element(self, value: str, index: int, axis: int = 0) -> str:
-        """Write the element at ``index`` along an axis, without the axis; return its name."""
+        """Write the slice of ``value`` at ``index`` of an axis, without it; return its name."""
         return self.node("Squeeze", [self.part(value, index, index + 1, axis), self.integers(axis)])

@@ -127,7 +127,7 @@ def fix_inputs(model: Model, shapes: Shapes, dims: Sizes, wording: Wording = PYT
 
 
 def make_constant(model: Model, name: str, value: Array) -> None:
-    """Replace an input of a model by a constant, in place."""
+    """Replace the input ``name`` of a model by the constant ``value``, in place."""
     kept = [value for value in model.graph.input if value.name != name]
     copies = [onnx.ValueInfoProto.FromString(each.SerializeToString()) for each in kept]
     del model.graph.input[:]

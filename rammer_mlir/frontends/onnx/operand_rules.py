@@ -19,15 +19,15 @@ class Operands(Protocol):
         ...
 
     def integers(self, name: str) -> list[int] | None:
-        """Return an attribute as a list of integers; None if the node omits it."""
+        """Return attribute ``name`` as a list of integers; None if the node omits it."""
         ...
 
     def number(self, name: str, default: int) -> int:
-        """Return an attribute as an integer, or its default if the node omits it."""
+        """Return attribute ``name`` as an integer, or ``default`` if the node omits it."""
         ...
 
     def text(self, name: str, default: str) -> str:
-        """Return an attribute as text, or its default if the node omits it."""
+        """Return attribute ``name`` as text, or ``default`` if the node omits it."""
         ...
 
 

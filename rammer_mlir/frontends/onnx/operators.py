@@ -117,7 +117,7 @@ def _how(name: str, domain: str) -> str:
 
 
 def _elsewhere(name: str) -> str:
-    """Return, as text, how an operator without a builder and an inlined definition is compiled."""
+    """Return, as text, how the operator ``name``, which has no builder, is compiled."""
     schema = onnx.defs.get_schema(name, onnx.defs.onnx_opset_version(), "")
     if schema.deprecated:
         return "converted, in models of older opsets"
@@ -125,7 +125,7 @@ def _elsewhere(name: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the table to a file, or to standard output."""
+    """Write the table of operators to the file of the first argument, else to standard output."""
     given = sys.argv[1:] if arguments is None else arguments
     if given:
         Path(given[0]).write_text(table(), encoding="utf-8")

@@ -97,7 +97,8 @@ def fold(model: Model) -> Folded:
     """Fold a model's constants and expand control flow that needs no host, for any shapes.
 
     Raises:
-        RammerError: as ``prepare`` does.
+        ModelError: if the model contradicts itself or cannot be converted.
+        UnsupportedError: if operators cannot be compiled.
     """
     log_progress("preparation", lambda: f"{len(model.graph.node)} nodes")
     declared, warned = take_declared(model.graph), model.warned
@@ -122,7 +123,7 @@ def finish(folded: Folded) -> Model:
     """Transform a folded model to the form of a static program.
 
     Raises:
-        RammerError: as ``prepare`` does.
+        RammerError: if the model contradicts itself, or a shape is not static.
     """
     model = folded.model
     require_rewritten(model.graph)

@@ -76,7 +76,10 @@ Weight = Array | str
 
 @dataclass(frozen=True)
 class _Direction:
-    """The parameters of a direction, as names of values."""
+    """The parameters of a direction, as names of values or constants.
+
+    ``projected`` has the inputs' products of each step; None stands for a parameter not given.
+    """
 
     projected: list[str]
     recurrent: str

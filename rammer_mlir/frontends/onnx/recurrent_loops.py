@@ -123,7 +123,10 @@ class _Layer:
             )
 
     def _direction(self, number: int, sources: list[str], *, is_reversed: bool) -> list[str]:
-        """Write the Scan of a direction over ``sources``; return its outputs and last states."""
+        """Write the Scan of a direction over ``sources``, from the end if ``is_reversed``.
+
+        Returns the names of the outputs of all steps, then of the last states.
+        """
         initial = [self._initial(5 + state, number) for state in range(self._states)]
         directions = [int(is_reversed)]
         *states, outputs = self.write.node_with_results(

@@ -63,6 +63,6 @@ def _group_text(why: str, group: Sequence[Refusal]) -> str:
 
 
 def first_few(labels: Sequence[str]) -> str:
-    """Return the first _SHOWN labels as text, with the number of the others."""
+    """Return the first three labels as text, and the number of the labels left out, if any."""
     more = len(labels) - _SHOWN
     return ", ".join(labels[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -72,7 +72,7 @@ _REASON_OF = {operator: reason for reason, names in _REASONS.items() for operato
 
 
 def reason_of(operator: str) -> str | None:
-    """Return the reason why an ONNX operator is refused, or None."""
+    """Return the reason why an ONNX operator is refused; None if it is not refused."""
     return _REASON_OF.get(operator)
 
 
@@ -93,7 +93,7 @@ def refuse_hosted(model: Model) -> None:
     """Refuse operators that only the host executes, if a single program is required.
 
     Raises:
-        UnsupportedError: with the first three such nodes, and the number of the others.
+        UnsupportedError: with the first three such nodes, and the number of the nodes left out.
     """
     nodes = [label(node) for node in model.graph.node if is_host_operator(node)]
     if nodes:

@@ -48,7 +48,10 @@ def _is_rewritten(node: onnx.NodeProto) -> bool:
 
 @dataclass(frozen=True)
 class _Site:
-    """A node, facts about its operands, and the writer of its replacement."""
+    """A node, facts about its operands, and the writer of its replacement.
+
+    ``values`` has the constants by name, ``table`` the shapes and element types of values.
+    """
 
     node: onnx.NodeProto
     values: Mapping[str, Array]
@@ -56,13 +59,13 @@ class _Site:
     write: NodeWriter
 
     def finish(self, operator: str, *inputs: str, **attributes: object) -> list[onnx.NodeProto]:
-        """Write the node that computes the result; return all new nodes."""
+        """Write a node of ``operator`` for the replaced node's results; return all new nodes."""
         self.write.named(operator, inputs, list(self.node.output), **attributes)
         return self.write.nodes
 
 
 def _compress(site: _Site) -> Iterable[onnx.NodeProto] | None:
-    """Rewrite a Compress with a constant condition as a Gather of indices."""
+    """Rewrite a Compress of a constant condition as a Gather; None if it is not constant."""
     node, write = site.node, site.write
     if node.input[1] not in site.values:
         return None
@@ -75,7 +78,7 @@ def _compress(site: _Site) -> Iterable[onnx.NodeProto] | None:
 
 
 def _cast_like(site: _Site) -> Iterable[onnx.NodeProto] | None:
-    """Rewrite CastLike as a Cast; the general simplification would lose the attributes."""
+    """Rewrite CastLike as a Cast with its attributes; None if the element type is unknown."""
     kind = site.table.elem_type(site.node.input[1])
     if not kind:
         return None
@@ -86,7 +89,8 @@ def _cast_like(site: _Site) -> Iterable[onnx.NodeProto] | None:
 def _scatter_nd(site: _Site) -> Iterable[onnx.NodeProto] | None:
     """Rewrite ScatterND of more than LARGE constant indices as a selection by element.
 
-    The builder handles fewer indices. Elements of the selection are independent of each other.
+    Returns None for other ScatterND, which the builder handles. Elements of the selection are
+    independent of each other.
     """
     node, write = site.node, site.write
     indices, shape = site.values.get(node.input[1]), site.table.find_shape(node.input[0])
@@ -132,7 +136,7 @@ def _count_ngrams(site: _Site) -> Iterable[onnx.NodeProto] | None:
 
 
 def _batch_normalization(site: _Site) -> Iterable[onnx.NodeProto] | None:
-    """Expand a normalization by the statistics of its own input."""
+    """Expand a normalization by its input's own statistics; None for other nodes or dtypes."""
     node = site.node
     shape = site.table.find_shape(node.input[0])
     kinds = {site.table.elem_type(name) for name in node.input}

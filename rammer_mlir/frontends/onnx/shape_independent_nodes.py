@@ -51,7 +51,7 @@ def _operands(node: onnx.NodeProto) -> set[str]:
 
 
 def _needed_by(node: onnx.NodeProto, varying: set[str]) -> set[str]:
-    """Return the values that a node needs for all sizes.
+    """Return the values that a node needs for all sizes of open dimensions.
 
     Values of subgraphs are included only if the subgraph's execution depends on a varying value.
     """

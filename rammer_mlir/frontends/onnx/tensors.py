@@ -135,7 +135,7 @@ class ShapeTable:
         self._initializers = {t.name: (t.data_type, list(t.dims)) for t in graph.initializer}
 
     def shape(self, name: str) -> list[int]:
-        """Return the static shape of a value.
+        """Return the static shape of the value ``name``.
 
         Raises:
             ShapeError: if it is unknown.
@@ -146,13 +146,13 @@ class ShapeTable:
         return shape
 
     def find_shape(self, name: str) -> list[int] | None:
-        """Return the static shape of a value, or None if unknown."""
+        """Return the static shape of the value ``name``, or None if unknown."""
         if name in self._initializers:
             return self._initializers[name][1]
         return static_shape(self._values[name]) if name in self._values else None
 
     def elem_type(self, name: str) -> int:
-        """Return the ONNX element type of a value, 0 if unknown."""
+        """Return the ONNX element type of the value ``name``, 0 if unknown."""
         if name in self._initializers:
             return self._initializers[name][0]
         return self._values[name].type.tensor_type.elem_type if name in self._values else 0

@@ -8,7 +8,7 @@ import onnx
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """Yield the graph attributes of a node."""
+    """Yield the subgraphs in a node's attributes, in order, without those nested in them."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g

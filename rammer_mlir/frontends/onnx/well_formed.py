@@ -38,7 +38,7 @@ def check_texts(proto: onnx.ModelProto, name: str) -> None:
     """Refuse names and attributes that are not UTF-8, as ONNX requires.
 
     Raises:
-        ModelError: for the first such text.
+        ModelError: for the first such text; the message begins with ``name``.
     """
     for text in _names_of_model(proto):
         # protobuf returns invalid UTF-8 as bytes.
@@ -52,7 +52,7 @@ def check_texts(proto: onnx.ModelProto, name: str) -> None:
 
 
 def check_element_types(proto: onnx.ModelProto, name: str) -> None:
-    """Refuse values whose declared element type ONNX does not have.
+    """Refuse values whose declared element type is not ONNX's; messages begin with ``name``.
 
     Raises:
         ModelError: naming the first such value.
@@ -75,10 +75,12 @@ def is_unknown(node: onnx.NodeProto) -> bool:
 
 
 def check_operators(proto: onnx.ModelProto) -> None:
-    """Refuse unknown standard operators; those of ONNX Runtime must have been claimed.
+    """Refuse operators of ONNX's domain that neither ONNX nor a function of the model defines.
+
+    ONNX Runtime's operators must have been moved to their own domain before (``claim_contrib``).
 
     Raises:
-        ModelError: for the first such node, with the number of the others.
+        ModelError: for the first unknown operator, with the number of nodes of unknown operators.
     """
     functions = {function.name for function in proto.functions if function.domain in ONNX_DOMAINS}
     unknown = [

@@ -82,7 +82,7 @@ def _with_tensors_alone(program: Any) -> Any:
     """Return a program in which constant results are replaced by tensors.
 
     ``torch.onnx`` cannot convert such results, and removing them breaks torch's passes, which count
-    results.
+    results. Raises UnsupportedError if no result is a tensor.
     """
     signature = program.graph_signature
     is_constant = [type(s.arg).__name__ == "ConstantArgument" for s in signature.output_specs]
@@ -123,7 +123,7 @@ def _onnx_model(program: Any) -> onnx_ir.Model:
 
 @contextmanager
 def _quiet_exporter() -> Generator[None]:
-    """Suppress the exporter's remarks about missing packages."""
+    """Suppress torch.onnx's log messages below errors while the context is active."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -171,7 +171,10 @@ def _name_inputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
 
 
 def _name_outputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
-    """Keep and name the outputs that are tensors; copy inputs, weights and repeated values."""
+    """Keep and name the outputs that are tensors; copy inputs, weights and repeated values.
+
+    Raises UnsupportedError if the model has another number of outputs than ``leaves``.
+    """
     import onnx_ir
 
     outputs = model.graph.outputs

@@ -12,7 +12,7 @@ from rammer_mlir.frontends.pytorch.package import pytorch
 
 @dataclass(frozen=True)
 class Constant:
-    """A leaf that is not a tensor; the export made it part of the program."""
+    """A leaf that is not a tensor: its ``value`` at export, a constant of the program."""
 
     value: object
 
@@ -23,13 +23,16 @@ Leaf = str | Constant
 
 @dataclass(frozen=True)
 class Range:
-    """The inclusive range of sizes of an open dimension for which a program is valid."""
+    """The inclusive range of sizes of an open dimension for which a program is valid.
+
+    ``most`` is None if there is no upper bound.
+    """
 
     least: int
     most: int | None
 
     def __str__(self) -> str:
-        """Return the description for messages."""
+        """Return the range as text, such as "2 or more" or "1 to 8"."""
         return f"{self.least} or more" if self.most is None else f"{self.least} to {self.most}"
 
 

@@ -20,12 +20,12 @@ class Detector(nn.Module):
     """A detector of a single image, whose output dictionary becomes a tuple."""
 
     def __init__(self, model: nn.Module) -> None:
-        """Wrap the model."""
+        """Wrap ``model``, a detector of torchvision."""
         super().__init__()
         self.model = model
 
     def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return boxes, labels and scores."""
+        """Return the detections in one image [C, H, W]: boxes, labels and scores."""
         return tuple(self.model([image])[0].values())
 
 

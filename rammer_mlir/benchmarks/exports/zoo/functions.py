@@ -22,12 +22,12 @@ class Function(nn.Module):
     """A function of tensors as a module."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        """Wrap a function of tensors."""
+        """Wrap ``function``, a function of a tensor, as a module."""
         super().__init__()
         self.function = function
 
     def forward(self, x: Tensor) -> Any:
-        """Return the function's results."""
+        """Return the wrapped function's results of ``x``."""
         return self.function(x)
 
 
@@ -42,7 +42,7 @@ class Layers(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Any:
-        """Return the last layer's results."""
+        """Return the result of applying all layers to ``x`` in order."""
         for layer in self.layers:
             x = layer(x)
         return x

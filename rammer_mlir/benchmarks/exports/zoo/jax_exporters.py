@@ -11,7 +11,10 @@ from rammer_mlir.benchmarks.exports.zoo.table import Model
 
 
 def export(model: Model, exporter: str, path: Path) -> None:
-    """Export a model to the ONNX file ``path``; named dimensions are symbols of JAX's."""
+    """Export a model to the ONNX file ``path``; named dimensions are JAX's symbols.
+
+    ``exporter`` is ignored, because JAX models have a single exporter.
+    """
     shapes = [each.shape for each in model.inputs]
     names = [each.name for each in model.inputs]
     found = to_onnx(model.make(), inputs=shapes, input_names=names)

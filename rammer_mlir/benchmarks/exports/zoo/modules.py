@@ -113,7 +113,7 @@ class UNet(nn.Module):
         self.head = nn.Conv2d(8, 4, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return scores of each pixel."""
+        """Return four scores of each pixel of images ``x`` [N, 3, H, W]: [N, 4, H, W]."""
         first = self.down[0](x)
         second = self.down[1](nn.functional.max_pool2d(first, 2))
         x = self.down[2](nn.functional.max_pool2d(second, 2))
@@ -137,7 +137,7 @@ class Yolo(nn.Module):
         self.register_buffer("anchors", torch.rand(2, 3, 2) * 30)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return boxes and scores of all anchors."""
+        """Return boxes and scores of all anchors of images ``x``, joined along dimension 1."""
         shallow = self.stem(x)
         deep = self.deep(shallow)
         deep = torch.cat([deep, self.pool(deep)], 1)
@@ -193,7 +193,7 @@ class Conformer(nn.Module):
         self.norm, self.point = nn.BatchNorm1d(16), nn.Conv1d(16, 16, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return states of half as many frames."""
+        """Return states [N, T / 2, 16] of frames ``x`` [N, T, 16]."""
         x = self.subsample(x.transpose(1, 2)).transpose(1, 2)
         x = x + 0.5 * self.first(x)
         y = self.norms[0](x)

@@ -49,7 +49,7 @@ def _roi_align(
     samples: int,
     aligned: bool,
 ) -> torch.Tensor:
-    """Return zeros of the result's shape, which is all that tracing needs."""
+    """Return zeros [boxes, channels, height, width]; tracing needs only the result's shape."""
     del scale, samples, aligned
     return features.new_zeros(boxes.shape[0], features.shape[1], height, width)
 

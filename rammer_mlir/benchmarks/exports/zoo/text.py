@@ -136,7 +136,8 @@ def decoder(kind: str, model: str = "", **changes: Any) -> Model:
 def cached(kind: str, heads: int = 2, model: str = "", **changes: Any) -> Model:
     """Return a causal language model's step with a cache of two layers, 8 features per head.
 
-    ``heads`` are those of the cache; all other arguments are those of ``decoder``.
+    ``heads`` is the number of the cache's heads, ``kind`` transformers' kind of the model,
+    ``model`` its class, by default KINDForCausalLM; ``changes`` are options of its configuration.
     """
     cache = ("batch", heads, "past", 8)
     pairs = tuple(Input(f"{kv}{i}", cache) for i in range(2) for kv in ("key", "value"))

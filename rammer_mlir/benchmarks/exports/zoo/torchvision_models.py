@@ -17,12 +17,12 @@ class Dense(nn.Module):
     """A dense prediction model whose output dictionary becomes a tuple."""
 
     def __init__(self, model: nn.Module) -> None:
-        """Wrap the model."""
+        """Wrap ``model``, which returns a dictionary of tensors."""
         super().__init__()
         self.model = model
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the dictionary's values."""
+        """Return the values of the model's dictionary of results for images ``x``, in its order."""
         return tuple(self.model(x).values())
 
 

@@ -26,7 +26,7 @@ def images(kind: str, model: str = "", size: int = 64, **changes: Any) -> Model:
 
 
 def open_images(kind: str, model: str = "", **changes: Any) -> Model:
-    """Return a model of images of any size; the arguments are those of ``images``."""
+    """Return a model of images of any size; ``images`` describes the arguments."""
     make = wrapped(model or f"{kind}ForImageClassification", kind, ("pixel_values",), {}, **changes)
     return Model(kind.lower(), make, image(("height", "width")), SIZED_IMAGES)
 

@@ -18,7 +18,7 @@ Precision = Literal["f32", "tf32", "f16"]
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Tolerated errors, with the meaning that they have for ``comparison.compare``."""
+    """Tolerated errors: relative to each expected element, and to an output's largest element."""
 
     relative: float = RELATIVE
     absolute: float = ABSOLUTE

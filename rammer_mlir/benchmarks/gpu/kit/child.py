@@ -69,7 +69,10 @@ class _Work:
 
 
 def run_case(folder: Path, name: str, seconds: float, *, timed: bool) -> dict[str, Any]:
-    """Run a case; return its status and the figures of its kind."""
+    """Run case ``name``; return its status, and its figures, or a message if it failed.
+
+    ``timed`` tells whether it is timed, for ``seconds`` seconds each, or only checked.
+    """
     work = _Work(folder, kit := read_kit(folder), kit.case(name), seconds, timed)
     try:
         return {"status": Status.OK, **_KINDS[work.case.kind](work)}

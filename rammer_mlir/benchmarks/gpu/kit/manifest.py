@@ -98,7 +98,7 @@ def store_of(folder: Path) -> Store:
 
 
 def write_kit(folder: Path, kit: Kit) -> None:
-    """Write the file ``kit.json`` of a kit."""
+    """Write the description of a kit to the file ``kit.json`` in ``folder``."""
     with open_atomically(folder / KIT) as file:
         file.write((json.dumps(asdict(kit), indent=1) + "\n").encode())
 

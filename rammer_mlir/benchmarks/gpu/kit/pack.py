@@ -230,7 +230,7 @@ def _content(array: Array) -> bytes:
 
 
 def options_of(target: str, subject: Subject, way: Way) -> CheckedOptions:
-    """Return the options for compiling a program of the kit."""
+    """Return the options for compiling a kit's program for ``target``, such as ``nvvm:sm_90``."""
     source = subject.source
     is_tf32 = isinstance(source, Product) and source.precision == "tf32"
     return check_options(
@@ -282,7 +282,7 @@ def _references(
 
 
 def _check_weights(folder: Path, name: str, store: Store, image: GpuImage) -> None:
-    """Read a program back; raise an error if its weights differ from those of ``image``."""
+    """Read program ``name`` back; raise RammerError if its weights are not those of ``image``."""
     read = read_program(folder / PROGRAMS, name, store)
     found, expected = (b"".join(i.constants.pieces) for i in (read.image, image))
     if found != expected:

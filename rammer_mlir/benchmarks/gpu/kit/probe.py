@@ -69,7 +69,7 @@ class Probe:
     """The probe's kernels, loaded on a device."""
 
     def __init__(self, driver: CudaDriver, code: bytes) -> None:
-        """Load the kernels' cubin on a device."""
+        """Prepare to launch kernels of the cubin ``code`` on the driver's device."""
         self._driver, self._code = driver, code
         self._stream = driver.create_stream()
         self.units = driver.attribute("MULTIPROCESSOR_COUNT")
@@ -87,7 +87,10 @@ class Probe:
     def _launch(
         self, entry: str, blocks: int, arguments: list[int], *, cooperative: bool = False
     ) -> Callable[[], None]:
-        """Return a function that launches a kernel; every argument has 64 bits."""
+        """Return a function that launches kernel ``entry``; every argument has 64 bits.
+
+        ``cooperative`` makes it a cooperative launch, whose blocks are resident together.
+        """
         kernel = self._driver.load(self._code, "cubin", entry)
         given = [Argument(value, 8, entry, "kept") for value in arguments]
         grid = Launch(blocks, THREADS, cooperative)

@@ -50,7 +50,7 @@ def write_program(
 
 
 def read_program(folder: Path, name: str, store: Store) -> GpuExecutable:
-    """Return a program that was read from its files, with its weights built.
+    """Return program ``name`` read from its files in ``folder``, with its weights built.
 
     Raises:
         ArtifactError: if a file is missing or damaged.

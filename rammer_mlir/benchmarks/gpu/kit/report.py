@@ -14,7 +14,7 @@ _NONE = "-"
 
 
 def report(kit: Kit, results: Mapping[str, Result]) -> str:
-    """Return the results as Markdown."""
+    """Return the results of a kit's cases, by the case's name, as Markdown."""
     parts = [
         _machine(kit, results),
         _section("Products of two inputs", _products(kit, results)),
@@ -56,9 +56,9 @@ def _cases(kit: Kit, kind: str) -> Iterator[Case]:
 
 
 def _by_way(kit: Kit, kind: str, subject: str, results: Mapping[str, Result]) -> dict[str, float]:
-    """Return the device seconds of a model, by way.
+    """Return the median device seconds of the model ``subject``, by way to run it.
 
-    Only cases of kind ``kind`` with a result count.
+    Cases of other kinds than ``kind``, and cases without a result, are left out.
     """
     cases = [case for case in _cases(kit, kind) if case.subject == subject]
     times = {case.way: device_median(results.get(case.name)) for case in cases}

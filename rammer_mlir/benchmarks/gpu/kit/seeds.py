@@ -59,7 +59,7 @@ class Seeded:
         return self.shape[0] if self.centred else 1
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON object for ``of_json``."""
+        """Return the fields as a JSON object, which ``of_json`` reads."""
         return {
             "seed": self.seed, "shape": self.shape, "dtype": self.dtype,
             "scales": self.scales, "centred": self.centred,

@@ -56,7 +56,7 @@ class Graph:
     literals: dict[str, list[int]]
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON object for ``of_json``."""
+        """Return the fields as a JSON object, which ``of_json`` reads."""
         return asdict(self)
 
     @classmethod
@@ -240,7 +240,8 @@ def _lstm(
 ) -> Tensor:  # fmt: skip
     """Run an LSTM layer by cuDNN, and return its outputs.
 
-    ONNX orders gates i, o, f, c, and PyTorch i, f, c, o.
+    ONNX orders gates i, o, f, c, and PyTorch i, f, c, o. Raises UnsupportedError for lengths,
+    peepholes and a layer that only runs in reverse.
     """
     if lengths is not None or peepholes is not None or a.get("direction") == "reverse":
         raise UnsupportedError(

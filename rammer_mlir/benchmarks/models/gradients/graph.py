@@ -41,25 +41,25 @@ class Node:
         return value
 
     def integer(self, name: str, default: int) -> int:
-        """Return an attribute as an integer, or its default if the node omits it."""
+        """Return attribute ``name`` as an integer, or ``default`` if the node omits it."""
         value = self.attributes.get(name, default)
         assert isinstance(value, int)
         return value
 
     def number(self, name: str, default: float) -> float:
-        """Return an attribute as a float, or its default if the node omits it."""
+        """Return attribute ``name`` as a float, or ``default`` if the node omits it."""
         value = self.attributes.get(name, default)
         assert isinstance(value, int | float)
         return float(value)
 
     def integers(self, name: str, default: Sequence[int]) -> list[int]:
-        """Return an attribute as a list of integers, or its default if the node omits it."""
+        """Return attribute ``name`` as a list of integers, or ``default`` if the node omits it."""
         value = self.attributes.get(name, default)
         assert isinstance(value, Sequence)
         return [int(each) for each in value]
 
     def text(self, name: str, default: str) -> str:
-        """Return an attribute as text, or its default if the node omits it."""
+        """Return attribute ``name`` as text, or ``default`` if the node omits it."""
         value = self.attributes.get(name, default)
         return value.decode() if isinstance(value, bytes) else str(value)
 
@@ -145,7 +145,10 @@ class ExtendedGraph(GraphBuilder):
         return name
 
     def constant(self, array: Array, stem: str = "constant") -> Value:
-        """Add an initializer, or return an equal small initializer that was added before."""
+        """Add an initializer, or return an equal one of at most 256 bytes that was added before.
+
+        A new initializer is named after ``stem``.
+        """
         key = array.tobytes() if array.nbytes <= 256 else b"", array.dtype.str, array.shape
         if array.nbytes <= 256 and key in self._small:
             return self._small[key]
@@ -159,7 +162,7 @@ class ExtendedGraph(GraphBuilder):
         return self.constant(np.array(value, self.dtype(like)), "scalar")
 
     def dtype(self, value: Value) -> np.dtype[np.generic]:
-        """Return a value's element type."""
+        """Return the element type of ``value`` as NumPy's dtype."""
         return helper.tensor_dtype_to_np_dtype(value.elem_type)
 
     def zeros(self, shape: Sequence[int], like: Value) -> Value:

@@ -13,7 +13,7 @@ Gradients = Sequence[Value | None]
 
 
 def _axes(g: ExtendedGraph, node: Node) -> list[int]:
-    """Return the axes that a reduction drops."""
+    """Return the axes that a reduction drops, in ascending order; refuse computed axes."""
     rank = len(node.operand(0).shape)
     given = node.inputs[1] if len(node.inputs) > 1 else None
     axes = [] if given is None else g.contents(given)

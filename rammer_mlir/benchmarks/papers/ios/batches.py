@@ -63,7 +63,7 @@ class Devices:
 
 
 def setting(name: str, device: str, batch: int, scale: Scale = "full") -> Setting:
-    """Return a benchmark model compiled for a GPU and batch size, and the device."""
+    """Return benchmark model ``name`` of a batch size as a graph for ``device``, and the device."""
     return model_graph(name, device, batch, scale), find_device(device).device()
 
 

@@ -114,7 +114,7 @@ def measure(network: Network) -> Record:
 
 
 def merged_graph(model: onnx.ModelProto, device: str, policy: str, growth: float) -> TaskGraph:
-    """Return the rOperators of a model, after merging operators for a policy.
+    """Return the rOperators of a model for ``device``, after merging operators for ``policy``.
 
     ``growth`` bounds the growth of arithmetic by merging.
     """

@@ -89,7 +89,7 @@ class Planned:
 
 
 def published(name: str) -> tuple[float, float, float]:
-    """Return a model's published milliseconds: the base's kernels, the base, and Rammer."""
+    """Return model ``name``'s published milliseconds: the base's kernels, the base, and Rammer."""
     return BASE_KERNELS[name], FIGURE_11[name]["base"], FIGURE_11[name]["Rammer"]
 
 
@@ -130,7 +130,7 @@ def _graph(name: str) -> TaskGraph:
 
 
 def planned(name: str, graph: TaskGraph, description: DeviceDescription) -> Planned:
-    """Return a model with a plan for a description; ``gpu_runs`` makes the same plan."""
+    """Return model ``name`` with plans for a description; ``gpu_runs`` makes the same plans."""
     device = description.device()
     kernels = [fastest(operator, device) for operator in graph.operators]
     offered = with_kernels(graph, kernels)

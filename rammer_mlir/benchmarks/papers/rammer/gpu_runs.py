@@ -123,7 +123,7 @@ def measure(request: GpuRun) -> Record:
 def compare(graph: TaskGraph, device: Device) -> Record:
     """Return the runs ``base``, ``base_select``, ``fast`` and ``select``, and the graph's size.
 
-    ``fills`` are the base's operators without arithmetic: borders, and copies.
+    The record's entry ``fills`` counts the base's operators without arithmetic: borders and copies.
     """
     fast = [fastest(operator, device) for operator in graph.operators]
     selected = Wavefront().schedule(graph, device)

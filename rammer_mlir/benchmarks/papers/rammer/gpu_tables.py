@@ -55,7 +55,7 @@ def _rows(
 
 
 def table_1(records: Records) -> str:
-    """Return a table of the models' sizes."""
+    """Return a Markdown table of the models' rOperators, rTasks and GFLOPs."""
 
     def cells(run: Record) -> list[str]:
         return [str(run["operators"]), str(run["rtasks"]), f"{run['gflops']:.2f}"]

@@ -32,7 +32,7 @@ BUILDERS = {
 
 
 def predict(model: onnx.ModelProto, policy: str) -> tuple[float, int]:
-    """Return the predicted seconds of a model on the IPU, and its number of supersteps."""
+    """Return a model's predicted seconds on the IPU under ``policy``, and its supersteps."""
     options = check_options("cpu", policy=policy, num_veus=None, costs="ipu")
     compilation = Compilation.of_model(model, options)
     compilation.emit("program")
@@ -42,7 +42,7 @@ def predict(model: onnx.ModelProto, policy: str) -> tuple[float, int]:
 
 @dataclass(frozen=True)
 class IpuRun:
-    """A recurrent model with 4 layers."""
+    """A case: a recurrent model with 4 layers, predicted for the IPU."""
 
     model: str
     scale: Scale = "full"

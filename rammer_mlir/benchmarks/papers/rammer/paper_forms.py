@@ -36,7 +36,7 @@ class GateLayer:
     """An LSTM layer with two matrix products for each of its four gates."""
 
     def __init__(self, g: GraphBuilder, inputs: int, hidden: int) -> None:
-        """Add the weights to the graph."""
+        """Add random weights of a layer of ``inputs`` features and ``hidden`` units to ``g``."""
         self._g = g
         self._weights = [
             [_matrix(g, rows, hidden, name) for rows, name in ((inputs, "W"), (hidden, "U"))]
@@ -58,7 +58,7 @@ class FusedLayer:
     """An LSTM layer with a single matrix product for input and state together."""
 
     def __init__(self, g: GraphBuilder, inputs: int, hidden: int) -> None:
-        """Add the weights to the graph."""
+        """Add random weights of a layer of ``inputs`` features and ``hidden`` units to ``g``."""
         self._g = g
         self._weight = _matrix(g, inputs + hidden, 4 * hidden, "weight")
         self._bias = g.constant(weights.bias(g.rng, 4 * hidden), "bias")
@@ -238,7 +238,7 @@ FORMS: dict[str, Callable[[int, Scale], onnx.ModelProto]] = {
 
 
 def build(name: str, batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build a model in the artifact's form; AlexNet and NASNet are those of ``benchmarks.models``.
+    """Build model ``name`` in the artifact's form, or that of ``benchmarks.models`` without a form.
 
     Raises:
         OptionError: if there is no such model.

@@ -13,12 +13,12 @@ _SIXTH = 0.16666667163372
 
 
 def sigmoid(x: Scalar) -> Scalar:
-    """Return ``1 / (1 + exp(-x))``."""
+    """Emit the logistic function ``1 / (1 + exp(-x))``."""
     return literal(1, x.dtype) / ((-x).apply(math.ExpOp) + 1)
 
 
 def softplus(x: Scalar) -> Scalar:
-    """Return ``log(1 + exp(x))`` without overflow of the exponential."""
+    """Emit ``log(1 + exp(x))`` without overflow of the exponential."""
     return x.maximum(0) + (-x.apply(math.AbsFOp)).apply(math.ExpOp).apply(math.Log1pOp)
 
 
@@ -39,7 +39,7 @@ def _hard_sigmoid(x: Scalar, alpha: float, beta: float) -> Scalar:
 
 
 def _gelu(x: Scalar, approximate: str) -> Scalar:
-    """Return the Gaussian error linear unit, exact or with the tanh approximation."""
+    """Emit the Gaussian error linear unit: exact, or with tanh if ``approximate`` is "tanh"."""
     if approximate == "tanh":
         inner = (x + x * x * x * 0.044715) * sqrt(2 / pi)
         return x * 0.5 * (inner.apply(math.TanhOp) + 1)

@@ -64,7 +64,7 @@ def _trained(
 
 
 def _statistics(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and variance per channel, computed in two passes."""
+    """Emit mean and variance per channel, computed in two passes."""
     wide, axes = computing_type(x.dtype), [axis for axis in range(x.rank) if axis != 1]
     count = prod(x.shape[axis] for axis in axes)
     mean = sum_along(x, axes, wide).map(lambda total: total / count)

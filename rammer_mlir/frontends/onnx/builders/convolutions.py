@@ -24,7 +24,7 @@ from rammer_mlir.passes.ir.scalar import DType, Scalar
 
 
 def conv(node: Node) -> Tensor:
-    """Build Conv, and return its result."""
+    """Emit the operations of Conv, including its bias; return the result, in the data's dtype."""
     x, w = node.tensor(0), node.tensor(1)
     window = window_of(node, x.shape[2:], w.shape[2:])
     kind = accumulator(x.dtype)
@@ -37,7 +37,7 @@ def conv(node: Node) -> Tensor:
 
 
 def finish(node: Node, result: Tensor, dtype: DType) -> Tensor:
-    """Return a result of ``convolve``, plus the node's bias, converted to ``dtype``."""
+    """Emit a result of ``convolve``, plus the node's bias, converted to ``dtype``."""
     if not node.has(2):
         return converted(result, dtype)
     dims = range(1, result.rank - (node.fact(0).rank - 2))

@@ -27,7 +27,7 @@ def _product(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _cumulative(node: Node, combine: Body, neutral: float) -> Tensor:
-    """Return the prefix combinations of a node's input by ``combine``, along its axis.
+    """Emit the prefix combinations of a node's input by ``combine``, along its axis.
 
     ``neutral`` is the neutral element. The parallel prefix takes a logarithmic number of
     elementwise steps instead of a sequential loop (Hillis and Steele, "Data parallel algorithms",
@@ -49,7 +49,7 @@ def _cumulative(node: Node, combine: Body, neutral: float) -> Tensor:
 
 
 def shifted(x: Tensor, axis: int, distance: int, backward: bool, value: float) -> Tensor:
-    """Return ``x`` shifted by ``distance`` positions along an axis; ``value`` fills the gap.
+    """Emit ``x`` shifted by ``distance`` positions along an axis; ``value`` fills the gap.
 
     Elements move to higher positions, or to lower positions if ``backward``.
     """

@@ -44,7 +44,7 @@ def determinant(node: Node) -> Tensor:
 
 
 def _eliminate(rows: list[list[Scalar]]) -> Scalar:
-    """Return the determinant by elimination with partial pivoting."""
+    """Emit the determinant by elimination with partial pivoting."""
     size = len(rows)
     result: Scalar | None = None
     for column in range(size):

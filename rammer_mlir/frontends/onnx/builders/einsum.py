@@ -61,7 +61,7 @@ def einsum(node: Node) -> Tensor:
 
 
 def _labels(text: str, rank: int) -> tuple[str, ...]:
-    """Return the labels of a term of an equation, one for each of ``rank`` dimensions.
+    """Return the labels of the equation's term ``text``, one for each of ``rank`` dimensions.
 
     Dimensions of the ellipsis get digits, counted from the last dimension.
     """

@@ -32,7 +32,7 @@ Pair = Callable[[Scalar, Scalar], Scalar]
 
 
 def elementwise(node: Node, function: Body) -> Tensor:
-    """Return the elementwise result of ``function`` on a node's inputs, which are broadcast.
+    """Emit the elementwise result of ``function`` on a node's inputs, which are broadcast.
 
     Constants with a single element become literals in the function's body.
     """
@@ -211,7 +211,7 @@ def _power_of_scalars(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _integer_power(x: Scalar, y: Scalar) -> Scalar:
-    """Return ``x ** y`` by repeated squaring over the six low bits of the exponent.
+    """Emit ``x ** y`` by repeated squaring over the six low bits of the exponent.
 
     Powers with larger exponents would overflow.
     """
@@ -254,7 +254,7 @@ def _bit_shift(node: Node) -> Tensor:
 
 
 def _clip(node: Node) -> Tensor:
-    """Build Clip, whose limits are optional."""
+    """Emit Clip; an omitted lower or upper limit does not limit the elements."""
     has = [node.has(1), node.has(2)]
 
     def body(x: Scalar, *limits: Scalar) -> Scalar:
@@ -278,7 +278,10 @@ def _comparison(kind: Comparison, node: Node) -> Tensor:
 
 
 def _dropout(node: Node) -> list[Tensor | None]:
-    """Build Dropout for inference: the identity, with a mask of ones."""
+    """Emit Dropout for inference: the identity, and a mask of ones, or None if it is unused.
+
+    Raises UnsupportedError unless training_mode is omitted or constant and false.
+    """
     if node.has(2) and (node.constant(2) is None or node.constant(2)):
         raise node.unsupported("training_mode must be constant and false")
     mask = None

@@ -33,23 +33,23 @@ from rammer_mlir.passes.ir.scalar import (
 
 
 def here(number: int) -> Scalar:
-    """Return the index of loop ``number`` in the body of a structured operation, as int64."""
+    """Emit the index of loop ``number`` in the body of a structured operation, as int64."""
     return index_value(linalg.IndexOp(number).result)
 
 
 def from_front(index: Scalar, size: int) -> Scalar:
-    """Return the index as int64, counted from the front: ``size`` is added to a negative index."""
+    """Emit the index as int64, counted from the front: ``size`` is added to a negative index."""
     wide = index.cast(INT64)
     return wide.compare("lt", 0).select(wide + size, wide)
 
 
 def in_range(index: Scalar, size: int) -> Scalar:
-    """Return the index as int64, counted from the front and clamped to 0 ... ``size - 1``."""
+    """Emit the index as int64, counted from the front and clamped to 0 ... ``size - 1``."""
     return from_front(index, size).clamp(0, size - 1)
 
 
 def gather(node: Node) -> Tensor:
-    """Build Gather: whole slices along an axis."""
+    """Emit Gather: the slices of input 0 along an axis at the indices of input 1."""
     x = node.tensor(0)
     axis = node.axis("axis", 0, x.rank)
     indices = node.fact(1)
@@ -91,7 +91,7 @@ def _rows(x: Tensor, axis: int, start: int, count: int) -> Tensor:
 
 
 def take(x: Tensor, indices: Tensor, axis: int, *, is_checked: bool = False) -> Tensor:
-    """Return the slices of ``x`` along an axis at ``indices`` of any rank.
+    """Emit the slices of ``x`` along an axis at ``indices`` of any rank.
 
     Unless ``is_checked``, negative indices count from the end, and indices are clamped.
     """

@@ -53,7 +53,7 @@ class Node:
     operands: dict[int, ir.Value] = field(default_factory=dict[int, ir.Value])
 
     def has(self, number: int) -> bool:
-        """Return whether input ``number`` is given."""
+        """Return whether the node has input ``number``, an optional one, and does not omit it."""
         return number < len(self.inputs) and self.inputs[number] is not None
 
     def fact(self, number: int) -> TensorFact:
@@ -70,15 +70,15 @@ class Node:
         return fact
 
     def uses(self, number: int) -> bool:
-        """Return whether result ``number`` is used."""
+        """Return whether the node has result ``number``, and the graph uses it."""
         return number < len(self.outputs) and self.outputs[number] is not None
 
     def attribute(self, name: str, default: object = None) -> Any:
-        """Return an attribute's value, of the type that the operator's schema specifies."""
+        """Return the value of attribute ``name``, of its schema's type; ``default`` if omitted."""
         return self.attributes.get(name, default)
 
     def axis(self, name: str, default: int, rank: int) -> int:
-        """Return an attribute that is a dimension, normalized if negative."""
+        """Return attribute ``name``, a dimension, as 0 to ``rank - 1``; ``default`` if omitted."""
         return int(self.attributes.get(name, default)) % max(rank, 1)
 
     def constant(self, number: int) -> Array | None:
@@ -87,10 +87,10 @@ class Node:
         return None if fact is None else fact.value
 
     def integers(self, number: int, attribute: str | None = None) -> list[int] | None:
-        """Return the integers of an input, or of an attribute in old opsets; None if omitted.
+        """Return the integers of ``attribute`` if given, else of input ``number``; None if omitted.
 
         Raises:
-            UnsupportedError: if they are computed.
+            UnsupportedError: if the input is not constant.
         """
         if attribute is not None and attribute in self.attributes:
             return list(self.attributes[attribute])
@@ -113,7 +113,7 @@ class Node:
         return [self.tensor(number) for number in range(len(self.inputs))]
 
     def unsupported(self, reason: str) -> UnsupportedError:
-        """Return the error to raise for a use of the operator that cannot be compiled."""
+        """Return the error that the node cannot be compiled; ``reason`` ends its message."""
         return UnsupportedError(f"'{self.name}' ({self.op_type}): {reason}")
 
 

@@ -27,13 +27,13 @@ def computing_type(dtype: DType) -> DType:
 
 
 def sum_along(source: Tensor, axes: Sequence[int], dtype: DType | None = None) -> Reduced:
-    """Return the sum along ``axes``, computed in ``dtype`` if given, else in the source's dtype."""
+    """Emit the sum along ``axes``, computed in ``dtype`` if given, else in the source's dtype."""
     kind = source.dtype if dtype is None else dtype
     return reduce(lambda x, total: total + x.cast(kind), source, axes, 0, kind)
 
 
 def max_along(source: Tensor, axes: Sequence[int]) -> Reduced:
-    """Return the maximum of a tensor along ``axes``."""
+    """Emit the maximum of a tensor along ``axes``."""
     return reduce(lambda x, top: top.maximum(x), source, axes, lowest(source.dtype))
 
 
@@ -67,7 +67,7 @@ def _softmax(x: Tensor, axes: Sequence[int], logarithm: bool) -> Tensor:
 
 
 def reduce_shifted(x: Tensor, top: Reduced, axes: Sequence[int], kind: DType) -> Reduced:
-    """Return the sum of ``exp(x - top)`` along ``axes``, computed in dtype ``kind``."""
+    """Emit the sum of ``exp(x - top)`` along ``axes``, computed in dtype ``kind``."""
     shifted = pointwise(
         lambda x, m: (x.cast(kind) - m.cast(kind)).apply(math.ExpOp), x, top, dtype=kind
     )
@@ -77,7 +77,7 @@ def reduce_shifted(x: Tensor, top: Reduced, axes: Sequence[int], kind: DType) ->
 def mean_and_inverse_deviation(
     x: Tensor, axes: Sequence[int], epsilon: float, kind: DType
 ) -> tuple[Reduced, Reduced]:
-    """Return mean and ``1 / sqrt(variance + epsilon)`` along axes, computed in dtype ``kind``.
+    """Emit mean and ``1 / sqrt(variance + epsilon)`` along axes, computed in dtype ``kind``.
 
     The variance is computed in a second pass, from differences to the mean.
     """
@@ -115,7 +115,10 @@ def _normalize(
 
 
 def layer_normalization(node: Node) -> list[Tensor | None]:
-    """Build LayerNormalization: over the dimensions from an axis on."""
+    """Emit LayerNormalization over the dimensions from an axis on.
+
+    Returns the result, mean and inverse deviation; the latter two are None if unused.
+    """
     x = node.tensor(0)
     kind = computing_type(x.dtype)
     axes = range(node.axis("axis", -1, x.rank), x.rank)
@@ -148,7 +151,7 @@ def rms_normalization(node: Node) -> Tensor:
 
 
 def instance_normalization(node: Node) -> Tensor:
-    """Build InstanceNormalization: each channel of each sample."""
+    """Emit InstanceNormalization: the normalization of each channel of each sample."""
     return _grouped(node, node.fact(0).shape[1])
 
 

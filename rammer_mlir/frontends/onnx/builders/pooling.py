@@ -72,7 +72,7 @@ class _Pool:
         return loop(2 + axis) * step + inner * self.window.dilations[axis]
 
     def padded(self, value: float) -> Tensor:
-        """Return the data padded with ``value``, extended to the end of the last window."""
+        """Emit the data padded with ``value``, extended to the end of the last window."""
         window = self.window
         needed = [
             (count - 1) * stride + extent
@@ -114,7 +114,7 @@ def _max_pool(node: Node) -> list[Tensor | None]:
 
 
 def _positions(pool: _Pool, padded: Tensor, largest: Tensor, by_column: bool) -> Tensor:
-    """Return the flattened position of each window's maximum; of several, the first position.
+    """Emit the flattened position of each window's maximum; of several, the first position.
 
     ``padded`` is the padded data, and ``largest`` has the maxima. The first spatial dimension is
     contiguous in positions if ``by_column``, else the last one. The padding may contain the maximum
@@ -242,7 +242,7 @@ def _local_response_normalization(node: Node) -> Tensor:
 
 
 def _negative_power(x: Scalar, exponent: float) -> Scalar:
-    """Return ``x ** -exponent`` of a positive number; the exponent 3/4 needs only square roots."""
+    """Emit ``x ** -exponent`` of a positive number; the exponent 3/4 needs only square roots."""
     if exponent == 0.75:
         root = x.apply(math.RsqrtOp)
         return root * root.apply(math.SqrtOp)

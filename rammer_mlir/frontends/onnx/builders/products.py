@@ -57,7 +57,7 @@ def contract(
 
 
 def multiply(a: Tensor, b: Tensor, dtype: DType) -> Tensor:
-    """Return NumPy's ``a @ b``, accumulated in ``dtype``."""
+    """Emit NumPy's ``a @ b``, accumulated in ``dtype``."""
     shape = _product_shape(a.shape, b.shape)
     if a.rank == 1:
         a = reshape(a, (1, *a.shape))
@@ -89,18 +89,18 @@ def _product(a: Tensor, b: Tensor, dtype: DType) -> Tensor:
 
 
 def converted(x: Tensor, dtype: DType) -> Tensor:
-    """Return the tensor converted to a dtype."""
+    """Emit the conversion of ``x`` to ``dtype``; return ``x`` if it has this dtype."""
     return x if x.dtype == dtype else pointwise(lambda v: v.cast(dtype), x, dtype=dtype)
 
 
 def matmul(node: Node) -> Tensor:
-    """Build MatMul."""
+    """Emit MatMul; return the product, in the dtype of the left operand."""
     a, b = node.tensor(0), node.tensor(1)
     return converted(multiply(a, b, accumulator(a.dtype)), a.dtype)
 
 
 def gemm(node: Node) -> Tensor:
-    """Build Gemm: ``alpha * A' * B' + beta * C``."""
+    """Emit Gemm: ``alpha * A' * B' + beta * C``; A' and B' are A and B, or transposed."""
     a, b = node.tensor(0), node.tensor(1)
     left = [2, 0] if node.attribute("transA", 0) else [0, 2]
     right = [1, 2] if node.attribute("transB", 0) else [2, 1]
@@ -141,7 +141,7 @@ def matmul_integer(node: Node) -> Tensor:
 
 
 def shifted(x: Tensor, zero: Tensor, axis: int) -> Tensor:
-    """Return ``x`` minus its zero point, in 32 bits.
+    """Emit ``x`` minus its zero point, in 32 bits.
 
     ``zero`` is a scalar, or has a zero point per index of ``axis``.
     """

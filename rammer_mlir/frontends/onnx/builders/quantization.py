@@ -33,7 +33,7 @@ UINT8 = np.dtype(np.uint8)
 
 
 def round_into(x: Scalar, zero: Scalar | None, dtype: DType) -> Scalar:
-    """Return ``x`` rounded to nearest even, plus the zero point, saturated to an integer type."""
+    """Emit ``x`` rounded to nearest even, plus the zero point, saturated to an integer type."""
     x = x.apply(math.RoundEvenOp)
     if zero is not None:
         x = x + convert(zero, x.dtype)
@@ -91,7 +91,10 @@ def _dequantize(node: Node) -> Tensor:
 
 
 def _dynamic_quantize(node: Node) -> list[Tensor | None]:
-    """Build DynamicQuantizeLinear: scale and zero point from the range of the data and zero."""
+    """Emit DynamicQuantizeLinear; return the uint8 data, the scale and the zero point.
+
+    Scale and zero point follow from the range of the data, extended to include zero.
+    """
     x = node.tensor(0)
     axes = list(range(x.rank))
     low, high = (apply_reduction(REDUCTIONS[name], x, axes).tensor for name in ("Min", "Max"))
@@ -108,7 +111,7 @@ def _dynamic_quantize(node: Node) -> list[Tensor | None]:
 
 
 def _requantize(total: Tensor, scales: Sequence[Operand], zero: Tensor, dtype: DType) -> Tensor:
-    """Return 32-bit sums ``total`` requantized to ``dtype``.
+    """Emit 32-bit sums ``total`` requantized to ``dtype``.
 
     The sums are multiplied by the first two of ``scales`` and divided by the third; then ``zero``
     is added.
@@ -122,7 +125,7 @@ def _requantize(total: Tensor, scales: Sequence[Operand], zero: Tensor, dtype: D
 
 
 def _quantized_matmul(node: Node) -> Tensor:
-    """Build QLinearMatMul."""
+    """Emit QLinearMatMul: an integer product, requantized by the three scales."""
     a, b = node.tensor(0), node.tensor(3)
     left, right = shifted(a, node.tensor(2), a.rank - 2), shifted(b, node.tensor(5), b.rank - 1)
     total = multiply(left, right, INT32)
@@ -145,7 +148,7 @@ def _product_scale(scale: Tensor, total: Tensor, axis: int) -> Operand:
 
 
 def _integer_convolution(node: Node, data: int, zeros: tuple[int, int]) -> Tensor:
-    """Return the 32-bit sums of a convolution of integers minus their zero points.
+    """Emit the 32-bit sums of a convolution of integers minus their zero points.
 
     Args:
         node: the node; its inputs are tensors, possibly each with a scale and a zero point.
@@ -171,12 +174,12 @@ def _less_zero(node: Node, x: Tensor, number: int, axis: int) -> Tensor:
 
 
 def _convolve_integers(node: Node) -> Tensor:
-    """Build ConvInteger."""
+    """Emit ConvInteger; return the int32 result."""
     return _integer_convolution(node, 1, (2, 3))
 
 
 def _quantized_convolution(node: Node) -> Tensor:
-    """Build QLinearConv."""
+    """Emit QLinearConv: an integer convolution with bias, requantized by the three scales."""
     total = _integer_convolution(node, 3, (2, 5))
     if node.has(8):
         total = pointwise(

@@ -63,7 +63,7 @@ def _add(x: Scalar, y: Scalar) -> Scalar:
 
 
 def absolute(x: Scalar) -> Scalar:
-    """Return the absolute value."""
+    """Emit the absolute value; an unsigned ``x`` is returned as it is."""
     if is_float(x.dtype):
         return x.apply(math.AbsFOp)
     return x.apply(math.AbsIOp) if x.dtype.kind == "i" else x
@@ -160,13 +160,13 @@ def _log_sum_exp(node: Node) -> Tensor:
 
 
 def _finite_or_zero(x: Scalar) -> Scalar:
-    """Return ``x``, or 0 in place of infinities and NaN, so that ``x - result`` is never NaN."""
+    """Emit ``x``, or 0 in place of infinities and NaN, so that ``x - result`` is never NaN."""
     finite = x.apply(math.AbsFOp).compare("lt", float("inf"))
     return finite.select(x, literal(0, x.dtype))
 
 
 def _position_of_extremum(largest: bool, node: Node) -> Tensor:
-    """Build ArgMax and ArgMin."""
+    """Emit ArgMax if ``largest``, else ArgMin; return the int64 positions."""
     x = node.tensor(0)
     axis = node.axis("axis", 0, x.rank)
     last = bool(node.attribute("select_last_index", 0))
@@ -174,7 +174,9 @@ def _position_of_extremum(largest: bool, node: Node) -> Tensor:
 
 
 def _position(x: Tensor, axis: int, largest: bool, last: bool) -> Reduced:
-    """Return the position of the extremum along an axis: the first one, or the last if ``last``.
+    """Emit the position of the extremum along an axis: the first position, or the last if ``last``.
+
+    The extremum is the maximum if ``largest``, else the minimum.
 
     It takes two reductions: of the elements, and of the positions with the extremum.
     """
@@ -194,7 +196,7 @@ def _position(x: Tensor, axis: int, largest: bool, last: bool) -> Reduced:
 
 
 def _count_up(length: int) -> Tensor:
-    """Return the integers from 0 to ``length - 1``."""
+    """Emit the integers from 0 to ``length - 1``."""
     return indexed([length], INT64, lambda indices: indices[0])
 
 

@@ -155,7 +155,7 @@ def _taps(axis: _Axis, x: Floats, kernel: Callable[[Floats], Floats], radius: in
 
 
 def resize(node: Node) -> Tensor:
-    """Build Resize."""
+    """Emit Resize, axis by axis; axes that keep their size are not interpolated."""
     x = node.tensor(0)
     if 0 in node.out().shape:
         return empty(node.out().shape, x.dtype)
@@ -180,7 +180,7 @@ def resize(node: Node) -> Tensor:
 
 
 def upsample(node: Node) -> Tensor:
-    """Build Upsample, which Resize replaced."""
+    """Emit Upsample, the predecessor of Resize: nearest or linear interpolation by scales."""
     x = node.tensor(0)
     if 0 in node.out().shape:
         return empty(node.out().shape, x.dtype)
@@ -258,9 +258,10 @@ def _inside(taps: _Taps, axis: _Axis) -> _Taps:
 
 
 def _select(x: Tensor, axis: _Axis, indices: Integers) -> Tensor:
-    """Return ``x`` with the elements at ``indices`` along an axis.
+    """Emit ``x`` with the elements at ``indices`` along an axis.
 
-    It is a repetition or a strided slice if possible, else a gather.
+    Emits a repetition if each element occurs equally often, a strided slice if the indices grow
+    by equal steps, else a gather.
     """
     repeats = axis.after // max(axis.before, 1)
     if (indices == np.arange(axis.after) // max(repeats, 1)).all() and repeats > 0:
@@ -286,7 +287,7 @@ def _repeat(x: Tensor, axis: int, count: int) -> Tensor:
 
 
 def _interpolate(x: Tensor, axis: _Axis, taps: _Taps, kind: DType) -> Tensor:
-    """Return the sums of weighted elements ``taps`` of ``x`` along an axis, in dtype ``kind``."""
+    """Emit the sums of weighted elements ``taps`` of ``x`` along an axis, in dtype ``kind``."""
     shape = [axis.after if i == axis.number else size for i, size in enumerate(x.shape)]
     count = taps.indices.shape[1]
     columns = [constant(column.astype(np.int32)) for column in taps.indices.T]
@@ -306,7 +307,7 @@ def _interpolate(x: Tensor, axis: _Axis, taps: _Taps, kind: DType) -> Tensor:
 
 
 def _rounded(x: Tensor, dtype: DType) -> Tensor:
-    """Return ``x`` in ``dtype``; integers are rounded to nearest even and saturated."""
+    """Emit ``x`` in ``dtype``; integers are rounded to nearest even and saturated."""
     if x.dtype == dtype:
         return x
     if is_float(dtype):
@@ -319,7 +320,7 @@ def _rounded(x: Tensor, dtype: DType) -> Tensor:
 
 
 def _extrapolate(x: Tensor, outside: Sequence[tuple[int, NDArray[np.bool_]]], node: Node) -> Tensor:
-    """Return ``x`` with ``extrapolation_value`` wherever a mask of ``outside`` is true.
+    """Emit ``x`` with ``extrapolation_value`` wherever a mask of ``outside`` is true.
 
     ``outside`` has pairs of an axis and a mask of its positions.
     """

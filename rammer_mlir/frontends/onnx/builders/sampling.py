@@ -65,14 +65,14 @@ class _Axis:
         return (0.0, self.size - 1.0) if self.corners else (-0.5, self.size - 0.5)
 
     def place(self, normalized: Scalar) -> Scalar:
-        """Convert a coordinate in the range -1 to 1 to an index, which may be fractional."""
+        """Emit the conversion of a coordinate from -1 to 1 to an index, which may be fractional."""
         shifted = normalized + 1.0
         if self.corners:
             return shifted * 0.5 * float(self.size - 1)
         return (shifted * float(self.size) - 1.0) * 0.5
 
     def limit(self, x: Scalar) -> Scalar:
-        """Return a coordinate moved into the image by the padding mode.
+        """Emit a coordinate moved into the image by the padding mode.
 
         Mode ``zeros`` leaves it unchanged.
         """
@@ -81,7 +81,7 @@ class _Axis:
         return self.reflect(x) if self.padding == "reflection" else x
 
     def reflect(self, x: Scalar) -> Scalar:
-        """Return a coordinate reflected at the edges until it is inside of the image."""
+        """Emit a coordinate reflected at the edges until it is inside of the image."""
         low, high = self.border
         if low == high:
             return literal(low, x.dtype)
@@ -136,7 +136,7 @@ def _cubic(axis: _Axis, x: Scalar) -> list[_Tap]:
 
 
 def _keys(t: Scalar, a: float = -0.75) -> Scalar:
-    """Return the weight of cubic convolution at a distance below 2 (Keys, 1981)."""
+    """Emit the weight of cubic convolution at a distance below 2 (Keys, 1981)."""
     near = ((t * (a + 2) - (a + 3)) * t) * t + 1.0
     far = ((t * a - 5 * a) * t + 8 * a) * t - 4 * a
     return t.compare("le", 1.0).select(near, far)
@@ -184,7 +184,7 @@ def grid_sample(node: Node) -> Tensor:
 def _weighted_sum(
     x: Tensor, first: Sequence[Scalar], taps: Sequence[Sequence[_Tap]], kind: DType
 ) -> Scalar:
-    """Return the sum of elements over all combinations of taps, one for each spatial axis.
+    """Emit the sum of elements over all combinations of taps, one for each spatial axis.
 
     Each element is weighted by the product of its taps' weights.
 

@@ -89,8 +89,9 @@ class _Scatter:
 
 
 def _scatter(scatter: _Scatter, reduction: str, found: Array | None) -> Tensor:
-    """Return the scattered tensor.
+    """Emit the scattered tensor.
 
+    ``reduction`` is "none" or a key of ``_REDUCTIONS``.
     ``found`` has the number of each element's last update, -1 for none, if indices are constant.
     """
     if not scatter.updates.size:
@@ -107,7 +108,7 @@ def _scatter(scatter: _Scatter, reduction: str, found: Array | None) -> Tensor:
 
 
 def _last_hits(scatter: _Scatter) -> Tensor:
-    """Return the number of the last update of each searched element, or -1, found by a search."""
+    """Emit the number of the last update of each searched element, or -1, found by a search."""
     rank = len(scatter.searched)
     start = full(scatter.searched, -1, INT64)
 
@@ -163,7 +164,7 @@ def _combined(scatter: _Scatter, reduction: str) -> Tensor:
 
 
 def _one_by_one(scatter: _Scatter, combine: Combine | None) -> Tensor:
-    """Return the data after writing the updates sequentially, in loops.
+    """Emit the data after writing the updates sequentially, in loops.
 
     An update replaces the element if ``combine`` is None.
     """

@@ -59,7 +59,7 @@ def _concat(node: Node) -> Tensor:
 
 
 def _split(node: Node) -> list[Tensor | None]:
-    """Build Split; the sizes are those of the results, except for unused results."""
+    """Emit Split; return its results in order, with None for unused results."""
     x = node.tensor(0)
     axis = node.axis("axis", 0, x.rank)
     sizes = node.integers(1) or _even_sizes(x.shape[axis], len(node.outputs))
@@ -158,7 +158,7 @@ def _widths(node: Node, rank: int) -> tuple[list[int], list[int]]:
 
 
 def _crop(x: Tensor, low: Sequence[int], high: Sequence[int]) -> Tensor:
-    """Return ``x`` without the elements that negative widths of Pad remove.
+    """Emit ``x`` without the elements that negative widths of Pad remove.
 
     ``low`` and ``high`` are the widths before and after each dimension; positive widths have no
     effect.
@@ -190,7 +190,7 @@ def _source_positions(size: int, low: int, high: int, mode: str) -> Array:
 def _pick(
     x: Tensor, tables: Sequence[Tensor], shape: Sequence[int], border: Tensor | None
 ) -> Tensor:
-    """Return a tensor of ``shape`` whose element [i, j, ...] is x[tables[0][i], tables[1][j], ...].
+    """Emit a tensor of ``shape`` whose element [i, j, ...] is x[tables[0][i], tables[1][j], ...].
 
     Where a table holds -1, the element is ``border``; without border, no table holds -1.
     """

@@ -49,7 +49,7 @@ def col2im(node: Node) -> Tensor:
 
 
 def _window_of_element(window: Window, axis: int, count: int, rank: int) -> tuple[Scalar, Scalar]:
-    """Return the window that has the current element at the current tap, and whether it exists.
+    """Emit the window that has the current element at the current tap, and whether it exists.
 
     Args:
         window: the sliding window.
@@ -91,7 +91,7 @@ def deform_conv(node: Node) -> Tensor:
 
 
 def _shifted_taps(node: Node, x: Tensor, kernel: tuple[int, ...]) -> Tensor:
-    """Return the elements of ``x`` at every tap of every window, moved by the node's offsets.
+    """Emit the elements of ``x`` at every tap of every window, moved by the node's offsets.
 
     The result is [N, C, *kernel, *space].
     """
@@ -124,7 +124,7 @@ def _floor_div(number: int, divisor: int) -> ir.AffineExpr:
 
 
 def _start(window: Window, axis: int) -> Scalar:
-    """Return the image position of the current tap of the current window, as given by the loops.
+    """Emit the image position of the current tap of the current window, as given by the loops.
 
     The offset of DeformConv is not included.
     """
@@ -133,7 +133,7 @@ def _start(window: Window, axis: int) -> Scalar:
 
 
 def _bilinear(x: Tensor, places: list[Scalar]) -> Scalar:
-    """Return the bilinear interpolation at coordinates ``places``; outside elements are zero."""
+    """Emit the bilinear interpolation at coordinates ``places``; outside elements are zero."""
     first = [here(0), here(1)]
     corners: list[list[tuple[Scalar, Scalar, Scalar]]] = []
     for axis, place in enumerate(places):

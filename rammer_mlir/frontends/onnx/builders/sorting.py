@@ -24,7 +24,7 @@ from rammer_mlir.passes.ir.scalar import BOOL, INT64, Scalar, is_float
 
 
 def top_k(node: Node) -> list[Tensor | None]:
-    """Build TopK; among equal elements the lower index comes first."""
+    """Emit TopK; return values and indices. Equal elements are ordered by ascending index."""
     x = node.tensor(0)
     axis = node.axis("axis", -1, x.rank)
     counts = node.integers(1) if node.opset >= 10 else [node.attribute("k")]
@@ -46,7 +46,7 @@ def top_k(node: Node) -> list[Tensor | None]:
 
 
 def _indices(node: Node, rows: Tensor, count: int, largest: bool) -> Tensor:
-    """Return the positions of the first ``count`` elements of each row in sorted order."""
+    """Emit the positions of each row's ``count`` largest (else smallest) elements, in order."""
     if rows.shape[-1] <= RANK_BY_COUNTING:
         return _by_counting(rows, count, largest)
     if count > MOST_SEARCHED:
@@ -59,7 +59,7 @@ def _indices(node: Node, rows: Tensor, count: int, largest: bool) -> Tensor:
 
 
 def _before(a: Scalar, b: Scalar, largest: bool) -> Scalar:
-    """Emit whether ``a`` comes strictly before ``b``; NaN counts as larger than any number."""
+    """Emit whether ``a`` > ``b`` if ``largest``, else ``a`` < ``b``; NaN exceeds all numbers."""
     if not largest:
         a, b = b, a
     above = a.compare("gt", b)
@@ -73,13 +73,13 @@ def _is_nan(x: Scalar) -> Scalar:
 
 
 def _precedes(a: Scalar, i: Scalar, b: Scalar, j: Scalar, largest: bool) -> Scalar:
-    """Emit whether element ``a`` at index ``i`` comes before ``b`` at ``j``; ties go by index."""
+    """Emit whether ``a`` at ``i`` precedes ``b`` at ``j``: descending if ``largest``, stable."""
     tie = ~_before(b, a, largest) & i.compare("lt", j)
     return _before(a, b, largest) | tie
 
 
 def _by_counting(rows: Tensor, count: int, largest: bool) -> Tensor:
-    """Return the positions of the first ``count`` elements of each row in sorted order.
+    """Emit the positions of each row's ``count`` largest (else smallest) elements, in order.
 
     The rank of an element is the number of elements that come before it.
     """
@@ -103,7 +103,7 @@ def _by_counting(rows: Tensor, count: int, largest: bool) -> Tensor:
 
 
 def _one_by_one(rows: Tensor, count: int, largest: bool) -> Tensor:
-    """Return the positions of the first ``count`` elements of each row in sorted order.
+    """Emit the positions of each row's ``count`` largest (else smallest) elements, in order.
 
     Each step searches for the first element after the previously found one.
     """

@@ -32,7 +32,7 @@ Transform = Callable[[NDArray[np.complex128]], NDArray[np.generic]]
 
 
 def _matrix(transform: Transform, length: int, parts: int, dtype: DType) -> Tensor:
-    """Return the matrix of a transform, from its values for unit vectors.
+    """Emit the matrix of a transform, from its values for unit vectors.
 
     Args:
         transform: from signals to spectra, real or complex.

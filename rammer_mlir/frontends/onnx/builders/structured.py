@@ -162,7 +162,7 @@ def _pointwise(
 
 
 def indexed(shape: Sequence[int], dtype: DType, body: Callable[[list[Scalar]], Scalar]) -> Tensor:
-    """Return a tensor whose elements are functions of their int64 indices."""
+    """Emit a tensor whose elements are functions of their int64 indices."""
     out = empty(shape, dtype)
 
     def of_indices() -> Scalar:
@@ -172,7 +172,7 @@ def indexed(shape: Sequence[int], dtype: DType, body: Callable[[list[Scalar]], S
 
 
 def fetch(source: Tensor, indices: Sequence[Scalar]) -> Scalar:
-    """Read an element of a tensor within a body; the indices must be in range."""
+    """Emit the read of an element of a tensor in a body; the indices must be in range."""
     positions = [index.index() for index in indices]
     return Scalar(tensor.ExtractOp(source.value, positions).result, source.dtype)
 
@@ -189,11 +189,11 @@ class Reduced(NamedTuple):
     dims: list[int]
 
     def map(self, body: Body, dtype: DType | None = None) -> Reduced:
-        """Return the tensor with ``body`` applied to each element, in ``dtype`` if given."""
+        """Emit the tensor with ``body`` applied to each element, in ``dtype`` if given."""
         return Reduced(pointwise(body, self.tensor, dtype=dtype), self.dims)
 
     def keepdims(self, rank: int) -> Tensor:
-        """Return the tensor with reduced dimensions of size 1."""
+        """Emit the tensor of the original ``rank``, with reduced dimensions of size 1."""
         sizes = dict(zip(self.dims, self.tensor.shape, strict=True))
         return reshape(self.tensor, [sizes.get(axis, 1) for axis in range(rank)])
 
@@ -238,7 +238,7 @@ def reduce(
 
 
 def transpose(source: Tensor, order: Sequence[int]) -> Tensor:
-    """Permute dimensions: dimension ``i`` of the result is ``order[i]`` of the source."""
+    """Emit a transposition: dimension ``i`` of the result is ``order[i]`` of the source."""
     if list(order) == list(range(source.rank)):
         return source
     shape = [source.shape[axis] for axis in order]

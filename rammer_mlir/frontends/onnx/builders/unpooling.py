@@ -66,7 +66,7 @@ def _unpool(x: Tensor, indices: Tensor, window: Window, space: Sequence[int]) ->
 
 
 def _resized(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """Crop or zero-pad a tensor at the high ends."""
+    """Emit ``x`` in ``shape``: cropped or padded by zeros at the high ends."""
     kept = [min(a, b) for a, b in zip(x.shape, shape, strict=True)]
     missing = [b - a for a, b in zip(kept, shape, strict=True)]
     return pad(part(x, [0] * x.rank, kept), [0] * x.rank, missing, 0)

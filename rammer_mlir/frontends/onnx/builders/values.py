@@ -56,7 +56,7 @@ def tensor_type(shape: Sequence[int], dtype: DType) -> ir.RankedTensorType:
 
 
 def constant(array: Array) -> Tensor:
-    """Return an array as a constant tensor."""
+    """Emit a constant tensor with the value, shape and dtype of an array."""
     kind = element_type(array.dtype)
     data = np.ascontiguousarray(array)
     if array.dtype == BF16:
@@ -75,19 +75,19 @@ def constant(array: Array) -> Tensor:
 
 
 def splat(shape: Sequence[int], value: float, dtype: DType) -> Tensor:
-    """Return a splat constant, which takes no memory in the IR."""
+    """Emit a splat constant, which takes no memory in the IR."""
     shaped = tensor_type(shape, dtype)
     attribute = ir.DenseElementsAttr.get_splat(shaped, literal_attribute(value, dtype))
     return Tensor(arith.ConstantOp(shaped, attribute).result, dtype)
 
 
 def empty(shape: Sequence[int], dtype: DType) -> Tensor:
-    """Return an uninitialized tensor of a shape and dtype."""
+    """Emit an uninitialized tensor of a shape and dtype."""
     return Tensor(tensor.EmptyOp(list(shape), element_type(dtype)).result, dtype)
 
 
 def full(shape: Sequence[int], value: float, dtype: DType) -> Tensor:
-    """Return a tensor filled with a value."""
+    """Emit a tensor of ``dtype`` with ``value`` in all elements."""
     if 0 in shape:
         return empty(shape, dtype)
     scalar, out = literal(value, dtype).value, empty(shape, dtype).value

@@ -11,7 +11,7 @@ from rammer_mlir.passes.ir.scalar import literal
 
 
 def reshape(source: Tensor, shape: Sequence[int]) -> Tensor:
-    """Return the same elements in row-major order in another shape."""
+    """Emit a reshape, in row-major order; return ``source`` if it has the shape."""
     shape = tuple(shape)
     if shape == source.shape:
         return source
@@ -95,7 +95,7 @@ def _expand(
 def part(
     source: Tensor, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None
 ) -> Tensor:
-    """Return a rectangular slice of a tensor."""
+    """Emit a slice of ``sizes`` at ``starts``, with ``steps`` (1 if None) in each dimension."""
     if tuple(sizes) == source.shape:
         return source
     if 0 in sizes:
@@ -109,7 +109,7 @@ def part(
 
 
 def concat(sources: Sequence[Tensor], axis: int) -> Tensor:
-    """Concatenate tensors along an axis."""
+    """Emit the concatenation of tensors, in order, along an axis."""
     shape = list(sources[0].shape)
     shape[axis] = sum(source.shape[axis] for source in sources)
     if 0 in shape:
@@ -123,7 +123,7 @@ def concat(sources: Sequence[Tensor], axis: int) -> Tensor:
 
 
 def pad(source: Tensor, low: Sequence[int], high: Sequence[int], value: float) -> Tensor:
-    """Pad with ``value`` by widths before (``low``) and after each dimension, at least 0."""
+    """Emit a padding with ``value`` by widths ``low`` before and ``high`` after each dimension."""
     if not any(low) and not any(high):
         return source
     shape = [a + size + b for a, size, b in zip(low, source.shape, high, strict=True)]

@@ -12,7 +12,8 @@ from rammer_mlir.frontends.onnx.builders.node import Node
 class Window:
     """A sliding window; each field has an entry for each spatial dimension.
 
-    ``low`` and ``high`` are the widths of the padding before and after the data.
+    ``kernel`` has the numbers of taps; ``low`` and ``high`` are the widths of the padding before
+    and after the data.
     """
 
     kernel: tuple[int, ...]

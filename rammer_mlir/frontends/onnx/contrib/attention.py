@@ -109,7 +109,10 @@ def _heads_of(call: Call, heads: int) -> tuple[str, str, str]:
 
 
 def _unpacked(call: Call, packed: str, count: int) -> list[str]:
-    """Return the ``count`` parts of a value [batch, sequence, heads, parts, size]."""
+    """Write ``count`` parts [batch, heads, sequence, size] of a packed value; return their names.
+
+    ``packed`` is a value [batch, sequence, heads, count, size].
+    """
     shape = call.shape_of(packed)
     call.expect(
         len(shape) == 5 and shape[3] == count,

@@ -30,20 +30,23 @@ class TypedWriter(NodeWriter):
     def __init__(
         self, model: Model, prefix: str, kinds: dict[str, TensorKind], values: dict[str, Array]
     ) -> None:
-        """Extend ``kinds`` and the constants' ``values`` with new names."""
+        """Write nodes with names that begin with ``prefix``.
+
+        ``kinds`` and the constants' ``values``, both by name, are extended by new values.
+        """
         super().__init__(model, prefix)
         self.opset = opset(model.proto)
         self._kinds = kinds
         self._values = values
 
     def constant(self, value: Array) -> str:
-        """Add an initializer and return its name."""
+        """Add an initializer with ``value``, record its type, and return its name."""
         name = super().constant(value)
         self._kinds[name], self._values[name] = TensorKind.of(value), value
         return name
 
     def named(self, operator: str, inputs: object, results: object, **attributes: object) -> None:
-        """Add a node with the given result names, and record the types of its results."""
+        """Add a node of ``operator`` with the given result names, and record the results' types."""
         super().named(operator, inputs, results, **attributes)  # pyright: ignore[reportArgumentType]
         self._kinds.update(infer_node(self.nodes[-1], self.opset, self._kinds, self._values))
 
@@ -75,7 +78,7 @@ class Call:
         return self.node.input[number] if number < len(self.node.input) else ""
 
     def shape_of(self, name: str) -> tuple[int, ...]:
-        """Return the static shape of the value ``name``."""
+        """Return the static shape of the value ``name``; raise ModelError if it has none."""
         shape = self.kinds[name].shape if name in self.kinds else None
         if shape is None:
             raise ModelError(
@@ -98,7 +101,7 @@ class Call:
         return kind is not None and kind.elem_type == TensorProto.STRING
 
     def value(self, number: int, name: str) -> Array:
-        """Return the value of an input that must be constant.
+        """Return the constant value of input ``number``, which messages call ``name``.
 
         Raises:
             UnsupportedError: if it is computed at run time.
@@ -109,7 +112,7 @@ class Call:
         return found
 
     def attribute(self, name: str, default: _T) -> _T:
-        """Return an attribute's value, or the default if the node omits it."""
+        """Return the value of attribute ``name``, or the default if the node omits it."""
         found = next((a for a in self.node.attribute if a.name == name), None)
         if found is None:
             return default
@@ -121,7 +124,7 @@ class Call:
         return value  # pyright: ignore[reportReturnType]  # of the default's type
 
     def required(self, name: str) -> int:
-        """Return a positive integer attribute without default.
+        """Return the positive integer attribute ``name``, which has no default.
 
         Raises:
             ModelError: if it is missing or not positive.
@@ -150,11 +153,11 @@ class Call:
             )
 
     def op(self, operator: str, *inputs: str, **attributes: object) -> str:
-        """Write a node with one result and return the result's name."""
+        """Write a node of ``operator`` with one result and return the result's name."""
         return self.write.node(operator, inputs, **attributes)
 
     def uses(self, number: int) -> bool:
-        """Return whether result ``number`` is used."""
+        """Return whether the node has result ``number``, that is, does not omit it."""
         return number < len(self.node.output) and bool(self.node.output[number])
 
     def finish(self, value: str, number: int = 0) -> None:
@@ -168,7 +171,7 @@ class Call:
         return self.write.constant(np.array(value, dtype_of(kind)))
 
     def cast(self, value: str, kind: int) -> str:
-        """Return the name of a value converted to ONNX element type ``kind``, if need be."""
+        """Write a Cast to element type ``kind``, unless ``value`` has it; return the name."""
         return value if self.kinds[value].elem_type == kind else self.op("Cast", value, to=kind)
 
     def sum(self, *names: str) -> str:
@@ -179,18 +182,18 @@ class Call:
         return first
 
     def reshape(self, value: str, *shape: int) -> str:
-        """Write a Reshape to ``shape``; return its name.
+        """Write a Reshape of ``value`` to ``shape``; return the result's name.
 
         Size 0 copies a dimension, and -1 is computed from the other sizes.
         """
         return self.op("Reshape", value, self.write.integers(*shape))
 
     def transpose(self, value: str, *order: int) -> str:
-        """Write a Transpose to dimensions ``order``; return its name."""
+        """Write a Transpose of ``value`` to dimensions ``order``; return the result's name."""
         return self.op("Transpose", value, perm=list(order))
 
     def mean(self, value: str, axis: int) -> str:
-        """Write the mean over the dimensions from ``axis`` on; return its name."""
+        """Write the mean of ``value`` over the dimensions from ``axis`` on; return its name."""
         rank = len(self.shape_of(value))
         self.expect(-rank <= axis < rank, f"an axis from {-rank} to {rank - 1}", axis)
         axes = list(range(axis % rank, rank))

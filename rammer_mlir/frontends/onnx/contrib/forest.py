@@ -67,7 +67,10 @@ class Forest:
         return count
 
     def descend(self, call: Call, x: str) -> str:
-        """Write the descent of each row through each tree; return the leaves [rows, trees]."""
+        """Write the descent of each row of ``x`` through each tree.
+
+        Returns the name of the leaves' numbers [rows, trees].
+        """
         (rows, columns), trees = call.shape_of(x), len(self.roots)
         last = int(self.features.max(initial=0))
         call.expect(last < columns, f"features below {columns}, as the input has columns", last)
@@ -88,7 +91,7 @@ class Forest:
         return call.op("Where", holds, look_up(self.yes), look_up(self.no))
 
     def _holds(self, call: Call, value: str, split: str, node: str) -> str:
-        """Write whether the comparison of each current node holds; return the name.
+        """Write whether ``value`` compared with ``split`` holds at each ``node``; return the name.
 
         Every comparison that occurs is written, and a node's mode selects among them.
         """

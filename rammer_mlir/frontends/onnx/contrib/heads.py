@@ -12,9 +12,9 @@ from rammer_mlir.frontends.onnx.limits import MOST_ELEMENTS
 
 
 def split_heads(call: Call, value: str, heads: int) -> str:
-    """Return [batch, heads, sequence, size] for a value [batch, sequence, heads * size].
+    """Write [batch, heads, sequence, size] for a value [batch, sequence, heads * size].
 
-    A value of four dimensions is returned unchanged.
+    Returns the result's name; the name of a value of four dimensions is returned unchanged.
     """
     shape = call.shape_of(value)
     if len(shape) == 4:
@@ -29,7 +29,7 @@ def split_heads(call: Call, value: str, heads: int) -> str:
 
 
 def parts(call: Call, value: str, sizes: Sequence[int]) -> list[str]:
-    """Return the parts of given sizes of a value's last dimension."""
+    """Write the parts of ``sizes`` of a value's last dimension; return their names in order."""
     ends = np.cumsum(sizes).tolist()
     axis = len(call.shape_of(value)) - 1
     pairs = zip([0, *ends], ends, strict=False)
@@ -37,7 +37,10 @@ def parts(call: Call, value: str, sizes: Sequence[int]) -> list[str]:
 
 
 def joined(call: Call, value: str) -> str:
-    """Return [batch, sequence, heads * size] for a value [batch, heads, sequence, size]."""
+    """Write [batch, sequence, heads * size] for a value [batch, heads, sequence, size].
+
+    Returns the result's name.
+    """
     batch, heads, length, size = call.shape_of(value)
     return call.reshape(call.transpose(value, 0, 2, 1, 3), batch, length, heads * size)
 

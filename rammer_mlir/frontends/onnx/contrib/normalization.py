@@ -17,7 +17,10 @@ _SKIP_RESULTS = "output mean! inv_std_var! input_skip_bias_sum"
 def layer_normalized(
     call: Call, x: str, scale: str, bias: str, epsilon: float = 1e-12, axis: int = -1
 ) -> str:
-    """Write a layer normalization of the dimensions from ``axis`` on, in any opset."""
+    """Write a layer normalization of ``x`` over the dimensions from ``axis`` on, in any opset.
+
+    Returns the result's name; ``bias`` is empty for no bias.
+    """
     if call.write.opset >= _LAYER_NORMALIZATION:
         inputs = [x, scale, bias] if bias else [x, scale]
         return call.op("LayerNormalization", *inputs, axis=axis, epsilon=epsilon)

@@ -98,7 +98,10 @@ def _dequantize(call: Call) -> None:
 
 
 def _along(call: Call, value: str, axis: int) -> str:
-    """Return a vector reshaped to lie along an axis of input 0; other values are unchanged."""
+    """Write a reshape of a vector to lie along ``axis`` of input 0; return its name.
+
+    The name of a value that is no vector is returned unchanged.
+    """
     size, rank = call.shape_of(value), len(call.shape(0))
     if len(size) != 1:
         return value

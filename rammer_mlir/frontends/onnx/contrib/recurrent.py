@@ -23,7 +23,7 @@ _X, _W, _R, _B, _H, _C, _W_SCALE, _R_SCALE = 0, 1, 2, 3, 5, 6, 8, 10
 
 @dataclass(frozen=True)
 class _Weight:
-    """A direction's quantized matrix: names of its values, scales and zero points."""
+    """A direction's quantized matrix, as the names of its values, its scales and zero points."""
 
     values: str
     scale: str
@@ -72,6 +72,7 @@ def _require_default_activations(call: Call, directions: int) -> None:
 def _direction(call: Call, number: int, shape: tuple[int, int], *, is_reversed: bool) -> list[str]:
     """Write direction ``number``; return the outputs of all steps, and the last states h and c.
 
+    If it ``is_reversed``, it visits the last step first.
     ``shape`` is the shape of a state: batch and hidden size.
     """
     projected = _weight(call, number, _W, _W_SCALE).product(call.write, call.find(_X))

@@ -34,7 +34,7 @@ class Rule:
     defaults: Mapping[str, int | float] = field(default_factory=dict[str, "int | float"])
 
     def check(self, call: Call) -> None:
-        """Refuse unsupported forms.
+        """Refuse a call whose operands or attributes the rule does not support.
 
         Raises:
             ModelError: if an input is missing.

@@ -43,7 +43,7 @@ def _sides(call: Call, distances: str) -> str:
 
 
 def _kernel(call: Call, rows: str, vectors: np.ndarray[tuple[int, int], np.dtype[_F32]]) -> str:
-    """Write the kernel function of each row and vector: [rows, vectors]."""
+    """Write the kernel function of each row and vector, [rows, vectors]; return its name."""
     kind = call.attribute("kernel_type", "LINEAR")
     gamma, offset, degree = call.attribute("kernel_params", [0.0, 0.0, 0.0])
     if kind == "RBF":

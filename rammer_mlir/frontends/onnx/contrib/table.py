@@ -40,7 +40,7 @@ _DOMAINS = {CONTRIB_DOMAIN: RULES, ML_DOMAIN: ML_RULES}
 
 
 def has_rule(node: onnx.NodeProto) -> bool:
-    """Whether a node's operator has a rule."""
+    """Return whether this table has a rule for a node's domain and operator."""
     return node.op_type in _DOMAINS.get(node.domain, {})
 
 

@@ -65,7 +65,10 @@ def _tree_ensemble(call: Call) -> None:
 
 
 def _members(values: Array | None, modes: Integers) -> Array | None:
-    """Return each node's set as a row; ``values`` joins the sets, each terminated by NaN."""
+    """Return each node's set as a row, padded by NaN; None if ``values`` is None.
+
+    ``values`` joins the sets of the nodes of mode MEMBER, each set terminated by NaN.
+    """
     if values is None:
         return None
     ends = np.flatnonzero(np.isnan(values))

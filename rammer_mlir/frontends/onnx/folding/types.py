@@ -63,7 +63,7 @@ Types = Mapping[str, TensorKind]
 
 
 def graph_types(graph: onnx.GraphProto) -> dict[str, TensorKind]:
-    """Return the inferred types of a graph's values."""
+    """Return the inferred types of a graph's values, by name."""
     types = {name: TensorKind.of_type(value.type) for name, value in value_infos(graph).items()}
     for tensor in graph.initializer:
         types[tensor.name] = TensorKind(tensor.data_type, tuple(tensor.dims))

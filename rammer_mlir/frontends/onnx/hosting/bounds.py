@@ -22,13 +22,13 @@ class SizeBounds:
     """Upper bounds of the sizes of a model's values, including those in branches."""
 
     def __init__(self, model: Model) -> None:
-        """Take a model with inferred shapes."""
+        """Compute the bounds of all values of a model, which must have inferred shapes."""
         self._constants = model.constants()
         self._found: dict[str, Bounds] = {n: v.shape for n, v in self._constants.items()}
         self._visit(model.graph)
 
     def of(self, name: str) -> Bounds | None:
-        """Return the upper bounds of a value's sizes; None if its rank is unknown."""
+        """Return the upper bounds of the sizes of value ``name``; None if its rank is unknown."""
         return self._found.get(name)
 
     def _visit(self, graph: onnx.GraphProto) -> None:

@@ -36,7 +36,7 @@ class PaddedNode:
     demands: Demands
 
     def find(self, number: int) -> PartValue | None:
-        """Return an operand; None if omitted."""
+        """Return the facts about operand ``number``; None if the node omits it."""
         return self.operands[number] if number < len(self.operands) else None
 
     def operand(self, number: int) -> PartValue:
@@ -51,11 +51,11 @@ class PaddedNode:
         return found
 
     def given(self) -> list[PartValue]:
-        """Return all operands that are not omitted."""
+        """Return the facts about all operands that are not omitted, in order."""
         return [value for value in self.operands if value is not None]
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Return an attribute's value, of the type that the operator's schema specifies."""
+        """Return the value of attribute ``name``, of its schema's type; ``default`` if omitted."""
         return self.attributes.get(name, default)
 
     def axes(self, rank: int, number: int = 1, default: Sequence[int] | None = None) -> list[int]:

@@ -30,7 +30,7 @@ def _broadcast(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _divided(node: PaddedNode) -> Sequence[Dims]:
-    """Return the shape of a quotient; refuse padded integer divisors: padding may be zero."""
+    """Return the shape of a quotient; raise DependentRowsError for padded integer divisors."""
     divisor = node.operand(1)
     kind = onnx.helper.tensor_dtype_to_np_dtype(divisor.elem_type)
     if divisor.is_padded and kind.kind in "iu":
@@ -75,7 +75,7 @@ def _running(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _batch(node: PaddedNode) -> Sequence[Dims]:
-    """Return the shapes of an operator on independent images; only their number may be open."""
+    """Return the results' shapes of an operator on images; only their number may be open."""
     shape = node.operand(0).shape
     node.require_static_axes(shape, range(1, len(shape)))
     node.require_static(*range(1, len(node.operands)))
@@ -240,7 +240,7 @@ def _share(total: Dim, known: Dim) -> Dim:
 
 
 def _before(shape: Dims) -> int:
-    """Return the product of the sizes before the first open dimension of a shape, which has one."""
+    """Return the product of the sizes before a shape's first open dimension, which must exist."""
     found = 1
     for dim in shape:
         if isinstance(dim, Padded):

@@ -83,7 +83,7 @@ class PartValue:
 
     @staticmethod
     def of_constant(value: Array) -> PartValue:
-        """Return the facts of a constant."""
+        """Return the facts about a constant: its shape, element type and value."""
         kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
         content = None
         if value.dtype.kind in "iub" and value.ndim <= 1 and value.size <= _MOST_CONTENT:

@@ -104,7 +104,7 @@ class _Analysis:
         self._static: dict[str, TensorKind] = {}
 
     def run(self) -> Verdict:
-        """Visit the nodes in order, and return the verdict."""
+        """Visit the nodes in order; return the part's padding, or the obstacle to padding."""
         try:
             self._static = graph_types(infer_shapes(self._model.proto).graph)
         except RammerError:
@@ -149,7 +149,7 @@ class _Analysis:
     def _constants(
         self, node: onnx.NodeProto, operands: Sequence[PartValue | None]
     ) -> list[PartValue]:
-        """Return the constant results of a node with small constant operands, else none."""
+        """Return the constant results of a node of small constant operands; else an empty list."""
         arrays = [None if value is None else value.constant for value in operands]
         if node.op_type not in EVALUATORS or any(
             value is not None and (array is None or array.size > LARGE)
@@ -167,7 +167,10 @@ class _Analysis:
             return []
 
     def _unpadded(self, node: onnx.NodeProto) -> list[PartValue]:
-        """Return facts about the results of a node that depends on no open dimension."""
+        """Return facts about the results of a node that depends on no open dimension.
+
+        Raises DependentRowsError if the shape of a result is unknown.
+        """
         found: list[PartValue] = []
         kinds = self._inferred(node)
         for name in node.output:

@@ -157,7 +157,7 @@ class _Partition:
         return Compute(call, tuple(outputs), verdict.padding, verdict.obstacle)
 
     def _free(self, nodes: Sequence[onnx.NodeProto]) -> set[str]:
-        """Return the values that nodes read but do not compute, except constants."""
+        """Return the names of values that nodes read but do not compute, except constants."""
         computed = {name for node in nodes for name in node.output}
         return names_used_by(nodes) - computed - self.model.constants().keys() - {""}
 

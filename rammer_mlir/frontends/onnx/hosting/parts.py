@@ -88,7 +88,7 @@ class PartMaker:
         return sorted(weights - {value.name for value in body.output})
 
     def shape(self, name: str) -> tuple[int, ...] | None:
-        """Return a value's shape; None if it is unknown, or the value is not a tensor."""
+        """Return the shape of value ``name``; None if it is not static, or no tensor."""
         if name in self._constants:
             return tuple(self._constants[name].dims)
         if name in self._model.weights:
@@ -99,7 +99,7 @@ class PartMaker:
         return None if found is None else tuple(found)
 
     def element_shape(self, name: str, axis: int) -> tuple[int, ...] | None:
-        """Return the shape of a value's elements along an axis; None if unknown."""
+        """Return the shape of value ``name`` without an axis; None if the shape is unknown."""
         shape = self.shape(name)
         if shape is None:
             return None
@@ -107,7 +107,10 @@ class PartMaker:
         return shape[:axis] + shape[axis + 1 :]
 
     def element(self, name: str, axis: int) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
-        """Return dtype and shape of a stack's elements, with 0 for unknown sizes."""
+        """Return dtype and shape of the elements that ``name`` stacks along an axis.
+
+        Unknown sizes are 0; an unknown value has float32 elements of shape ().
+        """
         tensor = self._types[name].type.tensor_type if name in self._types else None
         if tensor is None:
             return np.dtype(np.float32), ()
@@ -116,7 +119,7 @@ class PartMaker:
         return dtype_of(tensor.elem_type or onnx.TensorProto.FLOAT), tuple(sizes)
 
     def elem_type(self, name: str) -> int:
-        """Return a value's ONNX element type; 0 if unknown."""
+        """Return the ONNX element type of value ``name``; 0 if unknown."""
         if name in self._constants:
             return self._constants[name].data_type
         if name in self._model.weights:

@@ -118,7 +118,7 @@ class _Placer:
         return is_light(node) and self._is_small(node)
 
     def _host_slot(self, name: str) -> int:
-        """Return the first slot at which a value is available to the host."""
+        """Return the first slot at which the value ``name`` is available to the host."""
         return self._part[name] + 1 if name in self._part else self._host[name]
 
     def _part_slot(self, node: onnx.NodeProto, operands: Iterable[str]) -> int:
@@ -200,7 +200,10 @@ class _Placer:
         return None not in sizes and sum(size or 0 for size in sizes) <= _SMALL
 
     def _size(self, name: str) -> int | None:
-        """Return a value's number of elements; 0 for a list of integers of unknown length."""
+        """Return the number of elements of value ``name``; None if unknown.
+
+        A list of integers of unknown length counts as 0.
+        """
         if name not in self._types:
             return None
         shape, tensor = static_shape(self._types[name]), self._types[name].type.tensor_type

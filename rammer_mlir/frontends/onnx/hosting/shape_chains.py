@@ -44,10 +44,10 @@ class ShapeChains:
         return [self._nodes[number] for number in sorted(found)]
 
     def _chain(self, name: str, given: set[str]) -> set[int] | None:
-        """Return the numbers of the nodes that compute a value from shapes.
+        """Return the numbers of the nodes that compute the value ``name`` from shapes.
 
-        None if the value also depends on other data. ``given`` has values on whose shapes it may
-        depend.
+        None if the value also depends on data that is not a shape. ``given`` has values on whose
+        shapes it may depend.
         """
         if name in self._constants:
             return set()
@@ -64,7 +64,7 @@ class ShapeChains:
         return None if len(behind) < len(chains) else {number}.union(*behind)
 
     def _is_shaped(self, name: str, given: set[str]) -> bool:
-        """Return whether a tensor is in ``given`` or has at most one open dimension."""
+        """Return whether a tensor of known rank is in ``given`` or has at most one open size."""
         if name not in self._types or not self._types[name].type.HasField("tensor_type"):
             return False
         tensor = self._types[name].type.tensor_type

@@ -36,7 +36,7 @@ def copied(node: onnx.NodeProto) -> onnx.NodeProto:
 
 
 def body_of(node: onnx.NodeProto) -> onnx.GraphProto:
-    """Return the body of a loop."""
+    """Return the body of a loop, a node with exactly one subgraph."""
     (body,) = subgraphs(node)
     return body
 
@@ -66,11 +66,11 @@ class Body:
         return found
 
     def constant(self, name: str) -> Array | None:
-        """Return the value of a constant in the body or around it."""
+        """Return the value of constant ``name`` in the body or around it; None for other values."""
         return self._constants.get(name, self._around.values.get(name))
 
     def captured(self, name: str) -> tuple[int, ...] | None:
-        """Return the static shape of a value captured by the body; None for all other values."""
+        """Return the static shape of value ``name``, if the body captures it; else None."""
         own = {value.name for value in self.graph.input}
         if name in own or name in self._constants or name in self.producers:
             return None

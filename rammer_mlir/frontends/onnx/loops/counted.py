@@ -70,7 +70,7 @@ def write_scan(
 
 
 def _scan_of(node: onnx.NodeProto, results: Iterable[str]) -> onnx.NodeProto:
-    """Return a Scan with the states and the body of a Loop."""
+    """Return a Scan with the states and body of a Loop, and results named ``results``."""
     scan = copied(node)
     scan.op_type = "Scan"
     del scan.input[:], scan.output[:]
@@ -82,7 +82,7 @@ def _scan_of(node: onnx.NodeProto, results: Iterable[str]) -> onnx.NodeProto:
 def _results(
     node: onnx.NodeProto, body: onnx.GraphProto, types: Types, steps: int
 ) -> dict[str, TensorKind]:
-    """Return the types of all results, including unnamed ones."""
+    """Return the types of a loop's results by name, with new names for unnamed results."""
     found: dict[str, TensorKind] = {}
     states = len(node.input) - 2
     given = [*node.output, *[""] * len(body.output)]

@@ -90,7 +90,7 @@ def _is_next(body: Body, name: str, number: str) -> bool:
 
 
 def _whole(body: Body, name: str) -> str:
-    """Return the value of which ``name`` is a copy, by Identity or slices of whole axes.
+    """Return the name of the value of which ``name`` is a copy, by Identity or whole slices.
 
     PyTorch's ``x[:]`` is a slice of a whole axis.
     """

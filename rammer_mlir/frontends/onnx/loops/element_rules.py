@@ -50,26 +50,26 @@ class Operand:
 
 
 class ElementWriter(Protocol):
-    """Writes nodes on elements."""
+    """Writes the nodes that compute one element of a stacked value from its operands' elements."""
 
     def operand(self, operand: Operand) -> str:
         """Return the name of an operand's element."""
         ...
 
     def node(self, operator: str, inputs: Sequence[str], **attributes: object) -> str:
-        """Write a node, and return the name of its result."""
+        """Write a node of ``operator``, and return the name of its result."""
         ...
 
     def transpose(self, value: str, perm: Sequence[int], *, is_invariant: bool = False) -> str:
-        """Write a transposition; invariant operands are transposed once."""
+        """Write a transposition of ``value``, once for all elements if it ``is_invariant``."""
         ...
 
     def copy(self, node: onnx.NodeProto, inputs: Sequence[str]) -> str:
-        """Write a node with other operands, and return the name of its result."""
+        """Write a copy of ``node`` with operands ``inputs``, and return the name of its result."""
         ...
 
     def reshape(self, value: str, shape: Shape, *, is_invariant: bool = False) -> str:
-        """Write a reshape to a static shape; invariant operands are reshaped once."""
+        """Write a reshape of ``value``, once for all elements if it ``is_invariant``."""
         ...
 
 
@@ -142,7 +142,7 @@ def _transpose(node: onnx.NodeProto, axis: int, rank: int) -> Rule:
 
 
 def _view(node: onnx.NodeProto, axis: int, shape: Shape, shapes: Shapes) -> Rule | None:
-    """Return the rule of a reshape that keeps the axis: a reshape of the element."""
+    """Return the rule of a reshape that keeps the axis: a reshape of the element; else None."""
     given = shapes(node.input[0])
     before = prod(shape[:axis])
     axes = [
@@ -158,7 +158,7 @@ def _view(node: onnx.NodeProto, axis: int, shape: Shape, shapes: Shapes) -> Rule
 
 
 def _outer_product(node: onnx.NodeProto, axis: int, shapes: Shapes) -> Rule | None:
-    """Return the rule of an Einsum without sums: a broadcast product."""
+    """Return the rule of an Einsum without sums, a broadcast product; None for other equations."""
     terms, result = _equation(node)
     known = [shapes(name) or () for name in node.input]
     if not result or not all(map(_is_factor, terms, known, [result] * len(terms))):
@@ -197,7 +197,7 @@ Factor = tuple[str, tuple[int, ...]]
 
 
 def _is_factor(term: str, shape: Shape, result: str) -> bool:
-    """Return whether all labels of an Einsum operand are in the result, so that none is summed."""
+    """Return whether an Einsum to labels ``result`` sums no dimension of an operand ``term``."""
     is_known = len(shape) == len(term) == len(set(term))
     return is_known and all(
         label in result or size == 1 for label, size in zip(term, shape, strict=True)

@@ -60,7 +60,7 @@ def stack_appended(
 
 
 def split(stack: Stacked, sequence: str) -> onnx.NodeProto:
-    """Return the node that splits a stack into a sequence."""
+    """Return the node that splits a stack into the sequence named ``sequence``."""
     name = f"{sequence}/split"
     return helper.make_node("SplitToSequence", [stack.name], [sequence], name, axis=0, keepdims=0)
 

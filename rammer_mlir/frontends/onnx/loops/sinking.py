@@ -70,11 +70,11 @@ class _Graph:
             self._readers[value.name].add(-1)
 
     def shape(self, name: str) -> Sequence[int] | None:
-        """Return the static shape of a value; None if unknown."""
+        """Return the static shape of value ``name``; None if unknown."""
         return self._table.find_shape(name)
 
     def elem_type(self, name: str) -> int:
-        """Return the ONNX element type of a value; 0 if unknown."""
+        """Return the ONNX element type of value ``name``; 0 if unknown."""
         return self._table.elem_type(name)
 
     def normalized(self, source: Source) -> Source | None:
@@ -137,7 +137,7 @@ class _Plan:
 
 
 class _Planner:
-    """Decides which elements a step computes from elements of smaller tensors."""
+    """Decides which nodes before a Scan are moved into its body, so that a step reads less."""
 
     def __init__(self, graph: _Graph, movable: set[int]) -> None:
         self._graph, self._movable = graph, movable
@@ -165,7 +165,7 @@ class _Planner:
 
 
 def source_of(operand: Operand, parent: Source) -> Source:
-    """Return an operand of the expression for an element of ``parent`` as a source."""
+    """Return the source of the elements of ``operand``, read in the order of ``parent``."""
     assert operand.axis is not None, "what has elements has an axis of them"
     return Source(operand.value, operand.axis, parent.is_reversed)
 
@@ -256,7 +256,7 @@ class _StepWriter:
         return self._sinking.element(source_of(operand, self._source))
 
     def node(self, operator: str, inputs: Sequence[str], **attributes: object) -> str:
-        """Write a node, and return the name of its result."""
+        """Write a node of ``operator``, and return the name of its result."""
         name = self._sinking.fresh()
         self._sinking.nodes.append(
             helper.make_node(operator, inputs, [name], name, **attributes)  # type: ignore[arg-type]
@@ -264,7 +264,7 @@ class _StepWriter:
         return name
 
     def copy(self, node: onnx.NodeProto, inputs: Sequence[str]) -> str:
-        """Write a node with other operands, and return the name of its result."""
+        """Write a copy of ``node`` with operands ``inputs``; return the name of its result."""
         name = self._sinking.fresh()
         new = copied(node)
         del new.input[:], new.output[:]
@@ -274,12 +274,12 @@ class _StepWriter:
         return name
 
     def transpose(self, value: str, perm: Sequence[int], *, is_invariant: bool = False) -> str:
-        """Write a transposition; invariant operands are transposed before the Scan."""
+        """Write a transposition of ``value``, before the Scan if it ``is_invariant``."""
         write = self._sinking.outside.node if is_invariant else self.node
         return write("Transpose", [value], perm=perm)
 
     def reshape(self, value: str, shape: Sequence[int], *, is_invariant: bool = False) -> str:
-        """Write a reshape to a static shape; invariant operands are reshaped before the Scan."""
+        """Write a reshape of ``value`` to ``shape``, before the Scan if it ``is_invariant``."""
         if is_invariant:
             outside = self._sinking.outside
             return outside.node("Reshape", [value, outside.integers(*shape)])
