@@ -21,7 +21,7 @@ from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.contender_process import Feeds, Lane, outputs, turn
 from rammer_mlir.benchmarks.contenders.ours import Ours
 from rammer_mlir.benchmarks.contenders.protocol import Open
-from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_contender
+from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_rivals
 from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import Scale
 from rammer_mlir.errors import RammerError, TargetError
@@ -130,8 +130,7 @@ def spinning(count: int) -> Generator[None]:
 def openers() -> dict[str, Open]:
     """Return a function per contender that opens a model, the reference first."""
     ours = partial(Ours, policy="wavefront")
-    others = {name: partial(open_contender, name=name) for name in (REFERENCE, "openvino")}
-    return {**others, OURS: ours, ALONE: ours}
+    return {**open_rivals(), OURS: ours, ALONE: ours}
 
 
 def measure_busy(request: BusyRequest, opens: Mapping[str, Open] | None = None) -> BusyResult:

@@ -8,14 +8,9 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 
 from rammer_mlir.benchmarks.bench import Missing, Result
-from rammer_mlir.benchmarks.contenders.table import CONTENDERS, REFERENCE
+from rammer_mlir.benchmarks.contenders.table import CONTENDERS, RIVALS
 from rammer_mlir.benchmarks.machine import table
 
-RATIOS = (REFERENCE, "openvino")
-"""Contenders with latencies that are divided by ours.
-
-The other contenders are only in the tables of latencies and of means.
-"""
 ACCEPTABLE = 0.9
 """Lower limit that every ratio should reach."""
 
@@ -80,7 +75,7 @@ def ratio_table(results: Sequence[Result], threads: Iterable[int] = ()) -> str:
     ``threads`` selects numbers of threads; by default all are shown.
     """
     found = {(r.model, r.threads, r.policy, r.contender): r.value for r in ratios(results)}
-    others = [name for name in RATIOS if name in measured_contenders(results)]
+    others = [name for name in RIVALS if name in measured_contenders(results)]
     policies, wanted = policies_of(results), set(threads)
     heading = [f"{name} ms" for name in (*others, *policies)]
     pairs = [(policy, contender) for policy in policies for contender in others]

@@ -8,7 +8,8 @@ from typing import Any
 
 from rammer_mlir.benchmarks.bench import Result
 from rammer_mlir.benchmarks.contenders.protocol import required
-from rammer_mlir.benchmarks.latencies import RATIOS, measured_contenders, policies_of, ratios
+from rammer_mlir.benchmarks.contenders.table import RIVALS
+from rammer_mlir.benchmarks.latencies import measured_contenders, policies_of, ratios
 
 _MARKERS = ("o", "D")
 _COLOURS = ("#0b6fa4", "#d1690e")
@@ -30,7 +31,7 @@ def plot_ratios(results: Sequence[Result], path: Path) -> None:
     policy, found = policies_of(results)[0], ratios(results)
     models = [result.request.model for result in results][::-1]
     columns = sorted({ratio.threads for ratio in found})
-    others = [name for name in RATIOS if name in measured_contenders(results)]
+    others = [name for name in RIVALS if name in measured_contenders(results)]
     # Text stays text, and equal numbers give equal files (no date, no random ids).
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "rammer", "font.size": 8}):
         size = (1.5 + 3.2 * len(columns), 1.2 + _ROW_INCHES * len(models))

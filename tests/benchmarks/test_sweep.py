@@ -1,4 +1,4 @@
-"""Random cases: what is drawn, how it is timed, and what the tables say."""
+"""Random cases: their sizes and models, their timing, and the tables of their ratios."""
 
 from __future__ import annotations
 

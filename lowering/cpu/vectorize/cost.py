@@ -31,7 +31,7 @@ _WORDS = 16  # elements of 32 bits in a cache line
 MAX_STRIDE = 4
 """Largest stride for which lanes are extracted from contiguous loads."""
 MIN_TRANSPOSED = 3
-"""Fewest adjacent registers for which a strided store uses a transpose."""
+"""Fewest adjacent registers for which strided loads and stores use a transpose."""
 
 Tile = tuple[int, dict[int, int]]
 """The number of equal micro tiles, and the points of each along the loops that are tiled."""

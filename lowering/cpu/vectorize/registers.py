@@ -145,7 +145,7 @@ class Registers:
             return operand.value
         if operand.results is not None:
             return self._load_anywhere(operand, spans, instance)
-        along = self._contiguous_loop(operand, spans, instance)
+        along = self._loaded_loop(operand, spans, instance)
         if along is not None:
             return self._load_transposed(operand, spans, instance, along)
         stride = self._vector_stride(operand) if self.vector in instance.offsets else 0
@@ -156,18 +156,26 @@ class Registers:
             lambda: memory.load(operand, self._emit_address(address), stride, self.lanes, mask),
         )
 
-    def _contiguous_loop(self, operand: Operand, spans: Spans, instance: Instance) -> int | None:
+    def _adjacent_loop(self, operand: Operand, spans: Spans) -> int | None:
+        """Return the unrolled loop along which an operand is contiguous; None if there is none.
+
+        Also None if the number of lanes is dynamic, or the code is scalar.
+        """
+        if self.vector not in spans or spans[self.vector].valid is not None:
+            return None
+        return next((loop for loop in self.unroll if operand.strides[loop] == 1), None)
+
+    def _loaded_loop(self, operand: Operand, spans: Spans, instance: Instance) -> int | None:
         """Return the unrolled loop whose rows are loaded and transposed; None for plain loads.
 
         The operand is contiguous along that loop, and neither along the lanes nor a broadcast.
         """
-        if self.vector is None or not {*spans, *instance.offsets} >= {self.vector}:
+        if self.vector not in instance.offsets or operand.jumps:
             return None
-        stride = operand.strides[self.vector]
-        if spans[self.vector].valid is not None or operand.jumps or not is_apart(stride):
+        along = self._adjacent_loop(operand, spans)
+        if along not in instance.offsets or not is_apart(self._vector_stride(operand)):
             return None
-        along = [i for i in self.unroll if operand.strides[i] == 1 and i in instance.offsets]
-        return along[0] if along and spans[along[0]].points >= MIN_TRANSPOSED else None
+        return along if spans[along].points >= MIN_TRANSPOSED else None
 
     def _load_transposed(
         self, operand: Operand, spans: Spans, instance: Instance, along: int
@@ -233,13 +241,10 @@ class Registers:
 
         As many registers as the lanes are apart in memory then fill a contiguous piece of it.
         """
-        if self.vector not in spans or spans[self.vector].valid is not None or operand.jumps:
+        along, stride = self._adjacent_loop(operand, spans), self._vector_stride(operand)
+        if along is None or operand.jumps or not isinstance(stride, int):
             return None
-        stride = operand.strides[self.vector]
-        if not isinstance(stride, int) or not 1 < stride <= MAX_STRIDE:
-            return None
-        along = [i for i in self.unroll if operand.strides[i] == 1 and spans[i].points == stride]
-        return along[0] if along else None
+        return along if 1 < stride <= MAX_STRIDE and spans[along].points == stride else None
 
     def _store_interleaved(
         self, operand: Operand, spans: Spans, group: list[tuple[Instance, ir.Value]]
@@ -261,12 +266,10 @@ class Registers:
 
         None if rows of registers along it are too short for a transpose.
         """
-        if self.vector not in spans or spans[self.vector].valid is not None:
+        along = self._adjacent_loop(operand, spans)
+        if along is None or self._vector_stride(operand) == 1:
             return None
-        if operand.strides[self.vector] == 1:
-            return None
-        along = [loop for loop in self.unroll if operand.strides[loop] == 1]
-        return along[0] if along and spans[along[0]].points >= MIN_TRANSPOSED else None
+        return along if spans[along].points >= MIN_TRANSPOSED else None
 
     def _store_transposed(
         self, operand: Operand, spans: Spans, group: list[tuple[Instance, ir.Value]]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib
+from functools import partial
 from pathlib import Path
 
-from rammer_mlir.benchmarks.contenders.protocol import Contender
+from rammer_mlir.benchmarks.contenders.protocol import Contender, Open
 
 REFERENCE = "onnxruntime"
 """Name of the contender to which ratios and errors refer."""
+
+RIVALS = (REFERENCE, "openvino")
+"""Contenders to beat; the others appear in the tables of latencies and of means only."""
 
 CONTENDERS: dict[str, str] = {
     REFERENCE: "onnx_runtime:open_onnx_runtime",
@@ -30,3 +34,8 @@ def open_contender(model: Path, threads: int, name: str) -> Contender:
     module, _, attribute = CONTENDERS[name].partition(":")
     place = importlib.import_module(f"{__package__}.{module}")
     return getattr(place, attribute)(model, threads)
+
+
+def open_rivals() -> dict[str, Open]:
+    """Return a function per contender to beat that opens a model, the reference first."""
+    return {name: partial(open_contender, name=name) for name in RIVALS}

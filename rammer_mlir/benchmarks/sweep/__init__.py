@@ -1,4 +1,4 @@
-"""Random operators and short chains of sizes that nobody chose: ``--parts sweep``.
+"""Random operators and short chains of operators, of random sizes: ``--parts sweep``.
 
 ``sizes`` draws numbers, ``families`` has the kinds of cases, ``cases`` draws a case by its seed,
 ``measure`` times it beside other contenders, and ``tables`` summarises.

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from rammer_mlir.benchmarks.bench import worst_error
 from rammer_mlir.benchmarks.comparison import Array
-from rammer_mlir.benchmarks.contender_process import Feeds, Lane, turn
+from rammer_mlir.benchmarks.contender_process import Feeds, Lane, outputs, turn
 from rammer_mlir.benchmarks.contenders.ours import Ours
 from rammer_mlir.benchmarks.contenders.protocol import Contender, Open
-from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_contender
+from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_rivals
 from rammer_mlir.benchmarks.models import random_feeds
 from rammer_mlir.benchmarks.sweep.cases import Case, draw
 from rammer_mlir.benchmarks.timing import Latency, take_turns
@@ -63,7 +63,7 @@ class CaseResult:
 
     @property
     def ratio(self) -> float | None:
-        """The least median of the other contenders over ours; None if one of both is missing."""
+        """The least median of the other contenders over ours; None if either has no latency."""
         others = [found.median for name, found in self.latencies.items() if name != OURS]
         ours = self.latencies.get(OURS)
         return min(others) / ours.median if ours is not None and others else None
@@ -71,10 +71,7 @@ class CaseResult:
 
 def openers() -> dict[str, Open]:
     """Return a function per contender that opens a case, the reference first."""
-    others: dict[str, Open] = {
-        name: partial(open_contender, name=name) for name in (REFERENCE, "openvino")
-    }
-    return {**others, OURS: partial(Ours, policy="wavefront")}
+    return {**open_rivals(), OURS: partial(Ours, policy="wavefront")}
 
 
 class Gallery:
@@ -118,12 +115,13 @@ class _Contenders:
             TargetError: if the contender refuses it; its process ends.
         """
         try:
-            if name not in self._lanes:
-                opener = partial(Gallery, opener=self._opens[name])
-                self._lanes[name] = Lane(name, opener, model, self._threads, feeds)
-                self._lanes[name].open(self._timeout)
-            call = partial(_opened, model=model, feeds=feeds)
-            return self._lanes[name].call(call, self._timeout)
+            if name in self._lanes:
+                call = partial(_opened, model=model, feeds=feeds)
+                return self._lanes[name].call(call, self._timeout)
+            opener = partial(Gallery, opener=self._opens[name])
+            lane = self._lanes[name] = Lane(name, opener, model, self._threads, feeds)
+            lane.open(self._timeout)
+            return lane.call(outputs, self._timeout)
         except TargetError:
             self._lanes.pop(name).close()
             raise
@@ -169,17 +167,17 @@ def _measure(
     names: Sequence[str], budget: float,
 ) -> CaseResult:  # fmt: skip
     missing: list[str] = []
-    outputs: dict[str, Mapping[str, Array]] = {}
+    found: dict[str, Mapping[str, Array]] = {}
     for name in names:
         try:
-            outputs[name] = group.open(name, model, feeds)
+            found[name] = group.open(name, model, feeds)
         except RammerError as error:
             missing.append(str(error))
     worst = 0.0
-    if OURS in outputs and REFERENCE in outputs:
-        worst = worst_error(outputs[REFERENCE], outputs[OURS])
+    if OURS in found and REFERENCE in found:
+        worst = worst_error(found[REFERENCE], found[OURS])
     try:
-        latencies = take_turns({name: group.turn(name, feeds) for name in outputs}, budget)
+        latencies = take_turns({name: group.turn(name, feeds) for name in found}, budget)
     except TargetError as error:
         group.close()
         return CaseResult(case, threads, {}, worst, [*missing, str(error)])

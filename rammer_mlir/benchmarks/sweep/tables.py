@@ -28,7 +28,11 @@ def floor(result: CaseResult, roofline: Roofline) -> float:
 
 
 def text(results: Sequence[CaseResult], rooflines: Iterable[Roofline]) -> list[str]:
-    """Return this part of a report: tables of all cases, of the worst, and of what is missing."""
+    """Return the sweep's part of a report, as paragraphs.
+
+    These are the table of ratios by family, the table of the worst cases, and lists of the cases
+    with wrong results and of the contenders without a latency.
+    """
     limits = {roofline.threads: roofline for roofline in rooflines}
     parts = [RATIOS, summary_table(results, limits), "The worst cases", worst_table(results)]
     wrong = [f"- {_name(r)}: error {r.worst:.2g} of the tolerance" for r in results if r.worst > 1]

@@ -54,34 +54,25 @@ def gather(node: Node) -> Tensor:
     axis = node.axis("axis", 0, x.rank)
     indices = node.fact(1)
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
-    if indices.value is not None:
-        run = _consecutive(indices.value, x.shape[axis])
-        if run is not None:
-            return reshape(_rows(x, axis, run, indices.value.size), shape)
-        known = _from_front_known(indices.value, x.shape[axis])
-        if known is not None:
-            return take(x, constant(known), axis, is_checked=True)
-    return take(x, node.tensor(1), axis)
+    known = None if indices.value is None else _known(indices.value, x.shape[axis])
+    if known is None:
+        return take(x, node.tensor(1), axis)
+    if known.size and (np.diff(known.reshape(-1)) == 1).all():
+        return reshape(_rows(x, axis, int(known.flat[0]), known.size), shape)
+    return take(x, constant(known), axis, is_checked=True)
 
 
-def _from_front_known(indices: NDArray[np.generic], size: int) -> NDArray[np.int32] | None:
-    """Return indices that count from the front, None if one is out of range or needs 64 bits.
+def _known(indices: NDArray[np.generic], size: int) -> NDArray[np.int32 | np.int64] | None:
+    """Return constant indices counted from the front; None if one is out of range.
 
-    With 32 bits, as many indices as f32 elements fit in a vector register.
+    They have 32 bits if ``size`` permits: a vector register then holds as many of them as f32
+    elements.
     """
     wide = indices.astype(np.int64)
     front = np.where(wide < 0, wide + size, wide)
-    if size > np.iinfo(np.int32).max or not ((front >= 0) & (front < size)).all():
+    if not ((front >= 0) & (front < size)).all():
         return None
-    return front.astype(np.int32)
-
-
-def _consecutive(indices: NDArray[np.generic], size: int) -> int | None:
-    """Return the first of consecutive ascending indices; None if they are not consecutive."""
-    flat = [int(i) + size if i < 0 else int(i) for i in indices.reshape(-1)]
-    if not flat or flat != list(range(flat[0], flat[0] + len(flat))):
-        return None
-    return flat[0] if 0 <= flat[0] and flat[-1] < size else None
+    return front.astype(np.int32 if size <= np.iinfo(np.int32).max else np.int64)
 
 
 def _rows(x: Tensor, axis: int, start: int, count: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Resize and Upsample: sequentially along axes, with tables computed at compile time."""
+"""Resize: sequentially along axes, with tables computed at compile time."""
 
 from __future__ import annotations
 
@@ -179,28 +179,6 @@ def resize(node: Node) -> Tensor:
     return _extrapolate(_rounded(result, x.dtype), outside, node)
 
 
-def upsample(node: Node) -> Tensor:
-    """Emit Upsample, the predecessor of Resize: nearest or linear interpolation by scales."""
-    x = node.tensor(0)
-    if 0 in node.out().shape:
-        return empty(node.out().shape, x.dtype)
-    result = x
-    for number, (before, after, scale) in enumerate(
-        zip(x.shape, node.out().shape, _floats(node, 1, "scales") or [], strict=True)
-    ):
-        axis = _Axis(number, before, after, scale)
-        if axis.is_identity:
-            continue
-        places = _asymmetric(axis, np.arange(after, dtype=np.float64))
-        if node.attribute("mode", "nearest") == "nearest":
-            indices = np.floor(places).astype(np.int64)
-            result = _select(result, axis, indices.clip(0, before - 1))
-        else:
-            taps = _inside(_taps(axis, places, _triangle, 1), axis)
-            result = _interpolate(result, axis, taps, computing_type(x.dtype))
-    return _rounded(result, x.dtype)
-
-
 def _axes(node: Node, x: Tensor, coordinates: str) -> list[_Axis]:
     numbers = [axis % x.rank for axis in node.attribute("axes", range(x.rank))]
     after = node.out().shape
@@ -249,11 +227,6 @@ def _weighted(node: Node, mode: str, axis: _Axis, places: Floats) -> _Taps:
         total = weights.sum(axis=1, keepdims=True)
         # Positions far outside have no weights; avoid dividing by their sum.
         taps = _Taps(taps.indices, weights / np.where(total == 0, 1, total))
-    return _inside(taps, axis)
-
-
-def _inside(taps: _Taps, axis: _Axis) -> _Taps:
-    """Return ``taps`` with the element at the border in place of elements beyond it."""
     return _Taps(taps.indices.clip(0, axis.before - 1), taps.weights)
 
 
@@ -340,4 +313,4 @@ def _extrapolate(x: Tensor, outside: Sequence[tuple[int, NDArray[np.bool_]]], no
     return structured(x.shape, 0, [(x, loops), *inputs], out, body)
 
 
-BUILDERS: dict[str, Builder] = {"Resize": resize, "Upsample": upsample}
+BUILDERS: dict[str, Builder] = {"Resize": resize}
