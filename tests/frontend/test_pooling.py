@@ -26,6 +26,26 @@ def test_windows_behind_the_data_are_left_out(
     check_node(operator, [floats(1, 2, size)], opset=opset, ceil_mode=1, **window)
 
 
+@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize("opset", [18, 22])
+@pytest.mark.parametrize(
+    "window",
+    [
+        {"kernel_shape": [3], "strides": [2]},
+        {"kernel_shape": [4], "strides": [2], "pads": [1, 0], "auto_pad": "NOTSET"},
+        {"kernel_shape": [4], "strides": [3], "auto_pad": "VALID"},
+    ],
+)
+def test_data_smaller_than_a_window_has_no_window(
+    operator: str, opset: int, window: dict[str, Any]
+) -> None:
+    check_node(operator, [floats(1, 2, 1)], opset=opset, ceil_mode=1, **window)
+
+
+def test_positions_in_data_smaller_than_a_window_are_empty() -> None:
+    check_node("MaxPool", [floats(1, 2, 1)], outputs=2, kernel_shape=[3], strides=[2], ceil_mode=1)
+
+
 @pytest.mark.parametrize("window", WINDOWS)
 def test_averages_with_the_border_count_it_only_as_far_as_it_is_given(
     window: dict[str, Any],

@@ -68,7 +68,7 @@ class RandomGraph:
     def __init__(self, seed: int) -> None:
         """Begin with no nodes."""
         self.random = random.Random(seed)
-        self.opset = self.random.choice((11, 12, 13, 15, 17, 18, 19, 20, 21, 22, 23))
+        self.opset = self.random.choice((7, 8, 9, 10, 11, 12, 13, 15, 17, 18, 19, 20, 21, 22, 23))
         self.has_zeros = self.random.random() < 0.15
         self._seed = seed
         self._opsets = [

@@ -1,9 +1,11 @@
-"""Operators that newer opsets redefine: Softmax, LogSoftmax, Hardmax, Resize and Upsample.
+"""Operators that newer opsets redefine: Clip, Pad, Softmax and its relatives, Resize, Upsample.
 
 Up to opset 12, the operand of Softmax, LogSoftmax and Hardmax is flattened to a matrix: the
 dimensions before the axis are rows. ONNX's version converter ignores Hardmax, and its form of the
 others fails for empty tensors. Up to opset 10, coordinates of Resize and Upsample are divided by
-the scale; the converter gives them the newer default, which takes the centres of pixels.
+the scale; the converter gives them the newer default, which takes the centres of pixels. Bounds of
+Clip and values of Pad are attributes up to there; the converter makes them f32 constants, whatever
+the operand's type.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from rammer_mlir.frontends.onnx.model import Model
-from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, value_infos
 from rammer_mlir.frontends.onnx.traversal import nodes_within, subgraphs
 
 _OF_ROWS = frozenset({"Hardmax", "LogSoftmax", "Softmax"})
@@ -82,6 +84,47 @@ def keep_coordinates(proto: onnx.ModelProto) -> None:
                 helper.make_attribute("nearest_mode", "ceil" if shrinks else "floor"),
             ]
         )
+
+
+def keep_types(old: onnx.ModelProto, proto: onnx.ModelProto) -> None:
+    """Give the bounds of Clip and the values of Pad the operand's type, in place.
+
+    Args:
+        old: the model before its conversion, for the types of values.
+        proto: the same model after it.
+    """
+    nodes = [node for node in nodes_within(proto.graph.node) if _has_converted_numbers(node)]
+    if not nodes:
+        return
+    types = dict(_element_types(onnx.shape_inference.infer_shapes(old).graph))
+    makers = {name: node for node in nodes_within(proto.graph.node) for name in node.output}
+    for node in nodes:
+        wanted = types.get(node.input[0], onnx.TensorProto.FLOAT)
+        for name in node.input[1:]:
+            for attribute in makers[name].attribute if name in makers else ():
+                if attribute.t.data_type == onnx.TensorProto.FLOAT != wanted:
+                    _convert(attribute.t, helper.tensor_dtype_to_np_dtype(wanted))
+
+
+def _convert(tensor: onnx.TensorProto, dtype: np.dtype[np.generic]) -> None:
+    with np.errstate(over="ignore"):  # a missing bound is the last number of f32
+        value = numpy_helper.to_array(tensor).astype(dtype)
+    tensor.CopyFrom(numpy_helper.from_array(value))
+
+
+def _has_converted_numbers(node: onnx.NodeProto) -> bool:
+    return node.op_type in ("Clip", "Pad") and node.domain in ONNX_DOMAINS
+
+
+def _element_types(graph: onnx.GraphProto) -> Iterable[tuple[str, int]]:
+    """Yield the names and element types of values, also in subgraphs."""
+    for tensor in graph.initializer:
+        yield tensor.name, tensor.data_type
+    for name, value in value_infos(graph).items():
+        if value.type.tensor_type.elem_type:
+            yield name, value.type.tensor_type.elem_type
+    for inner in (inner for node in graph.node for inner in subgraphs(node)):
+        yield from _element_types(inner)
 
 
 def _constants(graph: onnx.GraphProto) -> Iterable[tuple[str, NDArray[np.generic]]]:

@@ -28,6 +28,7 @@ from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.older_opsets import (
     allow_no_elements,
     keep_coordinates,
+    keep_types,
     write_out_hardmax,
 )
 from rammer_mlir.frontends.onnx.recurrent import decompose_recurrent
@@ -56,8 +57,8 @@ _OLDEST_OPSET, _NEW_OPSET = 13, 17
 _BROADCAST_OPSET = 7
 """The first opset with NumPy's broadcasting rules."""
 
-_PIXEL_OPSET = 11
-"""The first opset whose Resize has attributes for coordinates."""
+_OPERAND_OPSET = 11
+"""The first opset whose Resize states coordinates, and whose Clip and Pad take tensors."""
 
 _MOST_ROUNDS = 64
 """Largest number of rounds of folding and shape inference; most models need two or three."""
@@ -189,8 +190,9 @@ def _upgrade(model: Model) -> Model:
             f"{_NEW_OPSET}: {first_line(error)}"
         ) from error
     allow_no_elements(newer)
-    if opset(model.proto) < _PIXEL_OPSET:
+    if opset(model.proto) < _OPERAND_OPSET:
         keep_coordinates(newer)
+        keep_types(model.proto, newer)
     take_back(newer)
     new = model.with_proto(newer)
     return _with_slopes_of_channels(new) if opset(model.proto) < _BROADCAST_OPSET else new

@@ -17,6 +17,12 @@ _DOMAIN = "rammer.stand_ins"
 _RIGHT_POOLS = 22
 """The first opset whose inference correctly skips windows that would begin after the data."""
 
+_NONE = onnx.AttributeProto()
+"""Stands for an attribute that a node does not have."""
+
+_END = 2**62
+"""An end of a slice beyond every axis."""
+
 
 @contextmanager
 def stand_ins(model: onnx.ModelProto) -> Generator[Callable[[onnx.ModelProto], None]]:
@@ -152,15 +158,48 @@ def _eye_like(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
     return _like_input(node, _version)
 
 
-def _pool(node: onnx.NodeProto, version: int) -> onnx.NodeProto | onnx.FunctionProto:
-    """Return a pooling node of a newer opset in place of a pooling node.
+def _pool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto | onnx.FunctionProto:
+    """Return a function in place of a pooling node that rounds its sizes up.
 
-    Shape inference of older opsets counts windows that begin after the data.
+    Shape inference rounds toward zero, so that it counts one window in data smaller than a window,
+    and counts windows that begin after the data before opset 22. The function pools in that opset
+    with one more stride of padding before the data, and slices the first window off.
     """
-    is_rounded_up = any(a.name == "ceil_mode" and a.i for a in node.attribute)
-    if version >= _RIGHT_POOLS or not is_rounded_up:
+    pads = _shifted_pads(node)
+    if pads is None:
         return node
-    return _function(node, [node], _RIGHT_POOLS)
+    pooled = [name and f"{name}:shifted" for name in node.output]
+    shifted = onnx.NodeProto(op_type=node.op_type, input=node.input, output=pooled)
+    shifted.attribute.extend(a for a in node.attribute if a.name not in ("auto_pad", "pads"))
+    shifted.attribute.append(helper.make_attribute("pads", pads))
+    axes = list(range(2, 2 + len(pads) // 2))
+    body = [
+        helper.make_node("Constant", [], ["axes"], value_ints=axes),
+        helper.make_node("Constant", [], ["starts"], value_ints=[1] * len(axes)),
+        helper.make_node("Constant", [], ["ends"], value_ints=[_END] * len(axes)),
+        shifted,
+    ]
+    for long, name in zip(pooled, node.output, strict=True):
+        if name:
+            body.append(helper.make_node("Slice", [long, "starts", "ends", "axes"], [name]))
+    return _function(node, body, _RIGHT_POOLS)
+
+
+def _shifted_pads(node: onnx.NodeProto) -> list[int] | None:
+    """Return a pooling node's padding with one more stride before the data of each axis.
+
+    Returns None if the node does not round its sizes up, or its attributes contradict each other.
+    """
+    attributes = {attribute.name: attribute for attribute in node.attribute}
+    is_rounded_up = "ceil_mode" in attributes and attributes["ceil_mode"].i
+    if not is_rounded_up or attributes.get("auto_pad", _NONE).s.startswith(b"SAME"):
+        return None
+    rank = len(attributes.get("kernel_shape", _NONE).ints)
+    strides = list(attributes.get("strides", _NONE).ints) or [1] * rank
+    pads = list(attributes.get("pads", _NONE).ints) or [0] * 2 * rank
+    if len(strides) != rank or len(pads) != 2 * rank:
+        return None
+    return [pad + more for pad, more in zip(pads, strides + [0] * rank, strict=True)]
 
 
 def _stft(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:

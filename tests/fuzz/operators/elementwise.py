@@ -167,6 +167,11 @@ def clipped(graph: RandomGraph) -> None:
     """Numbers between two bounds, or with one of them."""
     x = graph.tensor(kinds="ffi")
     low, high = sorted(graph.random.choices((0, 1, 2, 6), k=2))
+    if graph.opset < 11:
+        attributes = {"min": float(low), "max": float(high)}
+        kept: dict[str, Any] = {k: b for k, b in attributes.items() if graph.random.random() < 0.7}
+        graph.node("Clip", [x], **kept)
+        return
     bounds = [graph.constant(np.array(b, x.dtype)) for b in (low, high)]
     given = [b if graph.random.random() < 0.7 else None for b in bounds]
     graph.node("Clip", [x, *given] if given[1] else [x, given[0]] if given[0] else [x])

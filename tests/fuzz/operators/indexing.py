@@ -108,8 +108,12 @@ def top(graph: RandomGraph) -> None:
     """The largest or smallest numbers, sorted."""
     x = graph.tensor((1, 2, 3), "ffi", exact=True)
     axis = axis_of(graph, len(x.shape))
-    k = graph.integers([graph.random.randrange(min(x.shape[axis], 8) + 1)])
-    graph.node("TopK", [x, k], 2, axis=axis, largest=graph.random.randrange(2))
+    k = graph.random.randrange(min(x.shape[axis], 8) + 1)
+    extra: dict[str, Any] = {"largest": graph.random.randrange(2)} if graph.opset >= 11 else {}
+    if graph.opset < 10:
+        graph.node("TopK", [x], 2, axis=axis, k=k)
+    else:
+        graph.node("TopK", [x, graph.integers([k])], 2, axis=axis, **extra)
 
 
 def accumulated(graph: RandomGraph) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from onnx import helper, numpy_helper
 
 from tests.fuzz.graph import RandomGraph, Value
+from tests.fuzz.oracle import Rejected
 
 ANY = "fffib"
 
@@ -143,6 +144,11 @@ def sliced(graph: RandomGraph) -> None:
     bounds = [_bounds(graph, x.shape[axis]) for axis in axes]
     shift = graph.random.choice((0, rank))
     starts, ends, steps = zip(*bounds, strict=True)
+    if graph.opset < 10:
+        if set(steps) != {1}:
+            raise Rejected("there are no steps yet")
+        graph.node("Slice", [x], starts=starts, ends=ends, axes=axes)
+        return
     operands = [starts, ends, [axis - shift for axis in axes], steps]
     if axes == list(range(len(axes))) and set(steps) == {1}:
         operands = operands[:2]
@@ -159,9 +165,13 @@ def padded(graph: RandomGraph) -> None:
     else:
         widths = [graph.random.randrange(min(3, size + 1)) for size in x.shape * 2]
         widths = [0 if size < 2 else w for size, w in zip(x.shape * 2, widths, strict=True)]
+    filling = graph.random.choice((0, 1, -3)) if mode == "constant" else 0
+    if graph.opset < 11:
+        graph.node("Pad", [x], mode=mode, pads=widths, value=float(filling))
+        return
     operands = [x, graph.integers(widths)]
-    if mode == "constant" and graph.random.random() < 0.5:
-        operands.append(graph.constant(np.array(graph.random.choice((0, 1, -3)), x.dtype)))
+    if filling or (mode == "constant" and graph.random.random() < 0.5):
+        operands.append(graph.constant(np.array(filling, x.dtype)))
     graph.node("Pad", operands, mode=mode)
 
 

@@ -225,8 +225,24 @@ def _scaled(graph: RandomGraph, name: str, x: Value) -> None:
     graph.node(name, [x, *moments], epsilon=1e-3, **extra)
 
 
+def _upsampled(graph: RandomGraph) -> None:
+    """An image of another size, as by Upsample and the first Resize."""
+    x = _image(graph, graph.random.choice((1, 2, 2)))
+    mode = graph.random.choice(("nearest", "linear"))
+    choices = (1.0, 2.0, 3.0, 1.5) if graph.opset < 10 else (1.0, 2.0, 0.5, 1.5)
+    factors = [1.0, 1.0, *(graph.random.choice(choices) for _ in x.shape[2:])]
+    if graph.opset < 9:
+        graph.node("Upsample", [x], mode=mode, scales=factors)
+    else:
+        name = "Upsample" if graph.opset < 10 else "Resize"
+        graph.node(name, [x, graph.constant(np.array(factors, np.float32))], mode=mode)
+
+
 def resized(graph: RandomGraph) -> None:
     """An image of another size."""
+    if graph.opset < 11:
+        _upsampled(graph)
+        return
     x = _image(graph, graph.random.choice((1, 2, 2)))
     mode = graph.random.choice(("nearest", "linear", "cubic"))
     modes = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]

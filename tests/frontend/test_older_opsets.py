@@ -1,0 +1,26 @@
+"""Operators whose older versions have numbers as attributes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from node_checks import check_node
+
+TYPES = ["float16", "float32", "float64"]
+
+
+def _numbers(dtype: str) -> Any:
+    return np.random.default_rng(0).uniform(-4, 4, (3, 5)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("bounds", [{"min": 0.0, "max": 2.5}, {"min": -1.5}, {"max": 1.0}])
+def test_bounds_of_clip_have_the_type_of_its_operand(dtype: str, bounds: dict[str, float]) -> None:
+    check_node("Clip", [_numbers(dtype)], opset=10, **bounds)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_the_value_of_a_padding_has_the_type_of_its_operand(dtype: str) -> None:
+    check_node("Pad", [_numbers(dtype)], opset=10, pads=[0, 1, 2, 0], value=1.5)
