@@ -145,7 +145,9 @@ def _declare(kernels: Sequence[ExternalKernel]) -> None:
 
 
 def check_one_number_of_buffers(kernels: Sequence[ExternalKernel]) -> None:
-    """Check that rKernels with the same external function have the same number of buffers.
+    """Check that stateless rKernels with the same external function have as many buffers.
+
+    Functions with a state get an array of buffers, so that their number may differ.
 
     Raises:
         PassError: naming a function called with different numbers of buffers.

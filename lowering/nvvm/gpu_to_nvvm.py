@@ -45,14 +45,17 @@ def nvvm_steps(index_bits: int) -> list[Step]:
         Step("nvvm", f"gpu.module({convert}),reconcile-unrealized-casts"),
         Step("thread-ids", partial(read_thread_ids_anew, source=_THREAD_ID)),
         Step("buffers", read_addresses_anew),
-        Step("residency", _one_block_at_a_time),
+        Step("residency", _allow_all_registers),
         Step("linkage", hide_functions),
         Step("fold", "canonicalize{region-simplify=disabled}"),
     ]
 
 
-def _one_block_at_a_time(module: ir.Module) -> None:
-    """Request a single resident block per multiprocessor, so that ptxas may use all registers."""
+def _allow_all_registers(module: ir.Module) -> None:
+    """Set ``nvvm.minctasm`` of each kernel to 1, so that ptxas may use all registers for a block.
+
+    A single resident block per multiprocessor is enough.
+    """
     one = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1)
     for operation in walk(module.operation):
         if operation.name == "llvm.func" and "nvvm.kernel" in operation.attributes:

@@ -1,4 +1,4 @@
-"""Rules for the end of an rOperator, applied per operation while groups grow."""
+"""Rules that decide whether two groups merge into one rOperator, asked while groups grow."""
 
 from __future__ import annotations
 

@@ -84,9 +84,10 @@ class OperationGraph:
 
     @cached_property
     def alone(self) -> list[list[int]]:
-        """The computed operations that cannot be fused, by number.
+        """The numbers of the operations of each rOperator that is not formed by fusion.
 
-        Operations that exchange scalars are in one list.
+        A list for each group of operations that exchange scalars, and a list of one number for each
+        other operation that is not fusable. Views and constants are left out.
         """
         grouped = {number for group in self.scalar_groups for number in group}
         others = grouped.union(self.fusable)

@@ -23,7 +23,10 @@ from rammer_mlir.passes.weights.merged import WeightPart, joined_attributes
 
 
 class DerivedWeights:
-    """The weights of an entry function, and weights derived from them, each derived once."""
+    """The weights of an entry function, and weights derived from them, which become its arguments.
+
+    Equal derivations share an argument, except joins. Call ``finish`` last.
+    """
 
     def __init__(self, module: ir.Module) -> None:
         main = entry_function(module)
@@ -47,7 +50,7 @@ class DerivedWeights:
     def transpose(
         self, weight: ir.Value, permutation: Sequence[int], shape: Sequence[int] | None = None
     ) -> ir.Value:
-        """Return the weight with permuted dimensions; ``shape``, if given, is its shape before."""
+        """Return the weight, reshaped to ``shape`` if given, with permuted dimensions."""
         before = shape_of(weight) if shape is None else list(shape)
         return self._derive(
             weight, [before, list(permutation)], [before[dim] for dim in permutation]

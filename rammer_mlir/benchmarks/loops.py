@@ -1,4 +1,6 @@
-"""Loops that are not unrolled, beside ONNX Runtime: ``python -m rammer_mlir.benchmarks.loops``.
+"""Time loops that are not unrolled, against ONNX Runtime.
+
+``python -m rammer_mlir.benchmarks.loops`` has two kinds of them:
 
 - A small recurrent cell as a Scan of 100 and of 10,000 steps, against its body's program alone.
 - Selective state space models (Mamba) whose recurrence is a Loop in each layer, written by hand and

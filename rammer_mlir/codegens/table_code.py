@@ -65,7 +65,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class TableCode:
-    """The C files of a code generator.
+    """The C files of a code generator, which a table of 64-bit numbers configures for a region.
 
     Attributes:
         module: the ``CodeModule`` that names the packages that the files need.
@@ -82,7 +82,7 @@ class TableCode:
         return self._runtime() + _ENTRIES.format(name=name, table=", ".join(map(str, table)))
 
     def ask(self, table: Sequence[int]) -> Needs:
-        """Return the needs of an rTask of a table.
+        """Return what an rTask of the region with this table needs, as its compiled code says.
 
         Raises:
             RammerError: if a package or a library is missing.

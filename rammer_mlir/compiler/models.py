@@ -127,7 +127,10 @@ class Request:
         return model, fixed.shapes
 
     def compiler(self) -> CachedCompiler:
-        """Return a compiler, with cache, of the model for static shapes."""
+        """Return the compiler of the ONNX model for given static shapes.
+
+        It uses the cache if ``cached`` is set.
+        """
         return CachedCompiler(
             self._onnx, self.options, self.device, self.executor, cached=self.cached
         )

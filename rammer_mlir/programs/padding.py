@@ -27,13 +27,15 @@ This limits the work on padding.
 
 @dataclass(frozen=True)
 class PaddedInput:
-    """An input with axes of data-dependent size.
+    """An input that is padded along axes of data-dependent size, or whose elements are checked.
 
     Attributes:
         name: name of the input.
-        axes: (axis, group) pairs; all sizes in a group must be equal.
-        is_last: whether the padding value is the index of the last, padded row instead of 0.
-        is_index: whether its true elements must not be negative.
+        axes: (axis, group) pairs, may be empty; all sizes in a group must be equal.
+        is_last: whether the padding value is the padded size - 1, the index of a padding row,
+            instead of 0.
+        is_index: whether the input has indices: if an element of the unpadded input is negative,
+            padding is not used.
     """
 
     name: str

@@ -169,7 +169,11 @@ def _specialized(graph: Any, args: Sequence[Any], options: dict[str, Any]) -> _S
 
 
 class _Frozen:
-    """Builds a module from a graph: the inputs that ``inputs`` does not list become constants."""
+    """A torch module of a graph, ``module``, in which some arguments are constants.
+
+    ``args`` are the values of all arguments. Those at the positions ``inputs`` stay inputs of the
+    module, the others become constants.
+    """
 
     def __init__(self, graph: Any, args: Sequence[Any], inputs: Sequence[int]) -> None:
         torch = pytorch()

@@ -149,10 +149,11 @@ class GraphBuilder:
         pads: Sequence[int] | None = None,
         with_bias: bool = False,
     ) -> Value:
-        """Add a 2-D convolution of x [N, C, H, W], and return its result.
+        """Add a 2-D convolution of x [N, C, H, W] to ``channels`` channels; return its result.
 
-        A single number is a square kernel; pads are top, left, bottom, right. The default padding
-        keeps the size of x at stride 1. ``with_bias`` adds a random bias per output channel.
+        ``kernel`` is (height, width), or one number for both; pads are top, left, bottom, right.
+        The default padding keeps the size of x for odd kernels at stride 1. ``with_bias`` adds a
+        random bias per output channel.
         """
         height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
         shape = [channels, x.shape[1] // groups, height, width]

@@ -34,10 +34,10 @@ class Plot:
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A figure or a table of a paper, reproduced.
+    """A figure or a table: of a paper, reproduced, or our own.
 
     Attributes:
-        name: its number in the paper, such as ``Figure 11``.
+        name: its number in the paper, such as ``Figure 11``, or a name of our own.
         title: its subject.
         basis: origin of our numbers.
         studies: the names of the studies whose records it shows.

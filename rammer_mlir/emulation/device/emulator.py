@@ -219,7 +219,7 @@ class _Launch:
         addresses = {
             World.LANES: self._lanes, World.BLOCKS: self._blocks, World.ARGUMENTS: self._scalars,
         }  # fmt: skip
-        addresses |= self._check_memory(base) if self._kernel.checked else {}
+        addresses |= self._check_tables(base) if self._kernel.checked else {}
         for place, array in addresses.items():
             self._set(place, array.ctypes.data)
         # keeps the tables alive whose addresses are in the launch's record
@@ -275,9 +275,10 @@ class _Launch:
         table[:, Lane.COPIES] = np.uint64(self._copies.ctypes.data) + numbers * np.uint64(8 * queue)
         return lanes
 
-    def _check_memory(self, base: int) -> dict[World, Words]:
+    def _check_tables(self, base: int) -> dict[World, Words]:
         """Return new tables for the checks, by the word of ``World`` that gets their address.
 
+        Also set the words with the capacity of the synchronization tables and the granule's shift.
         ``base`` is the address of the device memory.
         """
         blocks = self._grid.blocks

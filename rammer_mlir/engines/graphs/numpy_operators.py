@@ -1,4 +1,7 @@
-"""NumPy evaluators of operators that constant folding lacks."""
+"""Operators of the engine ``numpy``, in addition to the evaluators of constant folding.
+
+Some replace the evaluator of the same operator.
+"""
 
 from __future__ import annotations
 

@@ -50,11 +50,12 @@ class _Layer:
     """A recurrent layer.
 
     Attributes:
-        node: the operator.
+        node: the LSTM, GRU or RNN node.
         shape: steps, batch, features and the size of a state.
         kind: ONNX element type.
-        attributes: attributes of the operator.
+        attributes: attributes of the node.
         write: collects the nodes of the replacement.
+        model: the node's model, whose constant weights are sliced.
     """
 
     node: onnx.NodeProto

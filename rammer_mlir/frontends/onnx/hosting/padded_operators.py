@@ -227,8 +227,11 @@ def reshaped(node: PaddedNode, shape: Dims, target: Sequence[Dim]) -> Dims:
 def _share(total: Dim, known: Dim) -> Dim:
     """Return the size of dimension -1 of a reshape: the quotient of ``total`` and ``known``.
 
+    It depends on data if only ``total`` does; if both do, the dependence cancels.
+
     Raises:
-        DependentRowsError: if the quotient depends on data or is not an integer.
+        DependentRowsError: if only ``known`` depends on data, ``known`` is 0, or the quotient is
+            not an integer.
     """
     if isinstance(total, Padded) and isinstance(known, int) and known and not total.factor % known:
         return Padded(total.symbol, total.factor // known)
