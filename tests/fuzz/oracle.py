@@ -119,10 +119,10 @@ def _disturbed(value: Array, random: np.random.Generator) -> Array:
 
 WIDENED = frozenset(
     """Abs Add And Ceil Clip Concat Constant Cos Div Einsum Equal Erf Exp Expand Flatten Floor
-    Gather Gemm Greater Identity InstanceNormalization Less Log MatMul Max Min Mul Neg Not Or Pow
-    Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin
-    ReduceProd ReduceSum ReduceSumSquare Relu Reshape Sigmoid Sign Sin Slice Softmax Sqrt Squeeze
-    Sub Sum Tanh Tile Transpose Where Xor""".split()
+    Gather Gemm Greater Identity InstanceNormalization Less Log MatMul MatMulInteger Max Min Mul Neg
+    Not Or Pow Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean
+    ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Sigmoid Sign Sin Slice Softmax Sqrt
+    Squeeze Sub Sum Tanh Tile Transpose Where Xor""".split()
 )
 """Operators that ONNX's reference computes by their definition."""
 

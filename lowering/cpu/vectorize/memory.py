@@ -134,6 +134,10 @@ def store(
         scatter(operand, address, index_vector(lanes, stride), lanes, mask, value)
     elif mask.value is None:
         vector.store(value, operand.value, start)
+    elif mask.count == 1:
+        # LLVM makes a scalar store of it, of a truncated integer in its wider type: four bytes of
+        # an i8 whose value was an i32.
+        memref.store(vector.extract(value, [], [0]), operand.value, start)
     else:
         vector.maskedstore(operand.value, start, mask.value, value)
 

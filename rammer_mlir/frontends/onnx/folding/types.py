@@ -101,7 +101,7 @@ def infer_node(
 
 _REFUSALS = (
     onnx.shape_inference.InferenceError, onnx.defs.SchemaError, onnx.checker.ValidationError,
-    RuntimeError,
+    RuntimeError, ValueError,
 )  # fmt: skip
 """Exceptions of ONNX for nodes that it refuses."""
 
