@@ -137,7 +137,7 @@ class Yolo(nn.Module):
         self.register_buffer("anchors", torch.rand(2, 3, 2) * 30)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return boxes and scores [N, anchors, 7] of images ``x``, of the anchors of both levels."""
+        """Return boxes and scores [N, anchors, 7] of images ``x``, anchors of both levels."""
         shallow = self.stem(x)
         deep = self.deep(shallow)
         deep = torch.cat([deep, self.pool(deep)], 1)
