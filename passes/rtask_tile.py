@@ -64,6 +64,16 @@ GREEDY = "greedy"
 
 _DESIGNS = (GREEDY, "search")
 
+_FIRST_LEVEL_BYTES = 8 * 1024
+"""Bytes of arguments that an rTask accesses if it reads some of them again, from a core's L1.
+
+A part of an L1 of 32 or 48 KiB, so that a core loads the next rTask's rows while it computes: a
+softmax of 512x768 f32 takes 9.9 ns for 16 elements with 40 KiB and 7.9 ns with 6.5 KiB.
+"""
+
+_MOST_SMALL_TILES = 1024
+"""Maximum number of rTasks that are cut for the cache alone; a schedule of more is slow to make."""
+
 _MANY_CALLS = 32
 """Number of rOperators that call a function from which it gets an additional candidate rKernel."""
 
@@ -280,9 +290,20 @@ def _tilings(computation: Computation, wanted: _Wanted) -> list[Tiling]:
 
     if wanted.device is not None:
         return tiles_for(wanted.device, extents, limits, cost, wanted.candidates)
-    limited = (replace(aim, memory=wanted.memory) for aim in wanted.aims[: wanted.candidates])
+    memory = wanted.memory or _first_level(computation, cost(tuple(extents)))
+    limited = (replace(aim, memory=memory) for aim in wanted.aims[: wanted.candidates])
     chosen = (_chosen(extents, limits, cost, aim, wanted.design) for aim in limited)
     return list(dict.fromkeys(chosen))
+
+
+def _first_level(computation: Computation, whole: TileCost) -> int:
+    """Return the bytes that an rTask may access so that what it reads again is in a core's L1.
+
+    ``whole`` is the cost of a single rTask. Return 0, for no limit, if no value is read again.
+    """
+    if not computation.reads_again:
+        return 0
+    return max(_FIRST_LEVEL_BYTES, whole.num_bytes // _MOST_SMALL_TILES)
 
 
 def _chosen(

@@ -106,3 +106,32 @@ func.func @main(%x: tensor<350x256xf32>, %w: tensor<256x96xf32>) -> tensor<350x9
   %r = rtask.operator @columns(%x, %w) : (tensor<350x256xf32>, tensor<256x96xf32>) -> tensor<350x96xf32>
   return %r : tensor<350x96xf32>
 }
+
+// -----
+
+// The rows of a softmax are read twice: an rTask has so few that they stay in a core's L1, whatever
+// its work is.
+// CHECK: rtask.kernel @softmax_t0 rtasks(128)
+// CHECK: writes 1[d0 +: 1, 0 +: 1024]
+// CHECK-NOT: rtask.kernel @softmax_t1
+func.func private @softmax(%x: tensor<128x1024xf32>) -> tensor<128x1024xf32> {
+  %least = arith.constant 0xFF800000 : f32
+  %rows = tensor.empty() : tensor<128xf32>
+  %init = linalg.fill ins(%least : f32) outs(%rows : tensor<128xf32>) -> tensor<128xf32>
+  %top = linalg.reduce { arith.maximumf } ins(%x : tensor<128x1024xf32>)
+      outs(%init : tensor<128xf32>) dimensions = [1]
+  %empty = tensor.empty() : tensor<128x1024xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>,
+                                        affine_map<(i, j) -> (i, j)>],
+                       iterator_types = ["parallel", "parallel"]}
+      ins(%x, %top : tensor<128x1024xf32>, tensor<128xf32>) outs(%empty : tensor<128x1024xf32>) {
+  ^bb0(%in: f32, %m: f32, %out: f32):
+    %d = arith.subf %in, %m : f32
+    linalg.yield %d : f32
+  } -> tensor<128x1024xf32>
+  return %0 : tensor<128x1024xf32>
+}
+func.func @main(%x: tensor<128x1024xf32>) -> tensor<128x1024xf32> {
+  %r = rtask.operator @softmax(%x) : (tensor<128x1024xf32>) -> tensor<128x1024xf32>
+  return %r : tensor<128x1024xf32>
+}

@@ -27,21 +27,24 @@ class Rule:
         kind: its name among the kinds of ``vector.reduction``.
         identity: its neutral element.
         rounds: whether the order of its operands affects rounding.
+        by_halves: whether a vector is halved until one element is left. LLVM's reductions ignore
+            fast-math flags of the other kinds and compare the signs of zeros in each step.
     """
 
     kind: str
     identity: float | Bound
     rounds: bool = False
+    by_halves: bool = False
 
 
 # maxnum and minnum ignore a NaN, maximum and minimum propagate it; -0.0 keeps a zero's sign.
 COMBINERS: Mapping[str, Rule] = {
     "arith.addf": Rule("add", -0.0, rounds=True),
     "arith.mulf": Rule("mul", 1.0, rounds=True),
-    "arith.maximumf": Rule("maximumf", -math.inf),
-    "arith.minimumf": Rule("minimumf", math.inf),
-    "arith.maxnumf": Rule("maxnumf", math.nan),
-    "arith.minnumf": Rule("minnumf", math.nan),
+    "arith.maximumf": Rule("maximumf", -math.inf, by_halves=True),
+    "arith.minimumf": Rule("minimumf", math.inf, by_halves=True),
+    "arith.maxnumf": Rule("maxnumf", math.nan, by_halves=True),
+    "arith.minnumf": Rule("minnumf", math.nan, by_halves=True),
     "arith.addi": Rule("add", 0),
     "arith.muli": Rule("mul", 1),
     "arith.maxsi": Rule("maxsi", Bound.LOWEST),
@@ -105,10 +108,22 @@ class Combiner:
     def reduce(self, accumulator: ir.Value) -> ir.Value:
         """Emit the reduction of a vector to a scalar, in any order."""
         kind = ir.Attribute.parse(f"#vector.kind<{self.rule.kind}>")
+        if self.rule.by_halves:
+            return self._reduce_by_halves(accumulator)
         if self.rule.rounds:
             fastmath = ir.Attribute.parse("#arith.fastmath<reassoc>")
             return vector.reduction(self.element, kind, accumulator, fastmath=fastmath)
         return vector.reduction(self.element, kind, accumulator)
+
+    def _reduce_by_halves(self, vector_: ir.Value) -> ir.Value:
+        """Emit the reduction of a vector, whose size is a power of two, to a scalar."""
+        size = ir.VectorType(vector_.type).shape[0]
+        while size > 1:
+            size //= 2
+            low = vector.shuffle(vector_, vector_, list(range(size)))
+            high = vector.shuffle(vector_, vector_, list(range(size, 2 * size)))
+            vector_ = self.combine(low, high)
+        return vector.extract(vector_, [], [0])
 
     def _create(self, left: ir.Value, right: ir.Value) -> ir.Value:
         return ir.Operation.create(

@@ -10,6 +10,7 @@ for the Elementary Functions", 1980. f64 and all functions that are not listed g
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 from rammer_mlir.bindings import arith, ir
@@ -24,7 +25,10 @@ _ROUND = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer, left in the 
 _SQRT_HALF_BITS = 0x3F3504F3
 _SMALLEST_NORMAL = 1.17549435e-38
 
-# (exp(r) - 1 - r) / r**2 on |r| <= ln(2) / 2
+# exp(r) on |r| <= ln(2) / 2
+_EXP = (1.0, 1.0, 0.5, 0.16666534543037415, 0.04166724160313606, 0.008367435075342655,
+        0.0013863430358469486)  # fmt: skip
+# (exp(r) - 1 - r) / r**2 on |r| <= ln(2) / 2, with less error near 0
 _EXPM1 = (0.5, 0.1666666567325592, 0.041666336357593536, 0.008333394303917885,
           0.0013942698715254664, 0.0001984603877644986)  # fmt: skip
 # (log(1 + f) - f + f**2 / 2) / f**3 on sqrt(1/2) - 1 <= f <= sqrt(2) - 1
@@ -51,6 +55,8 @@ def expand_exponentials(module: ir.Module) -> None:
             _expand_isinf(operation)
             continue
         expansion = EXPANSIONS.get(operation.name)
+        if operation.name == "math.exp" and _is_approximate(operation):
+            expansion = expand_exp_to_normal_numbers
         if expansion is not None and _on_f32(operation):
             expand(operation, expansion)
 
@@ -68,56 +74,76 @@ def _expand_isinf(operation: ir.Operation) -> None:
     operation.erase()
 
 
+def _is_approximate(operation: ir.Operation) -> bool:
+    """Return whether the operation has the fast-math flag ``afn``."""
+    given = operation.attributes.get("fastmath")
+    return given is not None and bool({"afn", "fast"} & set(re.findall(r"\w+", str(given))))
+
+
 def _on_f32(operation: ir.Operation) -> bool:
     return isinstance(element_type(operation.result.type), ir.F32Type)
 
 
-def _round(x: Float) -> tuple[Float, Bits]:
-    """Emit the nearest integer as a float and as an integer; needs |x| < 2**22.
+def _round(x: Float, bias: int) -> tuple[Float, Bits]:
+    """Emit the nearest integer n as a float, and bits whose lowest 9 are n + ``bias``.
 
-    The code works on the bit pattern: converting a NaN to an integer would be undefined.
+    Needs |x| < 2**21. The code works on the bit pattern: converting a NaN to an integer would be
+    undefined.
     """
-    shifted = x + _ROUND
-    return shifted - _ROUND, shifted.bits() - 0x4B400000
+    shifted = x + (_ROUND + bias)
+    return shifted - (_ROUND + bias), shifted.bits()
 
 
-def _power_of_two(exponent: Bits) -> Float:
-    """Emit 2**exponent for -126 <= exponent <= 127."""
-    return ((exponent + 127) << 23).as_float()
+def _power_of_two(biased: Bits) -> Float:
+    """Emit 2**(m - 127) for the lowest 9 bits m of ``biased``, 0 < m < 255; 0 for m = 0."""
+    return (biased << 23).as_float()
 
 
-def _scale(x: Float, exponent: Bits) -> Float:
-    """Emit x * 2**exponent, in two steps so that neither factor overflows or underflows."""
-    half = exponent >> 1
-    return x * _power_of_two(half) * _power_of_two(exponent - half)
+def _scale(x: Float, biased: Bits) -> Float:
+    """Emit x * 2**(m - 254) for the lowest 9 bits m of ``biased``.
+
+    Two factors keep each of them within the range of exponents.
+    """
+    half = biased >> 1
+    return x * _power_of_two(half) * _power_of_two(biased - half)
 
 
-def _reduce_by_ln2(x: Float) -> tuple[Float, Bits]:
-    """Emit r and the integer n with x = r + n * ln(2) and |r| <= ln(2) / 2."""
-    n, exponent = _round(x * _LOG2_E)
-    return x - n * _LN2_HIGH - n * _LN2_LOW, exponent
+def _reduce_by_ln2(x: Float, bias: int) -> tuple[Float, Bits]:
+    """Emit r and n + ``bias``, as `_round` does, with x = r + n * ln(2) and |r| <= ln(2) / 2."""
+    n, biased = _round(x * _LOG2_E, bias)
+    return x - n * _LN2_HIGH - n * _LN2_LOW, biased
 
 
 def expand_exp(x: Float) -> Float:
     """Emit exp(x), with an error of 1 ulp."""
-    r, exponent = _reduce_by_ln2(x.clamp(-104.0, 89.0))
-    return _scale(r.polynomial(_EXPM1) * r * r + r + 1.0, exponent)
+    r, biased = _reduce_by_ln2(x.clamp(-104.0, 89.0), 254)
+    return _scale(r.polynomial(_EXP), biased)
+
+
+def expand_exp_to_normal_numbers(x: Float) -> Float:
+    """Emit exp(x), with an error of 1 ulp from x = -86.9 on, and 0 from there down.
+
+    One factor scales the result, since no result is a denormal number.
+    """
+    # Half of the scale, since 2**128 would overflow where the result does not.
+    r, biased = _reduce_by_ln2(x.clamp(-87.3, 89.0), 126)
+    return r.polynomial([2.0 * c for c in _EXP]) * _power_of_two(biased)
 
 
 def expand_exp2(x: Float) -> Float:
     """Emit 2**x, with an error of 1 ulp."""
     limited = x.clamp(-151.0, 129.0)
-    n, exponent = _round(limited)
+    n, biased = _round(limited, 254)
     r = (limited - n) * math.log(2.0)
-    return _scale(r.polynomial(_EXPM1) * r * r + r + 1.0, exponent)
+    return _scale(r.polynomial(_EXP), biased)
 
 
 def expand_expm1(x: Float) -> Float:
     """Emit exp(x) - 1, with an error of 2 ulp."""
-    r, exponent = _reduce_by_ln2(x.clamp(-18.0, 89.0))
-    small = r.polynomial(_EXPM1) * r * r + r
     # Half of the scale, since 2**128 would overflow where the result does not.
-    scale = _power_of_two(exponent - 1)
+    r, biased = _reduce_by_ln2(x.clamp(-18.0, 89.0), 126)
+    small = r.polynomial(_EXPM1) * r * r + r
+    scale = _power_of_two(biased)
     result = (small * scale + (scale - 0.5)) * 2.0
     return x.equals(0.0).choose(x, result)  # keeps -0.0
 

@@ -26,6 +26,10 @@ BF16: DType = np.dtype(ml_dtypes.bfloat16)
 _FLOATS = {F16: ir.F16Type, BF16: ir.BF16Type, F32: ir.F32Type, F64: ir.F64Type}
 
 
+UNSPECIFIED_NAN = "rtask.unspecified_nan"
+"""Attribute of ``arith.maximumf``: any result is right if an operand is NaN."""
+
+
 class ElementTypeError(TypeError):
     """An error about an element type without arithmetic; the message has the type, no location."""
 
@@ -231,6 +235,14 @@ class Scalar:
         return self._binary(
             other, arith.MaximumFOp, self._signed_choice(arith.MaxSIOp, arith.MaxUIOp)
         )
+
+    def maximum_of_numbers(self, other: Scalar | float) -> Scalar:
+        """Emit and return the larger value; any value if an operand is NaN."""
+        larger = self.maximum(other)
+        owner = larger.value.owner
+        assert isinstance(owner, ir.Operation | ir.OpView)
+        owner.attributes[UNSPECIFIED_NAN] = ir.UnitAttr.get()
+        return larger
 
     def minimum(self, other: Scalar | float) -> Scalar:
         """Emit and return the smaller value; NaN if any operand is NaN."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container
 from dataclasses import dataclass
 from fractions import Fraction
@@ -71,6 +72,20 @@ class Computation:
         return [Structured(op) for op in self.operations if is_generic(op)]
 
     @cached_property
+    def reads_again(self) -> bool:
+        """Whether a reduction and another operation read the same value, as in a softmax.
+
+        False with a contraction that reads elements of its operands several times.
+        """
+        readers: defaultdict[ir.Value, list[Structured]] = defaultdict(list)
+        for op in self.generics:
+            for value in set(op.inputs):
+                readers[value].append(op)
+        return not any(_blocks_operands(op) for op in self.generics) and any(
+            len(ops) > 1 and any(op.reduction_loops for op in ops) for ops in readers.values()
+        )
+
+    @cached_property
     def space(self) -> TileSpace | None:
         """The loops that can be tiled; None if the function is a single rTask."""
         names = {op.operation.name for op in self.operations}
@@ -80,6 +95,14 @@ class Computation:
         if not all(value in results for value in self.returned):
             return None
         return analyze(self.generics, self.returned)
+
+
+def _blocks_operands(op: Structured) -> bool:
+    """Return whether an operation is a contraction none of whose operands has all of its loops."""
+    return op.is_contraction and not any(
+        len({plain_dim(expr) for expr in map_.results} - {None}) == map_.n_dims
+        for map_ in op.maps[: len(op.inputs)]
+    )
 
 
 @dataclass(frozen=True)

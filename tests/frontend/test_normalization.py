@@ -25,10 +25,25 @@ def test_older_softmax_of_no_elements(operator: str) -> None:
     check_node(operator, [floats(3, 4, 0, 5)], axis=2, opset=12)
 
 
-def test_softmax_is_two_reductions_and_two_elementwise_operations() -> None:
+def test_softmax_is_two_reductions_and_three_elementwise_operations() -> None:
+    """One of them has a division for each row."""
     text = check_node("Softmax", [floats(3, 4, 5)], axis=1)
-    assert text.count("linalg.generic") == 4
+    assert text.count("linalg.generic") == 5
     assert text.count('"reduction"') == 2
+
+
+@pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize("size", [5, 40])
+def test_softmax_of_nan_and_infinities(operator: str, size: int) -> None:
+    """A row with a NaN, or whose maximum is infinite, is NaN; other rows are not."""
+    x = floats(4, size)
+    x[0, 3], x[1, 0], x[2, :3] = np.nan, np.inf, -np.inf
+    found = run_node(operator, [x])["out0"]
+    assert np.isnan(found[:2]).all()
+    exact = x[2:].astype(np.float64) - x[2:].max(axis=1, keepdims=True)
+    exact -= np.log(np.exp(exact).sum(axis=1, keepdims=True))
+    expected = exact if operator == "LogSoftmax" else np.exp(exact)
+    np.testing.assert_allclose(found[2:], expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax"])

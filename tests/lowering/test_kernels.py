@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_harness import compile_kernel, lower_text
+from kernel_harness import assembly, compile_kernel, lower_text
+from machines import X86_64_AVX512
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import UnsupportedError
@@ -259,6 +260,29 @@ func.func private @k(%id: index, %x: memref<3x40xf32>, %y: memref<3xf32>) {{
     compile_kernel(source)(0, x, y)
     expected = (np.max if reduced == "maximumf" else np.nanmax)(x, axis=1)
     np.testing.assert_array_equal(y, expected)
+
+
+def test_a_row_maximum_of_numbers() -> None:
+    """Without a NaN to keep, a maximum is one instruction, also where halves are combined."""
+    source = """
+func.func private @k(%id: index, %x: memref<3x200xf32>, %y: memref<3xf32>) {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+                  iterator_types = ["parallel", "reduction"]}
+      ins(%x : memref<3x200xf32>) outs(%y : memref<3xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %m = arith.maximumf %out, %in {rtask.unspecified_nan} : f32
+    linalg.yield %m : f32
+  }
+  return
+}"""
+    x, y = _floats(3, 200), np.full(3, -np.inf, np.float32)
+    x[0], x[1, :199] = -1.0, -np.inf
+    compile_kernel(source)(0, x, y)
+    np.testing.assert_array_equal(y, x.max(axis=1))
+    text = assembly(source, X86_64_AVX512)
+    assert "vmaxps" in text and "vcmpunord" not in text
+    kept = assembly(source.replace("{rtask.unspecified_nan}", ""), X86_64_AVX512)
+    assert "vcmpunord" in kept
 
 
 def test_temporary_without_bound_is_refused() -> None:

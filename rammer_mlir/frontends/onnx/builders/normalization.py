@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from rammer_mlir.bindings import math
+from rammer_mlir.bindings import arith, ir, math
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.structured import (
     Reduced,
@@ -18,7 +18,7 @@ from rammer_mlir.frontends.onnx.builders.values import (
 from rammer_mlir.frontends.onnx.builders.views import (
     reshape,
 )
-from rammer_mlir.passes.ir.scalar import F32, F64, DType, Scalar, lowest
+from rammer_mlir.passes.ir.scalar import F32, F64, DType, Scalar, literal, lowest
 
 
 def computing_type(dtype: DType) -> DType:
@@ -33,8 +33,8 @@ def sum_along(source: Tensor, axes: Sequence[int], dtype: DType | None = None) -
 
 
 def max_along(source: Tensor, axes: Sequence[int]) -> Reduced:
-    """Emit the maximum of a tensor along ``axes``."""
-    return reduce(lambda x, top: top.maximum(x), source, axes, lowest(source.dtype))
+    """Emit the maximum of a tensor along ``axes``; where one of its elements is NaN, any value."""
+    return reduce(lambda x, top: top.maximum_of_numbers(x), source, axes, lowest(source.dtype))
 
 
 def softmax(node: Node) -> Tensor:
@@ -52,26 +52,36 @@ def softmax(node: Node) -> Tensor:
 
 def _softmax(x: Tensor, axes: Sequence[int], logarithm: bool) -> Tensor:
     kind = computing_type(x.dtype)
-    top = max_along(x, axes)
+    top = max_along(x, axes)  # a NaN in x reaches the sum whatever the maximum is
     if logarithm:
         total = reduce_shifted(x, top, axes, kind)
         return pointwise(
             lambda x, m, s: (x.cast(kind) - m.cast(kind) - s.apply(math.LogOp)).cast(x.dtype),
             x, top, total,
         )  # fmt: skip
-    powers = pointwise(
-        lambda x, m: (x.cast(kind) - m.cast(kind)).apply(math.ExpOp), x, top, dtype=kind
-    )
-    total = sum_along(powers, axes)
-    return pointwise(lambda e, s: (e / s).cast(x.dtype), powers, total, dtype=x.dtype)
+    powers = _shifted_powers(x, top, kind)
+    # One division for a sum, products for its elements.
+    scale = sum_along(powers, axes).map(lambda s: literal(1, kind) / s)
+    return pointwise(lambda e, r: (e * r).cast(x.dtype), powers, scale, dtype=x.dtype)
 
 
 def reduce_shifted(x: Tensor, top: Reduced, axes: Sequence[int], kind: DType) -> Reduced:
     """Emit the sum of ``exp(x - top)`` along ``axes``, computed in dtype ``kind``."""
-    shifted = pointwise(
-        lambda x, m: (x.cast(kind) - m.cast(kind)).apply(math.ExpOp), x, top, dtype=kind
+    return sum_along(_shifted_powers(x, top, kind), axes)
+
+
+def _shifted_powers(x: Tensor, top: Reduced, kind: DType) -> Tensor:
+    """Emit ``exp(x - top)`` in dtype ``kind``, without results below the normal numbers.
+
+    They are added to 1, the power of the maximum.
+    """
+    return pointwise(
+        lambda x, m: (x.cast(kind) - m.cast(kind)).apply(_approximate_exp), x, top, dtype=kind
     )
-    return sum_along(shifted, axes)
+
+
+def _approximate_exp(x: ir.Value) -> ir.OpView:
+    return math.ExpOp(x, fastmath=arith.FastMathFlags.afn)
 
 
 def mean_and_inverse_deviation(

@@ -230,8 +230,7 @@ def _share(total: Dim, known: Dim) -> Dim:
     It depends on data if only ``total`` does; if both do, the dependence cancels.
 
     Raises:
-        DependentRowsError: if only ``known`` depends on data, ``known`` is 0, or the quotient is
-            not an integer.
+        DependentRowsError: if only ``known`` depends on data or is 0, or for a fraction.
     """
     if isinstance(total, Padded) and isinstance(known, int) and known and not total.factor % known:
         return Padded(total.symbol, total.factor // known)
