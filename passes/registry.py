@@ -46,6 +46,7 @@ from rammer_mlir.passes.rtask_schedule import Schedule
 from rammer_mlir.passes.rtask_split_products import SplitProducts
 from rammer_mlir.passes.rtask_split_regions import SplitRegions
 from rammer_mlir.passes.rtask_tile import Tile
+from rammer_mlir.passes.rtask_transpose_right_sides import TransposeRightSides
 from rammer_mlir.passes.rtask_verify_schedule import VerifySchedule
 from rammer_mlir.passes.rtask_winograd import Winograd
 from rammer_mlir.support.plugins import Registry, check_name, refuse
@@ -65,6 +66,7 @@ PASSES: tuple[type[Pass], ...] = (
     BatchProducts,
     PackWeights,
     SplitProducts,
+    TransposeRightSides,
     DistributeActivations,
     PadChannels,
     BlockChannels,

@@ -9,7 +9,7 @@ from rammer_mlir.bindings import ir, linalg, tensor
 from rammer_mlir.passes.channels.layout import Blocked, reassociation
 from rammer_mlir.passes.channels.propagation import Changes, Part, trailing_elements
 from rammer_mlir.passes.ir.fills import filling
-from rammer_mlir.passes.ir.generics import generic, indexing_maps, iterator_types
+from rammer_mlir.passes.ir.generics import indexing_maps, iterator_types, transposed
 from rammer_mlir.passes.ir.packs import BLOCK, PACK, blocked_type, packed_dim
 from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, shape_of
 from rammer_mlir.passes.weights.derived import DerivedWeights
@@ -258,7 +258,7 @@ def unblocked(blocked: ir.Value, old: ir.Value, dim: int) -> ir.Value:
     rank = len(shape)
     split = [*shape[:dim], shape[dim] // BLOCK, BLOCK, *shape[dim + 1 :]]
     return _reshaped(
-        _transposed(blocked, split, _points_last(rank, dim), list(range(rank + 1))), shape
+        transposed(blocked, split, _points_last(rank, dim), list(range(rank + 1))), shape
     )
 
 
@@ -268,7 +268,7 @@ def blocked(plain: ir.Value, dim: int) -> ir.Value:
     rank = len(shape)
     split = _reshaped(plain, [*shape[:dim], shape[dim] // BLOCK, BLOCK, *shape[dim + 1 :]])
     result = [*shape[:dim], shape[dim] // BLOCK, *shape[dim + 1 :], BLOCK]
-    return _transposed(split, result, list(range(rank + 1)), _points_last(rank, dim))
+    return transposed(split, result, list(range(rank + 1)), _points_last(rank, dim))
 
 
 def _points_last(rank: int, dim: int) -> list[int]:
@@ -277,27 +277,6 @@ def _points_last(rank: int, dim: int) -> list[int]:
     ``rank`` is the number of dimensions before dimension ``dim`` is split into blocks and points.
     """
     return [*range(dim + 1), *range(dim + 2, rank + 1), dim + 1]
-
-
-def _transposed(
-    source: ir.Value, shape: Sequence[int], read: Sequence[int], written: Sequence[int]
-) -> ir.Value:
-    """Emit a transposing copy of the given shape, and return it.
-
-    ``read`` and ``written`` have the loop that indexes each dimension of the source and of the
-    copy.
-    """
-    maps = [
-        ir.AffineMap.get(len(loops), 0, [ir.AffineExpr.get_dim(loop) for loop in loops])
-        for loops in (read, written)
-    ]
-    element = ir.RankedTensorType(source.type).element_type
-    empty = tensor.EmptyOp(list(shape), element).result
-    copy = generic([source], empty, maps, [True] * len(read))
-    body = copy.regions[0].blocks.append(element, element)
-    with ir.InsertionPoint(body):
-        linalg.YieldOp([body.arguments[0]])
-    return copy.results[0]
 
 
 def _expanded(

@@ -63,3 +63,24 @@ def sum_of_products(
         *elements, total = body.arguments
         linalg.YieldOp([arith.addf(total, reduce(arith.mulf, elements))])
     return op.results[0]
+
+
+def transposed(
+    source: ir.Value, shape: Sequence[int], read: Sequence[int], written: Sequence[int]
+) -> ir.Value:
+    """Emit a transposing copy of the given shape, and return it.
+
+    ``read`` and ``written`` have the loop that indexes each dimension of the source and of the
+    copy.
+    """
+    maps = [
+        ir.AffineMap.get(len(loops), 0, [ir.AffineExpr.get_dim(loop) for loop in loops])
+        for loops in (read, written)
+    ]
+    element = ir.RankedTensorType(source.type).element_type
+    empty = tensor.EmptyOp(list(shape), element).result
+    copy = generic([source], empty, maps, [True] * len(read))
+    body = copy.regions[0].blocks.append(element, element)
+    with ir.InsertionPoint(body):
+        linalg.YieldOp([body.arguments[0]])
+    return copy.results[0]

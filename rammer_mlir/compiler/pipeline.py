@@ -107,6 +107,7 @@ def _cpu_formed(options: CompileOptions) -> tuple[str, ...]:
         f'rtask-batch-products{{device="{options.device}" num-veus={options.num_veus}}}',
         *_PACKED_WEIGHTS,
         *_split_for_cpu(options),
+        *_right_sides(options),
         *_BLOCKED_CHANNELS,
         formed_operators(options),
     )
@@ -312,6 +313,11 @@ def _split(options: CompileOptions, rows: int) -> tuple[str, ...]:
 def _split_for_cpu(options: CompileOptions) -> tuple[str, ...]:
     # A recurrent layer alone keeps a few cores busy; unsplit it reads input weights less often.
     return () if options.num_veus <= _FEW_VEUS else _split(options, _CPU_SPLIT_ROWS)
+
+
+def _right_sides(options: CompileOptions) -> tuple[str, ...]:
+    # A copy is one more step of a schedule, which only shortens the code of a core's caches.
+    return () if options.tile_bytes else ("rtask-transpose-right-sides",)
 
 
 def _winograd(options: CompileOptions) -> tuple[str, ...]:

@@ -1,0 +1,52 @@
+"""Products whose right side is known at run time only, and transposed: numbers and options."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import parser
+
+import rammer_mlir
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.rtask_transpose_right_sides import TransposeRightSides
+
+
+@pytest.mark.parametrize("rows", [1, 5, 8, 9, 40, 197])
+@pytest.mark.parametrize("columns", [7, 33, 512])
+@pytest.mark.parametrize("permutation", [(0, 2, 1), (1, 2, 0), (1, 0, 2)])
+def test_products_with_transposed_right_sides(
+    rows: int, columns: int, permutation: tuple[int, int, int]
+) -> None:
+    """The batch, the inner dimension and the columns stand anywhere in the operand."""
+    shape = [0, 0, 0]
+    for dim, size in zip(permutation, (3, 24, columns), strict=True):
+        shape[dim] = size
+    model = parser.parse_model(f"""<ir_version: 9, opset_import: ["": 17]>
+    g (float[3,{rows},24] x, float{shape} w) => (float[3,{rows},{columns}] y) {{
+      t = Transpose<perm = {list(permutation)}>(w)  y = MatMul(x, t) }}""")
+    random = np.random.default_rng(0)
+    feeds = {
+        "x": random.standard_normal((3, rows, 24)).astype(np.float32),
+        "w": random.standard_normal(shape).astype(np.float32),
+    }
+    found = rammer_mlir.compile(model, cache=False, num_veus=2).run(feeds)["y"]
+    exact = feeds["x"].astype(np.float64) @ feeds["w"].transpose(permutation).astype(np.float64)
+    np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [3, 300])
+def test_a_right_side_that_is_used_otherwise_too(rows: int) -> None:
+    model = parser.parse_model(f"""<ir_version: 9, opset_import: ["": 17]>
+    g (float[{rows},16] x, float[40,16] w) => (float[{rows},40] y, float[16,40] z) {{
+      t = Transpose<perm = [1, 0]>(w)  y = MatMul(x, t)  z = Neg(t) }}""")
+    random = np.random.default_rng(1)
+    x = random.standard_normal((rows, 16)).astype(np.float32)
+    w = random.standard_normal((40, 16)).astype(np.float32)
+    found = rammer_mlir.compile(model, cache=False).run({"x": x, "w": w})
+    np.testing.assert_allclose(found["y"], x @ w.T, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(found["z"], -w.T)
+
+
+def test_few_rows_are_fewer_than_many() -> None:
+    with pytest.raises(OptionError, match="expected 0 <= few < many, found 8 and 8"):
+        TransposeRightSides(few=8, many=8).check_options()
