@@ -175,3 +175,61 @@ func.func @main(%x: tensor<1x3x6x6xf32>, %y: tensor<1x16x6x6xf32>,
   } -> tensor<1x8x6x6xf32>
   return %4 : tensor<1x8x6x6xf32>
 }
+
+// -----
+
+// The image of a depthwise convolution is copied into blocks, from windows of nine points on. The
+// result has the plain layout.
+// CHECK-LABEL: func.func @depthwise
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<1x2x6x6x16xf32>)
+// CHECK: tensor.pad {{.*}} low[0, 0, 1, 1, 0] high[0, 0, 1, 1, 0]
+// CHECK: linalg.generic {{.*}}"reduction"
+// CHECK-SAME: ins(%{{.*}}, %{{.*}} : tensor<1x2x8x8x16xf32>, tensor<2x3x3x16xf32>)
+// CHECK: return %{{.*}} : tensor<1x32x6x6xf32>
+// CHECK-LABEL: func.func @small_window
+// CHECK-NOT: tensor<1x2x6x6x16xf32>
+#window = affine_map<(n, c, h, w, i, j) -> (n, c, h + i, w + j)>
+#weight = affine_map<(n, c, h, w, i, j) -> (c, i, j)>
+#sum = affine_map<(n, c, h, w, i, j) -> (n, c, h, w)>
+func.func @depthwise(%x: tensor<1x32x6x6xf32>, %w: tensor<32x3x3xf32> {rtask.constant = "w"})
+    -> tensor<1x32x6x6xf32> {
+  %zero = arith.constant 0.0 : f32
+  %padded = tensor.pad %x low[0, 0, 1, 1] high[0, 0, 1, 1] {
+  ^bb0(%a: index, %b: index, %c: index, %d: index):
+    tensor.yield %zero : f32
+  } : tensor<1x32x6x6xf32> to tensor<1x32x8x8xf32>
+  %empty = tensor.empty() : tensor<1x32x6x6xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<1x32x6x6xf32>) -> tensor<1x32x6x6xf32>
+  %0 = linalg.generic {indexing_maps = [#window, #weight, #sum],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]}
+      ins(%padded, %w : tensor<1x32x8x8xf32>, tensor<32x3x3xf32>)
+      outs(%init : tensor<1x32x6x6xf32>) {
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %p = arith.mulf %a, %b : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<1x32x6x6xf32>
+  return %0 : tensor<1x32x6x6xf32>
+}
+
+// -----
+
+#window = affine_map<(n, c, h, w, i, j) -> (n, c, h + i, w + j)>
+#weight = affine_map<(n, c, h, w, i, j) -> (c, i, j)>
+#sum = affine_map<(n, c, h, w, i, j) -> (n, c, h, w)>
+func.func @small_window(%x: tensor<1x32x7x7xf32>, %w: tensor<32x2x2xf32> {rtask.constant = "w"})
+    -> tensor<1x32x6x6xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<1x32x6x6xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<1x32x6x6xf32>) -> tensor<1x32x6x6xf32>
+  %0 = linalg.generic {indexing_maps = [#window, #weight, #sum],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]}
+      ins(%x, %w : tensor<1x32x7x7xf32>, tensor<32x2x2xf32>)
+      outs(%init : tensor<1x32x6x6xf32>) {
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %p = arith.mulf %a, %b : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<1x32x6x6xf32>
+  return %0 : tensor<1x32x6x6xf32>
+}

@@ -158,6 +158,10 @@ class _Padding:
         ((dim, own),) = lengths
         return Padded(dim, own, ZEROS) if shape_of(value)[dim] == own else None
 
+    def gainful(self, op: Structured) -> None:
+        """Return None: padding alone makes no operation faster."""
+        return None
+
     def is_free(self, value: ir.Value, change: Padded) -> bool:
         """Return False for every value and change: padding always costs memory and arithmetic."""
         return False

@@ -3,8 +3,8 @@
 The *change* of a value concerns a dimension: it is stored in blocks (``channels/layout.py``), or
 padding channels are appended (``channels/padding.py``). Changes start at the results of
 contractions with constant weights. Operations that read changed values adapt if the rules of the
-change allow it; otherwise the value is converted to its plain form. A plain value that is
-concatenated with changed values may be *converted*, by a copy.
+change allow it; otherwise the value is converted to its plain form. A plain value may be
+*converted*, by a copy, if it is concatenated with changed values or if its reader gains by it.
 """
 
 from __future__ import annotations
@@ -97,6 +97,13 @@ class Rules(Protocol[C]):
         """
         ...
 
+    def gainful(self, op: Structured) -> tuple[ir.Value, C] | None:
+        """Return the operand whose conversion, by a copy, makes a generic faster, and its change.
+
+        None if there is no such operand.
+        """
+        ...
+
     def is_free(self, value: ir.Value, change: C) -> bool:
         """Whether the change of the value costs nothing, so that no operation has to benefit."""
         ...
@@ -121,10 +128,12 @@ def _conversions(
 ) -> tuple[dict[ir.Value, C], Changes[C]]:
     """Return the changes of plain values to convert, and the changes that then propagate.
 
-    Plain values are converted if concatenations can adapt by it.
+    Plain values are converted if concatenations can adapt by it, or if generics gain by it.
     """
     concatenations = [op for op in operations if op.operation.name == CONCAT]
-    converted: dict[ir.Value, C] = {}
+    changed = _spread(operations, rules, {}, frozenset()).values
+    gains = [rules.gainful(Structured(op)) for op in operations if is_generic(op)]
+    converted = {gain[0]: gain[1] for gain in gains if gain and gain[0] not in changed}
     while True:
         changes = _spread(operations, rules, converted, frozenset())
         before = len(converted)
