@@ -194,7 +194,10 @@ def _split(op: Structured, piece: _Piece) -> None:
 
 
 def _emit_piece(op: Structured, piece: _Piece, start: ir.Value) -> None:
-    """Emit a copy of the product that accumulates the trips from ``start`` on into the results."""
+    """Emit a copy of the product that adds a piece of its sum to the results.
+
+    The piece has ``piece.trips`` trips of its loop and begins at trip ``start``.
+    """
     parts = [
         _part(value, _loops(map_), piece, start)
         for value, map_ in zip(op.inputs, op.maps, strict=False)

@@ -209,9 +209,10 @@ def tile_sizes(extent: int, limit: LoopLimit) -> tuple[int, ...]:
 def _cut(
     tiling: Tiling, loop: int, extents: Sequence[int], limits: Sequence[LoopLimit]
 ) -> Iterator[Tiling]:
-    """Yield the tilings that cut a loop's tiles once more: in half, and into equal parts.
+    """Yield the tilings that cut a loop's tiles once more.
 
-    The cut into equal parts is tried only if the halves are unequal.
+    To about half of their size, and, if that does not divide the loop's trip count, to the largest
+    smaller size that does, at least a quarter of the half. A contiguous loop is cut only in half.
     """
     size = _halve(tiling, loop, extents, limits)
     if size is None:

@@ -49,10 +49,10 @@ def _tiles(around: int) -> list[list[int]]:
 
 
 def with_whole_tiles(image: ir.Value, shape: Sequence[int], outputs: int) -> ir.Value:
-    """Return an image with zeros after its rows and columns, so that its result has whole tiles.
+    """Return an image with zeros after its rows and columns, for whole tiles of m x m results.
 
-    ``shape`` is that of the result [N, K, H, W, L], and ``outputs`` the rows of a tile's results.
-    An existing zero padding is extended.
+    ``shape`` is that of the convolution's result, [N, K, H, W, L]; m is ``outputs``. An existing
+    zero padding is extended.
     """
     more = [-extent % outputs for extent in shape[-3:-1]]
     return _with_zeros(image, more) if any(more) else image

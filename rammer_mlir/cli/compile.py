@@ -175,8 +175,11 @@ def _compiled(
 ) -> RunnableModel:
     """Compile the model or find it in the cache, and return it.
 
-    ``sizes`` are those of open dimensions. With ``--timeline`` or ``--explain``, a simulated run is
-    written or printed, also for the policies ``compared``.
+    ``sizes`` are those of open dimensions. ``--timeline`` writes simulated runs, of the policies
+    ``compared`` too; ``--explain`` prints an explanation.
+
+    Raises:
+        OptionError: with one of these options, if a dimension has several sizes.
     """
     if options.timeline is None and not options.explain:
         from rammer_mlir.compiler.models import compile_for

@@ -90,7 +90,10 @@ class CheckedOptions(CompileOptions):
         return replace(self, given=own, offload=offload, rkernels=())
 
     def key(self) -> dict[str, object]:
-        """Return all options that affect the compiled program, for JSON."""
+        """Return the options' part of a cache key, as values that JSON can represent.
+
+        It has all options that affect the compiled program, and external tools as ``tools``.
+        """
         samples = None if self.samples is None else self.samples.digest
         decided: dict[str, object] = {
             **vars(self), "backend": repr(self.backend), "samples": samples

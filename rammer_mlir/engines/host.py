@@ -19,8 +19,9 @@ class EntryHost:
         weights: for each buffer of its rKernel, inputs first: the address of its memory if it is a
             weight, which has a constant address and content; otherwise None.
         find: returns the address of a symbol in the libraries that the module needs, or 0.
-        run_calls: address of the compiled function that executes the ``CallList`` in its state; 0
-            if the module's code is linked with ours.
+        run_calls: address of the compiled function whose state is a ``CallList``, which it
+            executes; of the module's ``NAME_run`` for linked code; 0 for ``prebuilt`` and in
+            programs of earlier versions.
         options: values of the options that the engine declares.
         num_veus: number of vEUs of the program, the most threads that code of the grain ``device``
             may use.

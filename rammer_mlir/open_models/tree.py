@@ -56,9 +56,9 @@ class ComposedModel(RunnableModel):
 
 
 def summed_stats(models: Iterable[RunnableModel]) -> dict[str, Any]:
-    """Return statistics of several models: seconds by stage, summed, and replaced modules.
+    """Return ``seconds`` by stage, summed over several models, and ``replaced``, if any module is.
 
-    The latter are the modules that the host's rKernels replace.
+    ``replaced`` has the reason for each module that the host's rKernels replace, by name.
     """
     seconds: dict[str, float] = {}
     replaced: dict[str, str] = {}

@@ -82,7 +82,9 @@ def plan_of(
     placement: Placement,
     awaited: Sequence[Collection[int]] | None = None,
 ) -> Plan:
-    """Return a plan of one rProgram with the fewest waits for a placement, and its predicted time.
+    """Return a plan of one rProgram for a placement, with the fewest waits that imply ``awaited``.
+
+    Its ``predicted_seconds`` are simulated.
 
     Args:
         graph: the graph.

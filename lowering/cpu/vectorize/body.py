@@ -124,7 +124,10 @@ class Body:
 
     @property
     def work(self) -> float:
-        """Estimated arithmetic operations per point; a multiply-add counts once."""
+        """Estimated cost per point, in simple operations: a division costs 8, an exponential 20.
+
+        A multiply-add costs 1. The least cost is 0.5.
+        """
         total = 0.0
         for instruction in self.instructions:
             if instruction.name.startswith("math.") and instruction.name not in _CHEAP_MATH:

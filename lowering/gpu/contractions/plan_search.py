@@ -103,7 +103,10 @@ def _pays(contraction: Contraction) -> bool:
 
 
 def _tilings(contraction: Contraction, threads: int) -> Iterator[Tiling]:
-    """Yield candidate sizes of the results of the block and of a thread."""
+    """Yield candidate tilings: numbers of results of a block and of a thread along each loop.
+
+    ``threads`` is the number of threads of a block.
+    """
     extents = [contraction.extents[loop] for loop in contraction.parallel]
     choices = [[t for t in _TILE_SIZES if t < 2 * extent] for extent in extents]
     for tile in product(*choices):

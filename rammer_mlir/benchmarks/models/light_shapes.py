@@ -47,7 +47,10 @@ def fit(model: onnx.ModelProto, shapes: Shapes, batch: int, image: int) -> None:
 
 
 def _fit_pool(node: onnx.NodeProto, source: list[int]) -> None:
-    """Shrink a pooling window that is larger than its input, of shape ``source``, to the input."""
+    """Set a pooling window that exceeds its padded input to the size of the unpadded input.
+
+    All other attributes are then dropped. ``source`` is the shape of the unpadded input.
+    """
     attributes = {attribute.name: attribute for attribute in node.attribute}
     window = list(attributes["kernel_shape"].ints)
     pads = list(attributes["pads"].ints) if "pads" in attributes else [0] * 4

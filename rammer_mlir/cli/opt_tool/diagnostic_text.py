@@ -94,7 +94,10 @@ class DiagnosticPrinter:
 
 
 def _printable(text: str) -> str:
-    """Return the text with terminal control characters escaped; the input may contain them."""
+    """Return the text with unprintable characters escaped, except line breaks and tabs.
+
+    The user's file, which diagnostics quote, may contain control characters of terminals.
+    """
     return "".join(
         c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
     )
