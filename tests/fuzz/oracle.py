@@ -73,7 +73,8 @@ def is_grid(array: Array) -> bool:
 def spread(model: onnx.ModelProto, feeds: Mapping[str, Array], seed: int) -> dict[str, Array]:
     """Return how far rounding errors reach: the largest deviation of each element of the outputs.
 
-    Every result that was rounded is disturbed by some units in its last place.
+    Every result that was rounded is disturbed by some units in its last place, and every operand
+    of a sum, whose terms may cancel.
     """
     random = np.random.default_rng(seed)
     expected = _run_nodes(model, feeds, None)
@@ -103,10 +104,16 @@ def all_values(
     values = dict(feeds)
     values |= {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
     for node in model.graph.node:
-        found = run_node(node, values, model.opset_import)
+        given = values
+        if random is not None and node.op_type in _SUMS:
+            given = {name: _disturbed(values[name], random) for name in node.input if name}
+        found = run_node(node, given, model.opset_import)
         for name, value in zip(filter(None, node.output), found, strict=True):
             values[name] = value if random is None else _disturbed(value, random)
     return values
+
+
+_SUMS = frozenset("Conv ConvTranspose Einsum Gemm MatMul ReduceMean ReduceSum".split())
 
 
 def _disturbed(value: Array, random: np.random.Generator) -> Array:
