@@ -14,6 +14,7 @@ from rammer_mlir.passes.regions.contraction_readings import read_contraction
 from rammer_mlir.passes.regions.elementwise import FIRST_ELEMENT, read_elementwise
 from rammer_mlir.passes.regions.expressions import (
     Apply,
+    Constant,
     Expression,
     Input,
     apply,
@@ -27,6 +28,8 @@ from rammer_mlir.passes.regions.windows import joins_dimension
 
 _EXPONENTIAL = apply("exp", apply("sub", Input(0), Input(1)))
 _QUOTIENT = apply("div", Input(0), Input(1))
+_PRODUCT = apply("mul", Input(0), Input(1))
+_INVERSE = apply("div", Constant(1.0), Input(0))
 
 _COUNT_TOLERANCE = 1e-3
 """Relative tolerance for the divisor of an average, which may be rounded to 16 bits."""
@@ -137,11 +140,15 @@ def _known(op: Structured, expression: Expression, weights: Weights) -> NDArray[
 def read_softmax(op: Structured, weights: Weights) -> Reading | None:
     """Return a softmax: ``exp(x - max) / sum`` with maximum and sum along the same dimensions.
 
-    None for any other operation.
+    The sum may be inverted first. None for any other operation.
     """
-    if len(op.inputs) != 2 or body_expression(op) != _QUOTIENT:
+    expression = body_expression(op) if len(op.inputs) == 2 else None
+    if expression not in (_QUOTIENT, _PRODUCT):
         return None
     powers, total = _generic_behind(op.inputs[0], 2), _generic_behind(op.inputs[1])
+    inverse = total if expression == _PRODUCT else None
+    if inverse is not None:
+        total = _inverted(inverse)
     if powers is None or total is None or body_expression(powers) != _EXPONENTIAL:
         return None
     source, largest = powers.inputs
@@ -155,7 +162,7 @@ def read_softmax(op: Structured, weights: Weights) -> Reading | None:
     same = sums.attributes["axes"] == maxima.attributes["axes"] and highest.inputs == [source]
     if not same or not (_is_kept(op, sums) and _is_kept(powers, maxima)):
         return None
-    steps = (highest, powers, total, op)
+    steps = (highest, powers, total, *([] if inverse is None else [inverse]), op)
     return Reading(
         "softmax",
         maxima.inputs,
@@ -163,6 +170,16 @@ def read_softmax(op: Structured, weights: Weights) -> Reading | None:
         {"axes": sums.attributes["axes"]},
         tuple(each.op.operation for each in steps),
     )
+
+
+def _inverted(op: Structured) -> Structured | None:
+    """Return the operation whose result, element by element, ``op`` inverts; None for another."""
+    whole = list(range(len(op.parallel)))
+    if not op.is_elementwise or body_expression(op) != _INVERSE:
+        return None
+    if [op.operand_dims(0), op.result_dims(0)] != [whole, whole]:
+        return None
+    return _generic_behind(op.inputs[0])
 
 
 def _is_kept(op: Structured, reduction: Reading) -> bool:
