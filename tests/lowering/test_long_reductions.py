@@ -114,12 +114,15 @@ def test_rows_on_other_pages_are_read_in_pieces(
 def test_dot_products_have_long_pieces(
     length: int, is_cut: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both operands are contiguous along the sum: its lanes are added up after each piece."""
+    """Both operands are contiguous along the sum: its lanes are added up after each piece.
+
+    With more rows, the right side would be transposed first.
+    """
     graph = helper.make_graph(
         [helper.make_node("Gemm", ["x", "w"], ["y"], transB=1)],
         "g",
         [
-            helper.make_tensor_value_info("x", TensorProto.FLOAT, [60, length]),
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [30, length]),
             helper.make_tensor_value_info("w", TensorProto.FLOAT, [50, length]),
         ],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
@@ -128,7 +131,7 @@ def test_dot_products_have_long_pieces(
     rng = np.random.default_rng(length)
     feeds = {
         name: rng.standard_normal([size, length]).astype(np.float32)
-        for name, size in (("x", 60), ("w", 50))
+        for name, size in (("x", 30), ("w", 50))
     }
     pieces: list[int] = []
 
