@@ -121,6 +121,9 @@ def _window(graph: RandomGraph, x: Value, kernel: list[int]) -> dict[str, Any]:
     elif graph.random.random() < 0.3:
         found["auto_pad"] = graph.random.choice(("SAME_UPPER", "SAME_LOWER", "VALID"))
         found.pop("dilations", None)
+        # A stride beyond the window makes the padding negative, which ONNX does not define.
+        if "strides" in found:
+            found["strides"] = [min(pair) for pair in zip(found["strides"], kernel, strict=True)]
     return found
 
 
