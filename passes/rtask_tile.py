@@ -297,7 +297,7 @@ def _tilings(computation: Computation, wanted: _Wanted) -> list[Tiling]:
 
 
 def _first_level(computation: Computation, whole: TileCost) -> int:
-    """Return the bytes that an rTask may access so that what it reads again is in a core's L1.
+    """Return the most bytes of an rTask whose rows stay in a core's L1 between their readers.
 
     ``whole`` is the cost of a single rTask. Return 0, for no limit, if no value is read again.
     """

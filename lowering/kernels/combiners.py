@@ -107,23 +107,23 @@ class Combiner:
 
     def reduce(self, accumulator: ir.Value) -> ir.Value:
         """Emit the reduction of a vector to a scalar, in any order."""
-        kind = ir.Attribute.parse(f"#vector.kind<{self.rule.kind}>")
         if self.rule.by_halves:
             return self._reduce_by_halves(accumulator)
+        kind = ir.Attribute.parse(f"#vector.kind<{self.rule.kind}>")
         if self.rule.rounds:
             fastmath = ir.Attribute.parse("#arith.fastmath<reassoc>")
             return vector.reduction(self.element, kind, accumulator, fastmath=fastmath)
         return vector.reduction(self.element, kind, accumulator)
 
-    def _reduce_by_halves(self, vector_: ir.Value) -> ir.Value:
+    def _reduce_by_halves(self, register: ir.Value) -> ir.Value:
         """Emit the reduction of a vector, whose size is a power of two, to a scalar."""
-        size = ir.VectorType(vector_.type).shape[0]
+        size = ir.VectorType(register.type).shape[0]
         while size > 1:
             size //= 2
-            low = vector.shuffle(vector_, vector_, list(range(size)))
-            high = vector.shuffle(vector_, vector_, list(range(size, 2 * size)))
-            vector_ = self.combine(low, high)
-        return vector.extract(vector_, [], [0])
+            low = vector.shuffle(register, register, list(range(size)))
+            high = vector.shuffle(register, register, list(range(size, 2 * size)))
+            register = self.combine(low, high)
+        return vector.extract(register, [], [0])
 
     def _create(self, left: ir.Value, right: ir.Value) -> ir.Value:
         return ir.Operation.create(

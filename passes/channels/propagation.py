@@ -131,16 +131,18 @@ def _conversions(
     Plain values are converted if concatenations can adapt by it, or if generics gain by it.
     """
     concatenations = [op for op in operations if op.operation.name == CONCAT]
-    changed = _spread(operations, rules, {}, frozenset()).values
+    changes = _spread(operations, rules, {}, frozenset())
     gains = [rules.gainful(Structured(op)) for op in operations if is_generic(op)]
-    converted = {gain[0]: gain[1] for gain in gains if gain and gain[0] not in changed}
-    while True:
+    converted = {gain[0]: gain[1] for gain in gains if gain and gain[0] not in changes.values}
+    if converted:
         changes = _spread(operations, rules, converted, frozenset())
+    while True:
         before = len(converted)
         for op in concatenations:
             converted |= _converted_operands(op, rules, changes.values)
         if len(converted) == before:
             return converted, changes
+        changes = _spread(operations, rules, converted, frozenset())
 
 
 def _converted_operands(

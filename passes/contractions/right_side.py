@@ -8,7 +8,7 @@ from math import prod
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.generics import indexing_maps, transposed
-from rammer_mlir.passes.ir.structured import Structured, element_bytes, plain_dim
+from rammer_mlir.passes.ir.structured import Structured, element_bytes, is_generic
 
 
 @dataclass(frozen=True)
@@ -57,26 +57,19 @@ class RightSide:
         None if the operand is no such copy.
         """
         owner = self.value.owner
-        if isinstance(owner, ir.Block) or owner.name != "linalg.generic":
+        if isinstance(owner, ir.Block) or not is_generic(owner.opview):
             return None
         copy = Structured(owner.opview)
-        dims = [[plain_dim(expr) for expr in map_.results] for map_ in copy.maps]
-        is_copy = (
-            copy.is_elementwise
-            and [each.operation.name for each in copy.body] == []
-            and len(dims) == 2
-            and copy.yielded[0] == copy.arguments[0]
-        )
-        if not is_copy or any(sorted(map(str, each)) != sorted(map(str, dims[1])) for each in dims):
+        if copy.permutation is None:
             return None
-        return copy.inputs[0], tuple(self.loops[dims[1].index(dim)] for dim in dims[0])
+        place = {dim: loop for dim, loop in zip(copy.permutation, self.loops, strict=True)}
+        return copy.inputs[0], tuple(place[dim] for dim in range(len(self.loops)))
 
     def read_directly(self, source: ir.Value, loops: tuple[int, ...]) -> None:
         """Make the product read ``source``, whose dimensions have the loops ``loops``."""
-        maps = self.op.maps
-        count = maps[self.number].n_dims
+        maps = list(self.op.maps)
         exprs = [ir.AffineExpr.get_dim(loop) for loop in loops]
-        maps[self.number] = ir.AffineMap.get(count, 0, exprs)
+        maps[self.number] = ir.AffineMap.get(maps[self.number].n_dims, 0, exprs)
         operation = self.op.op.operation
         operation.operands[self.number] = source
         operation.attributes["indexing_maps"] = indexing_maps(maps)
@@ -97,21 +90,20 @@ def find_right_side(op: Structured, weights: Container[ir.Value]) -> RightSide |
 
     ``weights`` are the values known at compile time.
     """
-    dims = [[plain_dim(expr) for expr in map_.results] for map_ in op.maps]
-    known = [[dim for dim in each if dim is not None] for each in dims]
+    dims = [found for n in range(len(op.maps)) if (found := op.operand_dims(n)) is not None]
     is_product = (
         op.is_contraction
         and (len(op.inputs), op.num_outputs, len(op.reduction_loops)) == (2, 1, 1)
-        and known == dims
-        and all(len(set(each)) == len(each) for each in known)
+        and len(dims) == len(op.maps)
+        and all(len(set(each)) == len(each) for each in dims)
     )
-    if not is_product or not known[-1]:
+    if not is_product or not dims[-1]:
         return None
-    (inner,), column = op.reduction_loops, known[-1][-1]
-    holders = [number for number in (0, 1) if column in known[number]]
-    if len(holders) != 1 or any(inner not in known[number] for number in (0, 1)):
+    (inner,), column = op.reduction_loops, dims[-1][-1]
+    holders = [number for number in (0, 1) if column in dims[number]]
+    if len(holders) != 1 or any(inner not in dims[number] for number in (0, 1)):
         return None
     (number,) = holders
     if op.inputs[number] in weights:
         return None
-    return RightSide(op, number, tuple(known[number]), column, inner)
+    return RightSide(op, number, tuple(dims[number]), column, inner)

@@ -255,6 +255,20 @@ class Structured:
         return all(self.parallel)
 
     @cached_property
+    def permutation(self) -> list[int] | None:
+        """The dimension of the source for each dimension of the result of a transposing copy.
+
+        None for any other operation.
+        """
+        if not self.is_elementwise or len(self.maps) != 2 or self.body:
+            return None
+        source, target = self.operand_dims(0), self.operand_dims(1)
+        if source is None or target is None or sorted(source) != sorted(target):
+            return None
+        is_copy = self.yielded[0] == self.arguments[0]
+        return [source.index(dim) for dim in target] if is_copy else None
+
+    @cached_property
     def is_contraction(self) -> bool:
         """Whether the operation sums products of two tensors, as a matrix product or a convolution.
 

@@ -82,7 +82,7 @@ class TableCode:
         return self._runtime() + _ENTRIES.format(name=name, table=", ".join(map(str, table)))
 
     def ask(self, table: Sequence[int]) -> Needs:
-        """Return what an rTask of the region with this table needs, as its compiled code says.
+        """Return the needs of an rTask of the region with this table, computed by its C code.
 
         Raises:
             RammerError: if a package or a library is missing.

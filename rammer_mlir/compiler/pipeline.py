@@ -316,7 +316,7 @@ def _split_for_cpu(options: CompileOptions) -> tuple[str, ...]:
 
 
 def _right_sides(options: CompileOptions) -> tuple[str, ...]:
-    # A copy is one more step of a schedule, which only shortens the code of a core's caches.
+    # On a bulk-synchronous device, a copy is one more step of the schedule.
     return () if options.tile_bytes else ("rtask-transpose-right-sides",)
 
 

@@ -135,8 +135,8 @@ def store(
     elif mask.value is None:
         vector.store(value, operand.value, start)
     elif mask.count == 1:
-        # LLVM makes a scalar store of it, of a truncated integer in its wider type: four bytes of
-        # an i8 whose value was an i32.
+        # LLVM would make it a scalar store, but of a truncated integer before its truncation: an
+        # i8 that was an i32 would be stored as four bytes.
         memref.store(vector.extract(value, [], [0]), operand.value, start)
     else:
         vector.maskedstore(operand.value, start, mask.value, value)

@@ -92,9 +92,9 @@ def _keep_coordinates(graph: onnx.GraphProto, constants: Mapping[str, NDArray[An
 def _by_quotients(node: onnx.NodeProto, scales: NDArray[Any] | None) -> Iterable[onnx.NodeProto]:
     """Yield what computes a Resize of opset 10 whose scales, if they are known, are ``scales``."""
     mode = next((a.s for a in node.attribute if a.name == "mode"), b"nearest")
-    shrinks = scales is not None and bool((scales.astype(np.float64) < 1).any())
+    shrinks = scales is None or bool((scales.astype(np.float64) < 1).any())
     enlarges = scales is None or bool((scales.astype(np.float64) > 1).any())
-    if mode != b"nearest" or not (scales is None or (shrinks and enlarges)):
+    if mode != b"nearest" or not (shrinks and enlarges):
         yield _resize(node, node.input[0], node.input[2], node.output[0], shrinks=shrinks)
         return
     one, up, enlarged, down = (f"{node.output[0]}/{n}" for n in ("one", "up", "enlarged", "down"))
