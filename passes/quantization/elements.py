@@ -2,51 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from rammer_mlir.bindings import arith, ir, linalg, math, tensor
+from rammer_mlir.bindings import arith, ir, math, tensor
 from rammer_mlir.passes.ir.constant_pad import PAD, find_constant_pad
+from rammer_mlir.passes.ir.elementwise import (
+    Operand,
+    elementwise,
+    filled,
+    full,
+    projection,
+    whole,
+)
 from rammer_mlir.passes.ir.generics import generic
 from rammer_mlir.passes.ir.structured import Structured, shape_of
 from rammer_mlir.passes.quantization.affine import HIGHEST, LOWEST
-
-FIRST = -1
-"""Marks, instead of a dimension of the result, a unit dimension that is read at index 0."""
-
-Body = Callable[[Sequence[ir.Value]], ir.Value]
-"""A function that emits an element of the result.
-
-Its arguments are the inputs' elements and, last, the result's old element.
-"""
-
-
-@dataclass(frozen=True)
-class Operand:
-    """An input of an elementwise operation.
-
-    It has the tensor, and for each dimension of the tensor the dimension of the result that indexes
-    it. ``FIRST`` marks a unit dimension that is broadcast.
-    """
-
-    value: ir.Value
-    dims: Sequence[int]
-
-
-def whole(value: ir.Value) -> Operand:
-    """Return ``value`` as an operand that has the shape of the result."""
-    return Operand(value, range(len(shape_of(value))))
-
-
-def scalar(value: ir.Value) -> Operand:
-    """Return the 0-D tensor ``value`` as an operand that is broadcast to the result."""
-    return Operand(value, ())
-
-
-def single(value: ir.Value) -> Operand:
-    """Return ``value``, of shape [1], as an operand that is broadcast to the result."""
-    return Operand(value, (FIRST,))
 
 
 @dataclass(frozen=True)
@@ -67,54 +39,6 @@ class Types:
     def i32(self) -> ir.Type:
         """The type of 32-bit integers."""
         return ir.IntegerType.get_signless(32)
-
-
-def elementwise(
-    operands: Sequence[Operand], shape: Sequence[int], element: ir.Type, body: Body
-) -> ir.Value:
-    """Emit an elementwise operation as a ``linalg.generic``, and return its result.
-
-    Args:
-        operands: the inputs.
-        shape: the shape of the result.
-        element: the element type of the result.
-        body: emits an element of the result.
-    """
-    rank = len(shape)
-    maps = [_projection(operand.dims, rank) for operand in operands]
-    out = tensor.EmptyOp(list(shape), element).result
-    inputs = [operand.value for operand in operands]
-    return _filled(
-        generic(inputs, out, [*maps, _projection(range(rank), rank)], [True] * rank), body
-    )
-
-
-def _projection(dims: Sequence[int], rank: int) -> ir.AffineMap:
-    exprs = [
-        ir.AffineExpr.get_constant(0) if dim == FIRST else ir.AffineExpr.get_dim(dim)
-        for dim in dims
-    ]
-    return ir.AffineMap.get(rank, 0, exprs)
-
-
-def _filled(op: ir.OpView, body: Body) -> ir.Value:
-    """Emit the body of a ``linalg.generic``; return the operation's result."""
-    kinds = (value.type for value in op.operation.operands)
-    elements = [k.element_type if isinstance(k, ir.RankedTensorType) else k for k in kinds]
-    block = op.operation.regions[0].blocks.append(*elements)
-    with ir.InsertionPoint(block):
-        linalg.YieldOp([body(list(block.arguments))])
-    return op.operation.results[0]
-
-
-def _full(shape: Sequence[int], number: ir.Value) -> ir.Value:
-    """Emit and return a tensor filled with a number.
-
-    It is a generic, because fusion clones generics for every user.
-    """
-    out = tensor.EmptyOp(list(shape), number.type).result
-    maps = [_projection(dims, len(shape)) for dims in ((), range(len(shape)))]
-    return _filled(generic([number], out, maps, [True] * len(shape)), lambda elements: elements[0])
 
 
 def quantized(source: ir.Value, scale: Operand, zero: Operand) -> ir.Value:
@@ -191,10 +115,10 @@ def range_of_data(source: ir.Value, tiniest: float, *, is_symmetric: bool) -> Dy
 def _extreme(source: ir.Value, *, is_largest: bool) -> ir.Value:
     f32, rank = Types().f32, len(shape_of(source))
     combine = arith.maximumf if is_largest else arith.minimumf
-    out = _full((), arith.constant(f32, float("-inf" if is_largest else "inf")))
-    maps = [_projection(range(rank), rank), _projection((), rank)]
+    out = full((), arith.constant(f32, float("-inf" if is_largest else "inf")))
+    maps = [projection(range(rank), rank), projection((), rank)]
     op = generic([source], out, maps, [False] * rank)
-    return _filled(op, lambda elements: combine(elements[1], elements[0]))
+    return filled(op, lambda elements: combine(elements[1], elements[0]))
 
 
 def cast(source: ir.Value, element: ir.Type) -> ir.Value:
@@ -246,7 +170,7 @@ def contraction(op: Structured, factors: Sequence[ir.Value], total: ir.Type) -> 
     """
     is_integer = isinstance(total, ir.IntegerType)
     shape = shape_of(op.op.operation.results[0])
-    out = _full(shape, arith.constant(total, 0 if is_integer else 0.0))
+    out = full(shape, arith.constant(total, 0 if is_integer else 0.0))
     widen, multiply, add = (
         (arith.extsi, arith.muli, arith.addi) if is_integer
         else (arith.extf, arith.mulf, arith.addf)
@@ -256,4 +180,4 @@ def contraction(op: Structured, factors: Sequence[ir.Value], total: ir.Type) -> 
         product = multiply(widen(total, elements[0]), widen(total, elements[1]))
         return add(elements[2], product)
 
-    return _filled(generic(factors, out, op.maps, op.parallel), body)
+    return filled(generic(factors, out, op.maps, op.parallel), body)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.bindings import arith, ir
+from rammer_mlir.passes.ir.elementwise import Operand, elementwise, scalar, single, whole
 from rammer_mlir.passes.ir.structured import plain_dim, shape_of
 from rammer_mlir.passes.quantization import elements
 from rammer_mlir.passes.quantization.affine import (
@@ -20,14 +21,7 @@ from rammer_mlir.passes.quantization.affine import (
     quantize_weight,
 )
 from rammer_mlir.passes.quantization.contractions import Contraction, Factor, contractions_of
-from rammer_mlir.passes.quantization.elements import (
-    DynamicAffine,
-    Operand,
-    Types,
-    scalar,
-    single,
-    whole,
-)
+from rammer_mlir.passes.quantization.elements import DynamicAffine, Types
 from rammer_mlir.passes.quantization.ranges import Range
 
 Array = NDArray[Any]
@@ -170,12 +164,12 @@ class RegionRewrite:
                 whole(total), Operand(self._add(weight.sums), dims), single(data.zero),
                 single(data.scale), Operand(self._add(weight.scales), dims),
             ]  # fmt: skip
-            return elements.elementwise(operands, shape_of(total), Types().f32, _dequantize_by_data)
+            return elementwise(operands, shape_of(total), Types().f32, _dequantize_by_data)
         scales = (weight.scales * np.float32(data.scale)).astype(np.float32)
         # No special case for a zero point of 0, so that all layers share a function.
         moved = (weight.sums.astype(np.int64) * data.zero).astype(np.int32)
         operands = [whole(total), *(Operand(self._add(each), dims) for each in (scales, moved))]
-        return elements.elementwise(operands, shape_of(total), Types().f32, _dequantize)
+        return elementwise(operands, shape_of(total), Types().f32, _dequantize)
 
     def _in_16_bits(self, contraction: Contraction, ranges: FactorRanges) -> ir.Value:
         weights = weight_of(contraction, self.weight)
@@ -201,9 +195,9 @@ class RegionRewrite:
         known = [a.scale for a in affines if isinstance(a, Affine)]
         if len(known) == len(affines):
             scale = self._add(np.float32(np.prod(known)))
-            return elements.elementwise([whole(total), scalar(scale)], shape, f32, _dequantize)
+            return elementwise([whole(total), scalar(scale)], shape, f32, _dequantize)
         scales = [single(a.scale) for a in affines if isinstance(a, DynamicAffine)]
-        return elements.elementwise(
+        return elementwise(
             [whole(total), *scales], shape, f32,
             lambda values: arith.mulf(
                 arith.sitofp(f32, values[0]), arith.mulf(values[1], values[2])

@@ -1,0 +1,93 @@
+"""Creation of elementwise operations and of generics with a body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import ir, linalg, tensor
+from rammer_mlir.passes.ir.generics import generic
+from rammer_mlir.passes.ir.structured import shape_of
+
+FIRST = -1
+"""Marks, instead of a dimension of the result, a unit dimension that is read at index 0."""
+
+Body = Callable[[Sequence[ir.Value]], ir.Value]
+"""A function that emits an element of the result.
+
+Its arguments are the inputs' elements and, last, the result's old element.
+"""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An input of an elementwise operation.
+
+    It has the tensor, and for each dimension of the tensor the dimension of the result that indexes
+    it. ``FIRST`` marks a unit dimension that is broadcast.
+    """
+
+    value: ir.Value
+    dims: Sequence[int]
+
+
+def whole(value: ir.Value) -> Operand:
+    """Return ``value`` as an operand that has the shape of the result."""
+    return Operand(value, range(len(shape_of(value))))
+
+
+def scalar(value: ir.Value) -> Operand:
+    """Return the 0-D tensor ``value`` as an operand that is broadcast to the result."""
+    return Operand(value, ())
+
+
+def single(value: ir.Value) -> Operand:
+    """Return ``value``, of shape [1], as an operand that is broadcast to the result."""
+    return Operand(value, (FIRST,))
+
+
+def elementwise(
+    operands: Sequence[Operand], shape: Sequence[int], element: ir.Type, body: Body
+) -> ir.Value:
+    """Emit an elementwise operation as a ``linalg.generic``, and return its result.
+
+    Args:
+        operands: the inputs.
+        shape: the shape of the result.
+        element: the element type of the result.
+        body: emits an element of the result.
+    """
+    rank = len(shape)
+    maps = [projection(operand.dims, rank) for operand in operands]
+    out = tensor.EmptyOp(list(shape), element).result
+    inputs = [operand.value for operand in operands]
+    return filled(generic(inputs, out, [*maps, projection(range(rank), rank)], [True] * rank), body)
+
+
+def projection(dims: Sequence[int], rank: int) -> ir.AffineMap:
+    """Return the indexing map of an operand: loop ``dims[n]`` of ``rank`` indexes dimension n."""
+    exprs = [
+        ir.AffineExpr.get_constant(0) if dim == FIRST else ir.AffineExpr.get_dim(dim)
+        for dim in dims
+    ]
+    return ir.AffineMap.get(rank, 0, exprs)
+
+
+def filled(op: ir.OpView, body: Body) -> ir.Value:
+    """Emit the body of a ``linalg.generic``; return the operation's result."""
+    kinds = (value.type for value in op.operation.operands)
+    elements = [k.element_type if isinstance(k, ir.RankedTensorType) else k for k in kinds]
+    block = op.operation.regions[0].blocks.append(*elements)
+    with ir.InsertionPoint(block):
+        linalg.YieldOp([body(list(block.arguments))])
+    return op.operation.results[0]
+
+
+def full(shape: Sequence[int], number: ir.Value) -> ir.Value:
+    """Emit and return a tensor filled with a number.
+
+    It is a generic, because fusion clones generics for every user.
+    """
+    out = tensor.EmptyOp(list(shape), number.type).result
+    maps = [projection(dims, len(shape)) for dims in ((), range(len(shape)))]
+    return filled(generic([number], out, maps, [True] * len(shape)), lambda elements: elements[0])
