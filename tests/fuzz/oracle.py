@@ -113,7 +113,12 @@ def all_values(
     return values
 
 
-_SUMS = frozenset("Conv ConvTranspose Einsum Gemm MatMul ReduceMean ReduceSum".split())
+_SUMS = frozenset(
+    """AveragePool BatchNormalization Conv ConvTranspose Einsum Gemm GlobalAveragePool GridSample
+    GroupNormalization InstanceNormalization LayerNormalization MatMul MeanVarianceNormalization
+    ReduceMean ReduceSum Resize RoiAlign Upsample""".split()
+)
+"""Operators that add terms, which may cancel: their inputs are disturbed too."""
 
 
 def _disturbed(value: Array, random: np.random.Generator) -> Array:
