@@ -3,11 +3,12 @@
 The attribute names a value that is stored outside the IR. ``rtask.value`` stores a small value
 itself. ``rtask.pack`` has the steps that make the argument from the named value at compile time:
 alternating reshapes and transposes, beginning with a reshape; the argument's type is the final
-shape. A step may also be a matrix that multiplies the first dimension, ``matrix @ x``; a reshape
-follows it. From the first matrix on, values are f64, and rounded once at the end. ``rtask.parts``
-lists several values, which are concatenated along their first dimension before these steps: each
-part has these attributes, its ``shape``, the number ``low`` of zeros before it, and its ``size``
-including zeros.
+shape. Other steps, which a reshape follows, are a matrix that multiplies the first dimension,
+``matrix @ x``, and the type ``ui8`` or ``si8``, whose elements are summed along the first dimension
+in i32. From the first matrix on, values are f64, and rounded once at the end. ``rtask.parts`` lists
+several values, which are concatenated along their first dimension before these steps: each part has
+these attributes, its ``shape``, the number ``low`` of zeros before it, and its ``size`` including
+zeros.
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ PARTS = "rtask.parts"
 Matrix = tuple[tuple[float, ...], ...]
 """A matrix as rows of numbers."""
 
-Step = list[int] | Matrix
-"""A step of ``rtask.pack``: a shape or a permutation, which alternate, or a matrix."""
+Step = list[int] | Matrix | str
+"""A step of ``rtask.pack``: a shape or a permutation, which alternate, a matrix, or a sum.
+
+A sum is the type of its terms, ``ui8`` or ``si8``.
+"""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class ConstantArgument:
     def steps(self) -> list[Step]:
         """The steps, in order, that make the argument from the named value.
 
-        Empty if there are none. Reshapes and transposes alternate, and may be followed by matrices.
+        Empty if there are none. Reshapes and transposes alternate; matrices or sums may follow.
         """
         if PACK not in self.attributes:
             return []
@@ -77,6 +81,8 @@ class ConstantArgument:
 
 
 def _read_step(step: ir.Attribute) -> Step:
+    if isinstance(step, ir.TypeAttr):
+        return str(step.value)
     if not isinstance(step, ir.DenseElementsAttr):
         return list(ir.DenseI64ArrayAttr(step))
     return tuple(tuple(map(float, row)) for row in np.array(step))
@@ -84,14 +90,15 @@ def _read_step(step: ir.Attribute) -> Step:
 
 def pack_attribute(steps: Sequence[Step]) -> ir.Attribute:
     """Return the attribute ``rtask.pack`` that holds the steps."""
-    return ir.ArrayAttr.get(
-        [
-            ir.DenseI64ArrayAttr.get(step)
-            if isinstance(step, list)
-            else ir.DenseElementsAttr.get(np.array(step, dtype=np.float64))
-            for step in steps
-        ]
-    )
+    return ir.ArrayAttr.get([_step_attribute(step) for step in steps])
+
+
+def _step_attribute(step: Step) -> ir.Attribute:
+    if isinstance(step, str):
+        return ir.TypeAttr.get(ir.Type.parse(step))
+    if isinstance(step, list):
+        return ir.DenseI64ArrayAttr.get(step)
+    return ir.DenseElementsAttr.get(np.array(step, dtype=np.float64))
 
 
 def is_constant(value: ir.Value) -> bool:

@@ -47,6 +47,12 @@ class DerivedWeights:
         before = shape_of(weight)
         return self._derive(weight, [before, matrix], [len(matrix), *before[1:]])
 
+    def sum(self, weight: ir.Value, *, is_unsigned: bool) -> ir.Value:
+        """Return the sums of a weight of i8 along its first dimension, in i32."""
+        before = shape_of(weight)
+        steps: list[Step] = [before, "ui8" if is_unsigned else "si8"]
+        return self._derive(weight, steps, before[1:], ir.IntegerType.get_signless(32))
+
     def transpose(
         self, weight: ir.Value, permutation: Sequence[int], shape: Sequence[int] | None = None
     ) -> ir.Value:
@@ -82,11 +88,18 @@ class DerivedWeights:
         """Update the entry function's signature, and drop arguments of unused weights."""
         self._arguments.finish()
 
-    def _derive(self, weight: ir.Value, steps: list[Step], shape: Sequence[int]) -> ir.Value:
+    def _derive(
+        self,
+        weight: ir.Value,
+        steps: list[Step],
+        shape: Sequence[int],
+        element: ir.Type | None = None,
+    ) -> ir.Value:
+        """Return the weight after ``steps``, with elements of type ``element`` if given."""
         key = (weight, tuple(map(tuple, steps)))
         if key not in self._derived:
             base = self._weights[weight]
-            element = ir.RankedTensorType(weight.type).element_type
+            element = element or ir.RankedTensorType(weight.type).element_type
             attributes = {
                 name: base.attributes[name]
                 for name in (CONSTANT, VALUE, PARTS)
@@ -105,6 +118,6 @@ def _joined_steps(before: list[Step], after: list[Step]) -> list[Step]:
 
     A reshape at the end of the first list is dropped if the next reshape makes it redundant.
     """
-    last = next((n for n, step in enumerate(reversed(before)) if isinstance(step, tuple)), None)
+    last = next((n for n, s in enumerate(reversed(before)) if not isinstance(s, list)), None)
     turns = len(before) if last is None else last
     return [*(before[:-1] if turns % 2 else before), *after]

@@ -18,11 +18,14 @@ from rammer_mlir.errors import ModelError
 
 Array = NDArray[np.generic]
 
-Step = Sequence[int] | Sequence[Sequence[float]]
-"""A step of a recipe: a shape or a permutation, or a matrix.
+Step = Sequence[int] | Sequence[Sequence[float]] | str
+"""A step of a recipe: a shape or a permutation, a matrix, or a sum.
 
-Shapes and permutations alternate; a matrix multiplies the first dimension.
+Shapes and permutations alternate; a matrix multiplies the first dimension. A sum is the type of its
+terms, ``ui8`` or ``si8``: it is taken along the first dimension, in int32.
 """
+
+_TERMS = {"ui8": np.dtype(np.uint8), "si8": np.dtype(np.int8)}
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Recipe:
         name: name of the weight.
         held: the value, if the program itself contains it.
         parts: weights to concatenate instead of a single weight.
-        steps: alternating reshapes and transposes, starting with a reshape, and matrices.
+        steps: alternating reshapes and transposes, starting with a reshape, matrices and sums.
         shape: final shape; None for no final reshape.
     """
 
@@ -75,7 +78,10 @@ class Recipe:
         array = self._joined(values) if self.parts else self._value(values)
         given, transposes = array.dtype, False
         for step in self.steps:
-            if is_matrix(step):
+            if isinstance(step, str):
+                array = array.view(_TERMS[step]).sum(axis=0, dtype=np.int32)
+                given, transposes = array.dtype, False
+            elif is_matrix(step):
                 columns = array.astype(np.float64).reshape(array.shape[0], -1)
                 array = (np.array(step) @ columns).reshape(len(step), *array.shape[1:])
                 transposes = False
@@ -148,8 +154,8 @@ def recipe_from_json(found: Mapping[str, Any], names: Sequence[str]) -> Recipe:
 
 
 def is_matrix(step: Step) -> bool:
-    """Whether a step is a matrix, not a shape or a permutation."""
-    return len(step) > 0 and not isinstance(step[0], int)
+    """Whether a step is a matrix, not a shape, a permutation or a sum."""
+    return len(step) > 0 and not isinstance(step[0], int | str)
 
 
 def _array_to_json(array: Array) -> list[Any]:
