@@ -15,6 +15,7 @@ from rammer_mlir.passes.rtask_annotate_regions import AnnotateRegions
 from rammer_mlir.passes.rtask_apply_costs import ApplyCosts
 from rammer_mlir.passes.rtask_batch_products import BatchProducts
 from rammer_mlir.passes.rtask_block_channels import BlockChannels
+from rammer_mlir.passes.rtask_block_reductions import BlockReductions
 from rammer_mlir.passes.rtask_block_weights import BlockWeights
 from rammer_mlir.passes.rtask_bufferize import Bufferize
 from rammer_mlir.passes.rtask_decompose_pad import DecomposePad
@@ -23,6 +24,7 @@ from rammer_mlir.passes.rtask_externalize_constants import ExternalizeConstants
 from rammer_mlir.passes.rtask_fold_veus import FoldVeus
 from rammer_mlir.passes.rtask_form_operators import FormOperators
 from rammer_mlir.passes.rtask_generate_regions import GenerateRegions
+from rammer_mlir.passes.rtask_hoist_zero_points import HoistZeroPoints
 from rammer_mlir.passes.rtask_inline_composites import InlineComposites
 from rammer_mlir.passes.rtask_inline_regions import InlineRegions
 from rammer_mlir.passes.rtask_insert_copies import InsertCopies
@@ -64,12 +66,14 @@ PASSES: tuple[type[Pass], ...] = (
     InlineRegions,
     MergeOperators,
     BatchProducts,
+    HoistZeroPoints,
     PackWeights,
     SplitProducts,
     TransposeRightSides,
     DistributeActivations,
     PadChannels,
     BlockChannels,
+    BlockReductions,
     FormOperators,
     Pipeline,
     BlockWeights,

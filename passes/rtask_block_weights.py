@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.base import Form, Pass
+from rammer_mlir.passes.contractions.byte_product import adds_adjacent_terms
 from rammer_mlir.passes.ir.boxes import PANEL_WIDTH, panel_number, point_of_panel
 from rammer_mlir.passes.ir.constants import constant_arguments
 from rammer_mlir.passes.ir.entry import callers, computations, entry_function, symbol_name
@@ -75,8 +76,8 @@ class _Weight:
         argument: the number of the function's argument that holds the weights.
         op: the contraction.
         operand: the number of the contraction's operand that holds the weights.
-        lane: the contraction's loop over the output channels, the weights' innermost dimension.
-        shared: the number of the weights' dimensions before the first reduction dimension.
+        lane: the contraction's loop over the output channels.
+        layout: the arrangement of panels: before the first reduction dimension.
         loops: the loops over the output channels of all operations of the function, which are tiled
             together; None if they do not line up.
     """
@@ -85,7 +86,7 @@ class _Weight:
     op: Structured
     operand: int
     lane: int
-    shared: int
+    layout: Panels
     loops: TileClass | None
 
 
@@ -101,13 +102,16 @@ def _find_weight(computation: Computation, constant: set[int]) -> _Weight | None
         if not op.is_contraction:
             continue
         for position, value in enumerate(op.inputs):
-            lane = _lane(op, position) if value in known else None
-            if lane is None or shape_of(value)[-1] <= _WIDEST:
+            trailing = 1 if adds_adjacent_terms(op) else 0
+            lane = _lane(op, position, trailing) if value in known else None
+            if lane is None or op.extents[lane] <= _WIDEST:
                 continue
             dims = [plain_dim(expr) for expr in op.maps[position].results]
             shared = next(n for n, d in enumerate(dims) if d is None or not op.parallel[d])
-            loops = _class_of(computation, index, lane)
-            return _Weight(known[value], op, position, lane, shared, loops)
+            layout = Panels(known[value], shared, trailing)
+            return _Weight(
+                known[value], op, position, lane, layout, _class_of(computation, index, lane)
+            )
     return None
 
 
@@ -120,15 +124,16 @@ def _class_of(computation: Computation, index: int, loop: int) -> TileClass | No
     return next((c for c in classes if c.loops.get(index) == loop), None)
 
 
-def _lane(op: Structured, position: int) -> int | None:
-    """Return the loop over the last dimension of operand ``position``, the output channels.
+def _lane(op: Structured, position: int, trailing: int) -> int | None:
+    """Return the loop over the output channels of operand ``position``.
 
-    None unless this loop is parallel, indexes no other input, and follows a reduction dimension.
+    They are its last dimension but for ``trailing`` ones. None unless this loop is parallel,
+    indexes no other input, and follows a reduction dimension.
     """
     dims = [plain_dim(expr) for expr in op.maps[position].results]
-    if len(dims) < 2 or None in dims or len(set(dims)) != len(dims):
+    if len(dims) < 2 + trailing or None in dims or len(set(dims)) != len(dims):
         return None
-    *before, lane = dims
+    *before, lane = dims[: len(dims) - trailing]
     if lane is None or not op.parallel[lane] or all(d is None or op.parallel[d] for d in before):
         return None
     shared = any(
@@ -155,7 +160,7 @@ def _split(
     width = next((w for w in _WIDTHS if extent % w == 0), None)
     if width is None or weight.loops is None:
         return False
-    panel = _Panel(Panels(weight.argument, weight.shared), width)
+    panel = _Panel(weight.layout, width)
     split = split_class(computation, weight.loops, width, panel.layout)
     if split is None:
         return False
@@ -178,20 +183,24 @@ def _pad(
     value = computation.block.arguments[weight.argument]
     if len(list(value.uses)) != 1 or element_bytes(weight.op.outputs[0].type) < _LEAST_BYTES:
         return
-    layout = Panels(weight.argument, weight.shared)
-    exprs = list(weight.op.maps[weight.operand].results)[:-1]
+    layout = weight.layout
+    exprs = list(weight.op.maps[weight.operand].results)
+    place = layout.place(len(exprs))
+    del exprs[place]
     channel = ir.AffineExpr.get_dim(weight.lane)
     exprs = layout.arrange(exprs, panel_number(channel), point_of_panel(channel))
     maps = list(weight.op.maps)
     maps[weight.operand] = ir.AffineMap.get(len(weight.op.parallel), 0, exprs)
     weight.op.op.operation.attributes["indexing_maps"] = indexing_maps(maps)
-    *rest, channels = shape_of(value)
-    panels = -(-channels // PANEL_WIDTH)
+    padded_shape = shape_of(value)
+    panels = -(-padded_shape[place] // PANEL_WIDTH)
+    rest = [*padded_shape[:place], *padded_shape[place + 1 :]]
     shape = layout.arrange(rest, panels, PANEL_WIDTH)
+    padded_shape[place] = panels * PANEL_WIDTH
     value.set_type(ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type))
     update_function_type(computation.function.operation)
     for call in calls:
-        padded = weights.pad(call.operands[weight.argument], [*rest, panels * PANEL_WIDTH])
+        padded = weights.pad(call.operands[weight.argument], padded_shape)
         panel = _Panel(layout, PANEL_WIDTH)
         call.operands[weight.argument] = _pack(padded, panel, weights)
 
@@ -240,10 +249,12 @@ def _rewrite_call(
 
 def _pack(value: ir.Value, panel: _Panel, weights: DerivedWeights) -> ir.Value:
     """Return the weights transposed to panels: groups, panels, reductions, channels of a panel."""
-    *rest, channels = shape_of(value)
-    blocks = len(rest)
-    order = panel.layout.arrange(list(range(blocks)), blocks, blocks + 1)
-    return weights.transpose(value, order, [*rest, channels // panel.width, panel.width])
+    shape = shape_of(value)
+    place = panel.layout.place(len(shape))
+    split = [shape[place] // panel.width, panel.width]
+    rest = [n + (n > place) for n in range(len(shape)) if n != place]
+    order = panel.layout.arrange(rest, place, place + 1)
+    return weights.transpose(value, order, [*shape[:place], *split, *shape[place + 1 :]])
 
 
 def _expand(value: ir.Value, dim: int | None, width: int) -> ir.Value:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Form, Pass
+from rammer_mlir.passes.contractions.byte_product import adds_adjacent_terms
 from rammer_mlir.passes.ir.boxes import loops_in
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.ir.structured import (
@@ -48,7 +49,7 @@ class _Packer:
 
     def pack_contraction(self, op: Structured) -> None:
         """Transpose the weight of a contraction so that output channels are innermost."""
-        if not op.is_contraction:
+        if not op.is_contraction or adds_adjacent_terms(op):
             return
         for position, value in enumerate(op.inputs):
             order = _channels_last(op, position) if value in self._weights else None

@@ -26,12 +26,18 @@ from rammer_mlir.lowering.llvm.steps import Step, llvm_steps
 from rammer_mlir.passes.ir.called_functions import called_functions, inline_called_functions
 
 
-def vector_steps(vector_bits: int, registers: int = 0) -> list[Step]:
+def vector_steps(vector_bits: int, registers: int = 0, byte_products: str = "") -> list[Step]:
     """Return the steps from rKernels on memrefs to loops on vectors of ``vector_bits``.
 
-    Micro tiles use at most ``registers`` vector registers; 0 means all.
+    Micro tiles use at most ``registers`` vector registers; 0 means all. ``byte_products`` is the
+    instruction for products of 8-bit integers, as in ``Machine``.
     """
-    vectorize = partial(vectorize_kernels, vector_bits=vector_bits, registers=registers)
+    vectorize = partial(
+        vectorize_kernels,
+        vector_bits=vector_bits,
+        registers=registers,
+        byte_products=byte_products,
+    )
     return [
         Step("generalize", "linalg-generalize-named-ops"),
         Step("copies", partial(_each_kernel, expand_copies)),
@@ -47,7 +53,8 @@ def vector_steps(vector_bits: int, registers: int = 0) -> list[Step]:
 
 def kernel_steps(machine: Machine) -> list[Step]:
     """Return the steps from rKernels on memrefs to LLVM functions, in order."""
-    return [*vector_steps(machine.vector_bits, machine.registers), *llvm_steps(machine)]
+    vectorized = vector_steps(machine.vector_bits, machine.registers, machine.byte_products)
+    return [*vectorized, *llvm_steps(machine)]
 
 
 def lower_kernels(module: Any, machine: Machine) -> None:

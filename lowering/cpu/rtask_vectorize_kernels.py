@@ -8,6 +8,7 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.cpu.kernels_to_llvm import vector_steps
+from rammer_mlir.lowering.llvm.machine import MULTIPLY_WORDS, VNNI
 from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.ir.entry import functions
 
@@ -16,17 +17,25 @@ from rammer_mlir.passes.ir.entry import functions
 class VectorizeKernels(Pass):
     """Turn linalg ops on memrefs into register-tiled loops on vectors of ``vector_bits`` bits.
 
-    ``vector_bits`` is 128, 256 or 512.
+    ``vector_bits`` is 128, 256 or 512. ``byte_products`` names the instruction for products of
+    8-bit integers in blocks of four terms: ``vpdpbusd`` (VNNI), ``pmaddwd``, or none if empty.
     """
 
     name: ClassVar[str] = "rtask-vectorize-kernels"
 
     vector_bits: int = 512
+    byte_products: str = ""
 
     def check_options(self) -> None:
-        """Raise OptionError unless the vector width is 128, 256 or 512 bits."""
+        """Raise OptionError unless the vector width and the instruction are known ones."""
         if self.vector_bits not in (128, 256, 512):
             raise OptionError(f"vector bits: expected 128, 256 or 512, found {self.vector_bits}")
+
+        if self.byte_products not in ("", VNNI, MULTIPLY_WORDS):
+            raise OptionError(
+                f"byte products: expected {VNNI}, {MULTIPLY_WORDS} or none, "
+                f"found '{self.byte_products}'"
+            )
 
     def run(self, module: ir.Module) -> None:
         """Vectorise every rKernel of the module; raise OperationError for rKernels on tensors."""
@@ -36,5 +45,5 @@ class VectorizeKernels(Pass):
                 raise OperationError(
                     function, "expected rKernels on memrefs, found tensors: run rtask-bufferize"
                 )
-        for step in vector_steps(self.vector_bits):
+        for step in vector_steps(self.vector_bits, byte_products=self.byte_products):
             step.apply(module)

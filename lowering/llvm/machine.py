@@ -12,6 +12,9 @@ from rammer_mlir.errors import TargetError
 LLVM_LOCK = threading.RLock()
 """Held around every use of llvmlite: its targets are process-wide, with thread-unsafe setup."""
 
+VNNI, MULTIPLY_WORDS = "vpdpbusd", "pmaddwd"
+"""Instructions of x86 that add products of integers: four of bytes, or two of 16 bits."""
+
 _initialized: list[bool] = []
 _options: set[str] = set()
 
@@ -52,6 +55,16 @@ class Machine:
     def has_half_conversions(self) -> bool:
         """Whether instructions convert between f16 and f32, instead of library calls."""
         return not self.triple.startswith("x86_64") or self.has_feature("f16c")
+
+    @property
+    def byte_products(self) -> str:
+        """The instruction that adds products of adjacent bytes to an i32; "" without one."""
+        if not self.triple.startswith("x86_64"):
+            return ""
+        wide = self.has_feature("avx512vnni") and self.has_feature("avx512vl")
+        if wide or (self.has_feature("avxvnni") and self.vector_bits < 512):
+            return VNNI
+        return MULTIPLY_WORDS
 
     def create_target_machine(self) -> llvm.TargetMachine:
         """Return LLVM's target machine for position-independent code.

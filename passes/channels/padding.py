@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.passes.channels.images import find_image
 from rammer_mlir.passes.channels.padding_values import ZEROS, Fills, held_fills, result_fills
 from rammer_mlir.passes.channels.propagation import (
     Changes,
@@ -24,6 +26,7 @@ from rammer_mlir.passes.channels.propagation import (
     slice_along,
     spread,
 )
+from rammer_mlir.passes.contractions.byte_product import multiplies_bytes
 from rammer_mlir.passes.contractions.contraction import multiplies_and_adds
 from rammer_mlir.passes.fusion.grouping import CONCAT
 from rammer_mlir.passes.ir.boxes import loops_in
@@ -40,6 +43,10 @@ _MOST_GROWTH = 1.34
 """Maximum factor by which padding may multiply channels: 24 become 32, 12 become 16."""
 
 
+_MOST_GROWTH_OF_BYTES = 2.0
+"""The same for contractions of 8-bit integers, which are several times faster in blocks."""
+
+
 @dataclass(frozen=True)
 class Padded:
     """The padding of a value.
@@ -47,7 +54,7 @@ class Padded:
     Attributes:
         dim: the padded dimension.
         own: the number of channels of a run without its padding channels.
-        fills: the numbers that padding channels may contain.
+        fills: the numbers that padding channels may contain; empty for any integers.
         runs: the number of consecutive runs, each followed by its padding channels.
     """
 
@@ -111,7 +118,7 @@ class _Padding:
 
         It cannot change if any padded result is in ``refused``.
         """
-        loops = changed_loops(op, values, self.weights, _worth_padding, refused)
+        loops = changed_loops(op, values, self.weights, partial(_worth_padding, op), refused)
         runs = runs_along(op, loops, values)
         if not loops or runs is None or not self._can_grow(op, loops, values):
             return None
@@ -158,9 +165,15 @@ class _Padding:
         ((dim, own),) = lengths
         return Padded(dim, own, ZEROS) if shape_of(value)[dim] == own else None
 
-    def gainful(self, op: Structured) -> None:
-        """Return None: padding alone makes no operation faster."""
-        return None
+    def gainful(self, op: Structured) -> tuple[ir.Value, Padded] | None:
+        """Return the image of a convolution of bytes, whose channels can then be blocked.
+
+        Padding alone makes no other operation faster.
+        """
+        image = find_image(op, self.weights) if multiplies_bytes(op) else None
+        if image is None or image.is_depthwise or not _worth_padding(op, image.channels):
+            return None
+        return image.value, Padded(1, image.channels, frozenset())
 
     def is_free(self, value: ir.Value, change: Padded) -> bool:
         """Return False for every value and change: padding always costs memory and arithmetic."""
@@ -195,7 +208,8 @@ class _Padding:
 
         Zeros in that weight then cancel the padding channels.
         """
-        if not multiplies_and_adds(op.op) or op.num_outputs != 1 or op.captures:
+        is_product = multiplies_and_adds(op.op) or multiplies_bytes(op)
+        if not is_product or op.num_outputs != 1 or op.captures:
             return False
         return any(
             value in self.weights and reductions <= {plain_dim(expr) for expr in map_.results}
@@ -224,8 +238,9 @@ class _Padding:
         return inputs
 
 
-def _worth_padding(channels: int) -> bool:
-    return channels % BLOCK != 0 and rounded(channels) <= _MOST_GROWTH * channels
+def _worth_padding(op: Structured, channels: int) -> bool:
+    most = _MOST_GROWTH_OF_BYTES if multiplies_bytes(op) else _MOST_GROWTH
+    return channels % BLOCK != 0 and rounded(channels) <= most * channels
 
 
 def _pad(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
@@ -236,6 +251,8 @@ def _pad(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
     pad, (source,) = find_constant_pad(op), operands
     if pad is None or pad.low[source.dim] or pad.high[source.dim]:
         return None
+    if isinstance(pad.border.type, ir.IntegerType):
+        return replace(source, fills=frozenset())
     border = constant_value(pad.border)
     return None if border is None else replace(source, fills=source.fills | {border})
 
@@ -255,6 +272,8 @@ def _concat(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
     if any((source.dim, source.own) != (first.dim, first.own) for source in operands):
         return None
     fills = frozenset[float]().union(*(source.fills for source in operands))
+    if not all(source.fills for source in operands):
+        fills = frozenset()
     if dim != first.dim:
         same = all(source.runs == first.runs for source in operands)
         return replace(first, fills=fills) if same else None

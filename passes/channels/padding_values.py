@@ -1,7 +1,8 @@
-"""The possible contents of padding channels: at most ``_MOST_FILLS`` known numbers.
+"""The possible contents of padding channels: at most ``_MOST_FILLS`` known numbers, or any integer.
 
 They depend on constants alone: a sum of products with zero weights is zero, and the bodies of later
-operations are evaluated (``body_values``).
+operations are evaluated (``body_values``). Floats have to be known, since infinity times a zero
+weight is not zero.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from itertools import product
 
 import numpy as np
 
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.contractions.byte_product import multiplies_bytes
 from rammer_mlir.passes.contractions.contraction import multiplies_and_adds
 from rammer_mlir.passes.ir.body_values import evaluate_body
 from rammer_mlir.passes.ir.constants import PARTS, ConstantArgument
 from rammer_mlir.passes.ir.fills import filling
 from rammer_mlir.passes.ir.structured import Structured, constant_value
+from rammer_mlir.passes.ir.traversal import constant_integer
 
 Fills = frozenset[float]
 """The numbers that padding channels may contain; empty if they are unknown."""
@@ -47,14 +51,23 @@ def result_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
     """Return the possible contents of padding channels for each result of an operation.
 
     ``inputs`` has the possible contents of each input, an empty set if unknown. None if the
-    contents of a result are unknown or not finite.
+    contents of a result are unknown or not finite, unless all results are integers.
     """
     if _is_product_with_zeros(op, inputs):
         # The other factor is an image or a weight, which are finite, so that every product is zero.
         return [ZEROS] * op.num_outputs
-    if any(not fills for fills in inputs):
-        return None
-    return _reduced_fills(op, inputs)
+    found = _reduced_fills(op, inputs) if all(inputs) else None
+    if found is None and _computes_integers(op):
+        return [frozenset()] * op.num_outputs
+    return found
+
+
+def _computes_integers(op: Structured) -> bool:
+    """Whether all results are integers, computed without divisions, which may trap."""
+    kinds = (ir.RankedTensorType(value.type).element_type for value in op.outputs)
+    names = [inner.operation.name for inner in op.body]
+    divides = any(name.startswith(("arith.div", "arith.rem")) for name in names)
+    return not divides and all(isinstance(kind, ir.IntegerType) for kind in kinds)
 
 
 def _is_product_with_zeros(op: Structured, inputs: Sequence[Fills]) -> bool:
@@ -63,7 +76,7 @@ def _is_product_with_zeros(op: Structured, inputs: Sequence[Fills]) -> bool:
     They are zero because the weights of these channels are zero.
     """
     return (
-        multiplies_and_adds(op.op)
+        (multiplies_and_adds(op.op) or multiplies_bytes(op))
         and not op.captures
         and ZEROS in inputs
         and all(_initial_fills(op, number) == ZEROS for number in range(op.num_outputs))
@@ -78,8 +91,14 @@ def _initial_fills(op: Structured, number: int) -> Fills | None:
     if not op.reads_output(number):
         return ZEROS
     scalar = filling(op.outputs[number])
-    known = None if scalar is None else constant_value(scalar)
+    known = None if scalar is None else _number(scalar)
     return None if known is None else frozenset((known,))
+
+
+def _number(scalar: ir.Value) -> float | None:
+    """Return the number of a constant; None for any other value."""
+    known = constant_value(scalar)
+    return constant_integer(scalar) if known is None else known
 
 
 def _reduced_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:

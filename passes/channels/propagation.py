@@ -15,6 +15,7 @@ from math import prod
 from typing import Generic, Protocol, TypeVar
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.passes.contractions.byte_product import multiplies_bytes
 from rammer_mlir.passes.fusion.grouping import CONCAT
 from rammer_mlir.passes.ir.boxes import loops_in
 from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, shape_of
@@ -253,7 +254,7 @@ def changed_loops(
 def _output_channels(
     op: Structured, weights: Container[ir.Value], suits: Callable[[int], bool]
 ) -> int | None:
-    """Return the loop over the output channels of a contraction with constant f32 weights.
+    """Return the loop over the output channels of a contraction of f32 or i8, with a weight.
 
     None for any other operation, for a number of channels that ``suits`` refuses, and if channels
     are the innermost dimension of the result.
@@ -261,7 +262,8 @@ def _output_channels(
     result, dims = op.op.operation.results[0], op.result_dims(0)
     if not op.is_contraction or op.num_outputs != 1 or dims is None:
         return None
-    if not isinstance(ir.RankedTensorType(result.type).element_type, ir.F32Type):
+    is_f32 = isinstance(ir.RankedTensorType(result.type).element_type, ir.F32Type)
+    if not is_f32 and not multiplies_bytes(op):
         return None
     for position, value in enumerate(op.inputs):
         exprs = list(op.maps[position].results)
@@ -286,9 +288,9 @@ def _does_the_same_everywhere(op: Structured) -> bool:
 
 
 def is_convertible(value: ir.Value, weights: Container[ir.Value]) -> bool:
-    """Whether a copy may convert a plain value: an f32 tensor that is not a weight."""
-    kind = ir.RankedTensorType(value.type)
-    return value not in weights and isinstance(kind.element_type, ir.F32Type)
+    """Whether a copy may convert a plain value: a tensor of f32 or i8 that is not a weight."""
+    element = ir.RankedTensorType(value.type).element_type
+    return value not in weights and str(element) in ("f32", "i8")
 
 
 def trailing_elements(value: ir.Value, dim: int) -> int:

@@ -55,13 +55,13 @@ def padding_of(value: ir.Value) -> ConstantPad | None:
 
 
 def pad_with_zeros(source: ir.Value, low: Sequence[int], high: Sequence[int]) -> ir.Value:
-    """Emit a zero padding of a float tensor, and return its result.
+    """Emit a zero padding of a tensor of floats or integers, and return its result.
 
     ``low`` and ``high`` are the numbers of elements before and after the tensor, by dimension.
     """
     element = ir.RankedTensorType(source.type).element_type
     shape = [a + b + c for a, b, c in zip(low, shape_of(source), high, strict=True)]
-    zero = arith.constant(element, 0.0)
+    zero = arith.constant(element, 0 if isinstance(element, ir.IntegerType) else 0.0)
     kind = ir.RankedTensorType.get(shape, element)
     op = tensor.PadOp(kind, source, [], [], list(low), list(high))
     body = op.regions[0].blocks.append(*[ir.IndexType.get()] * len(shape))

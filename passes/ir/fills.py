@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.structured import Structured, constant_value, is_generic
+from rammer_mlir.passes.ir.traversal import constant_integer
 
 
 def is_fresh(value: ir.Value) -> bool:
@@ -43,4 +44,6 @@ def filling(value: ir.Value) -> ir.Value | None:
 def starts_at_zero(op: Structured) -> bool:
     """Whether an operation's first result is initialized with zeros."""
     scalar = filling(op.outputs[0])
-    return scalar is not None and constant_value(scalar) == 0.0
+    if scalar is None:
+        return False
+    return constant_value(scalar) == 0.0 or constant_integer(scalar) == 0

@@ -19,21 +19,28 @@ _Of = TypeVar("_Of")
 
 @dataclass(frozen=True)
 class Panels:
-    """The panel layout of a weight, whose innermost dimension is split.
+    """The panel layout of a weight, one dimension of which is split.
 
     ``argument`` is the number of the function's argument, ``leading`` the number of the weight's
-    dimensions before the panels.
+    dimensions before the panels, and ``trailing`` that of the dimensions after the split one.
     """
 
     argument: int
     leading: int
+    trailing: int = 0
 
     def arrange(self, dims: Sequence[_Of], blocks: _Of, points: _Of) -> list[_Of]:
         """Return the items of a weight's dimensions in the order of its panel layout.
 
-        The order is: leading ``dims``, ``blocks``, the other ``dims``, ``points``.
+        The order is: leading ``dims``, ``blocks``, the other ``dims`` with ``points`` before the
+        trailing ones.
         """
-        return [*dims[: self.leading], blocks, *dims[self.leading :], points]
+        end = len(dims) - self.trailing
+        return [*dims[: self.leading], blocks, *dims[self.leading : end], points, *dims[end:]]
+
+    def place(self, rank: int) -> int:
+        """Return the number of the split dimension of the weight, which has ``rank`` dimensions."""
+        return rank - 1 - self.trailing
 
 
 @dataclass(frozen=True)
@@ -124,8 +131,9 @@ def _split_map(map_: ir.AffineMap, loop: int, panels: Panels | None) -> ir.Affin
         if plain_dim(expr) == loop:
             exprs.append(ir.AffineExpr.get_dim(loop + 1))
     if panels is not None:
-        *rest, blocks, points = exprs
-        exprs = panels.arrange(rest, blocks, points)
+        place = panels.place(len(map_.results))
+        blocks, points = exprs[place : place + 2]
+        exprs = panels.arrange([*exprs[:place], *exprs[place + 2 :]], blocks, points)
     return ir.AffineMap.get(map_.n_dims + 1, 0, exprs)
 
 
@@ -136,7 +144,7 @@ def _rewrite_value(value: ir.Value, dim: int, width: int, panels: Panels | None)
     if panels is None:
         shape[dim : dim + 1] = [blocks, width]
     else:
-        shape = panels.arrange(shape[:-1], blocks, width)
+        shape = panels.arrange([*shape[:dim], *shape[dim + 1 :]], blocks, width)
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "tensor.empty":
         value.set_type(ir.RankedTensorType.get(shape, ranked.element_type))

@@ -23,6 +23,7 @@ from rammer_mlir.compiler.region_forming import (
 from rammer_mlir.compiler.stage import Stage
 from rammer_mlir.compiler.stage_names import REGIONS
 from rammer_mlir.lowering.gpu.target import GpuTarget
+from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.lowering.llvm.named_machines import NamedMachine
 from rammer_mlir.passes.regions.codegen import HOST
 from rammer_mlir.programs.module_options import text_of, written
@@ -69,14 +70,14 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
     # With offloading, the stage of regions has already generalized the graph.
     general = () if options.offload else _GENERAL_GRAPH
     passes = BudgetPasses(
-        formed=(*general, *_cpu_formed(options)),
+        formed=(*general, *_cpu_formed(options, named)),
         shaped=_cpu_shaped(options),
         tasks=_cpu_tasks(options, named),
         buffers=_cpu_buffers(options, checked=options.given["offload_check"]),
         program=partial(_scheduled, options),
         trial_buffers=_cpu_buffers(options, checked=False),
     )
-    trial = (*_cpu_formed(options), *passes.shaped, *passes.tasks, *passes.trial_buffers)
+    trial = (*_cpu_formed(options, named), *passes.shaped, *passes.tasks, *passes.trial_buffers)
     rest = (
         *_to_program(options, passes),
         Stage("target", step=lower),
@@ -101,14 +102,18 @@ def _to_program(options: CompileOptions, passes: BudgetPasses) -> tuple[Stage, .
     )
 
 
-def _cpu_formed(options: CompileOptions) -> tuple[str, ...]:
+def _cpu_formed(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
+    machine = host_machine() if named is None else named.machine()
     return (
         *_merged(options),
         f'rtask-batch-products{{device="{options.device}" num-veus={options.num_veus}}}',
+        "rtask-hoist-zero-points",
+        *_SIMPLIFIED,
         *_PACKED_WEIGHTS,
         *_split_for_cpu(options),
         *_right_sides(options),
         *_BLOCKED_CHANNELS,
+        *(("rtask-block-reductions",) if machine.byte_products else ()),
         formed_operators(options),
     )
 

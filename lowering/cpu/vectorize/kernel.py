@@ -26,10 +26,13 @@ from rammer_mlir.lowering.ir_walk import walk
 _plan = cache(plan_tile)
 
 
-def vectorize_kernels(module: ir.Module, vector_bits: int, registers: int = 0) -> None:
+def vectorize_kernels(
+    module: ir.Module, vector_bits: int, registers: int = 0, byte_products: str = ""
+) -> None:
     """Rewrite every ``linalg.generic`` on memrefs in ``module`` for registers of ``vector_bits``.
 
-    A micro tile uses at most ``registers`` of them; 0 means all.
+    A micro tile uses at most ``registers`` of them; 0 means all. ``byte_products`` is the
+    instruction for products of 8-bit integers, as in ``Machine``.
 
     Named linalg ops and ``memref.copy`` must have been generalized before. The results are those of
     the scalar loops, except for the order of sums along the lanes and for fused multiply-adds.
@@ -45,7 +48,7 @@ def vectorize_kernels(module: ir.Module, vector_bits: int, registers: int = 0) -
             epilogues[reduction] = epilogue
             continue
         epilogue = epilogues.get(operation)
-        for fill in vectorize_generic(operation, vector_bits, epilogue, registers):
+        for fill in vectorize_generic(operation, vector_bits, epilogue, registers, byte_products):
             generics.remove(fill)
             fill.erase()
 
@@ -55,6 +58,7 @@ def vectorize_generic(
     vector_bits: int,
     epilogue: Epilogue | None = None,
     registers: int = 0,
+    byte_products: str = "",
 ) -> list[ir.Operation]:
     """Replace a ``linalg.generic`` on memrefs, and its epilogue if any, by loops.
 
@@ -63,7 +67,7 @@ def vectorize_generic(
     last = operation if epilogue is None else epilogue.operation
     with ir.InsertionPoint(last), operation.location:
         fills = known_fills(operation)
-        nest = Nest(operation, epilogue)
+        nest = Nest(operation, epilogue, byte_products)
         initial = [None if fill is None else fill_scalar(fill) for fill in fills]
         transform = find_transform(nest, initial, vector_bits)
         if transform is not None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from rammer_mlir.bindings import arith, ir, memref, vector
 from rammer_mlir.lowering.cpu.vectorize.cost import MAX_STRIDE
-from rammer_mlir.lowering.cpu.vectorize.nest import Operand
+from rammer_mlir.lowering.cpu.vectorize.operands import Operand
 from rammer_mlir.lowering.cpu.vectorize.shuffle import pick_strided
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value, multiply
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from math import prod
 
 from rammer_mlir.bindings import ir, memref
-from rammer_mlir.lowering.cpu.vectorize.nest import Nest, Operand
+from rammer_mlir.lowering.cpu.vectorize.nest import Nest
+from rammer_mlir.lowering.cpu.vectorize.operands import Operand
 from rammer_mlir.lowering.cpu.vectorize.registers import Instance, Registers, Spans
 from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value, floor_divide, multiply

@@ -9,7 +9,8 @@ from rammer_mlir.bindings import arith, ir
 from rammer_mlir.lowering.cpu.vectorize import memory
 from rammer_mlir.lowering.cpu.vectorize.cost import MAX_STRIDE, MIN_TRANSPOSED, is_apart
 from rammer_mlir.lowering.cpu.vectorize.memory import Mask, Scope
-from rammer_mlir.lowering.cpu.vectorize.nest import Nest, Operand
+from rammer_mlir.lowering.cpu.vectorize.nest import Nest
+from rammer_mlir.lowering.cpu.vectorize.operands import Operand
 from rammer_mlir.lowering.cpu.vectorize.shuffle import interleave, joined, segment, transpose
 from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant, multiply

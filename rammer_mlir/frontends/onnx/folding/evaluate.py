@@ -38,7 +38,8 @@ _QUANTIZATION = frozenset({"DequantizeLinear", "QuantizeLinear"})
 """Large quantizations are not folded: weights keep their small types until they are used.
 
 Those of convolution weights are folded: each weight is used for many pixels, and as a constant it
-is packed, and its filter transformed, once for all runs.
+is packed, and its filter transformed, once for all runs. If the image is quantized too, the
+convolution is computed in integers.
 """
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
@@ -189,11 +190,15 @@ class _Sweep:
 
 
 def _filters(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of values that are only used as weights of convolutions."""
+    """Return the names of values that are only used as weights of convolutions of floats."""
     filters: set[str] = set()
     others = {value.name for value in graph.output}
+    quantized = {
+        name for node in graph.node if node.op_type == "DequantizeLinear" for name in node.output
+    }
     for node in graph.node:
-        if node.op_type in _CONVOLUTIONS and node.domain in ONNX_DOMAINS:
+        is_quantized = node.op_type == "Conv" and node.input[0] in quantized
+        if node.op_type in _CONVOLUTIONS and node.domain in ONNX_DOMAINS and not is_quantized:
             filters.update(node.input[1:2])
             others.update(node.input[:1], node.input[2:])
         else:

@@ -1,0 +1,152 @@
+"""Operands of a loop nest: flat buffers, with an address that the loops determine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import ir, memref
+from rammer_mlir.lowering.cpu.vectorize.tile import Access
+from rammer_mlir.lowering.ir_walk import producer
+from rammer_mlir.lowering.kernels.affine import Index, add, evaluate, multiply
+from rammer_mlir.passes.ir.boxes import PANEL_WIDTH, Linear, linear_form, panel_index
+from rammer_mlir.passes.ir.structured import Buffer, is_buffer
+
+
+@dataclass(frozen=True)
+class Jump:
+    """An addition to an address, in elements, for each whole panel of points of a loop."""
+
+    loop: int
+    distance: Index
+
+
+@dataclass
+class Operand:
+    """An operand: a scalar, or a flat buffer with an address of ``offset + strides * loops``.
+
+    ``value`` is the scalar or the flat ``memref<?xT>``. ``strides`` has an entry per loop.
+    ``jumps`` are added to the address if panels of a loop's points are not contiguous. ``results``
+    has the expressions of an indexing map that is not linear, else None, and ``dim_strides`` the
+    buffer's stride for each result of the map.
+    """
+
+    value: ir.Value
+    element: ir.Type
+    is_scalar: bool
+    offset: Index
+    strides: list[Index]
+    results: list[ir.AffineExpr] | None
+    dim_strides: Sequence[Index]
+    jumps: Sequence[Jump] = ()
+
+    def access(self, loops: list[int]) -> Access:
+        """Return the operand's stride along each of ``loops``, None if it is not constant."""
+        if self.results is not None:
+            return Access(tuple(None for _ in loops))
+        strides = [self.strides[loop] for loop in loops]
+        return Access(tuple(s if isinstance(s, int) else None for s in strides))
+
+    def address(self, dims: list[Index]) -> Index:
+        """Emit the address at the given loop indices, for a map that is not linear."""
+        assert self.results is not None, "strides tell the address"
+        total = self.offset
+        for stride, result in zip(self.dim_strides, self.results, strict=True):
+            total = add(total, multiply(evaluate(result, dims), stride))
+        return total
+
+
+def read_operand(value: ir.Value, affine_map: ir.AffineMap, dims: int) -> Operand:
+    """Emit the flat view of an operand, and return it with its strides over ``dims`` dimensions."""
+    if not is_buffer(value):
+        return Operand(value, value.type, True, 0, [0] * dims, None, [])
+    flat, offset, dim_strides = flatten(value)
+    element = value.type.element_type
+    forms = [_in_one_panel(result) for result in affine_map.results]
+    known = [form for form in forms if form is not None]
+    if len(known) < len(forms):
+        results = list(affine_map.results)
+        return Operand(flat, element, False, offset, [], results, dim_strides)
+    strides: list[Index] = [0] * dims
+    for form, dim_stride in zip(known, dim_strides, strict=True):
+        offset = add(offset, multiply(dim_stride, form.constant))
+        for d, coefficient in sorted(form.coefficients.items()):
+            strides[d] = add(strides[d], multiply(dim_stride, coefficient))
+    jumps = _jumps(affine_map, dim_strides)
+    return Operand(flat, element, False, offset, strides, None, dim_strides, jumps)
+
+
+def _in_one_panel(expr: ir.AffineExpr) -> Linear | None:
+    """Return the linear form of an indexing expression, valid within the first panel of its loop.
+
+    None if the expression is neither linear nor an index in panels.
+    """
+    place = panel_index(expr)
+    if place is None:
+        return linear_form(expr)
+    return Linear({} if place.is_number else {place.loop: 1}, 0)
+
+
+def _jumps(affine_map: ir.AffineMap, dim_strides: Sequence[Index]) -> list[Jump]:
+    """Return the additions to an address for whole panels, for each result that indexes panels.
+
+    ``dim_strides`` has the buffer's stride for each result of the map.
+    """
+    places = [panel_index(result) for result in affine_map.results]
+    return [
+        Jump(place.loop, multiply(stride, 1 if place.is_number else -PANEL_WIDTH))
+        for place, stride in zip(places, dim_strides, strict=True)
+        if place is not None
+    ]
+
+
+def flatten(value: Buffer) -> tuple[ir.Value, Index, Sequence[Index]]:
+    """Emit a one-dimensional view of the underlying buffer of a memref.
+
+    Returns the view, and the memref's offset and strides in it: ints if they are static.
+    """
+    kind = value.type
+    base, start, sizes, strides = metadata(value)
+    extent = add(start, 1)
+    for size, stride in zip(sizes, strides, strict=True):
+        extent = add(extent, multiply(add(size, -1), stride))
+    length = extent if isinstance(extent, int) else ir.ShapedType.get_dynamic_size()
+    flat_type = ir.MemRefType.get([length], kind.element_type, None, kind.memory_space)
+    dynamic_sizes = [] if isinstance(extent, int) else [extent]
+    flat = memref.ReinterpretCastOp(flat_type, base, [], dynamic_sizes, [], [0], [length], [1])
+    return flat.result, start, strides
+
+
+def metadata(value: Buffer) -> tuple[ir.Value, Index, Sequence[Index], Sequence[Index]]:
+    """Emit or read a memref's metadata: its underlying buffer, offset, sizes and strides.
+
+    Static numbers are ints.
+    """
+    kind = value.type
+    strides, offset = kind.get_strides_and_offset()
+    dynamic = ir.MemRefType.get_dynamic_stride_or_offset()
+    if not isinstance(value.owner, ir.Block) and producer(value) == "memref.reinterpret_cast":
+        return _cast_metadata(value.owner.operation)
+    if kind.has_static_shape and dynamic not in (offset, *strides):
+        return value, offset, list(kind.shape), strides
+    base, start, *rest = memref.ExtractStridedMetadataOp(value).results
+    return base, start, rest[: kind.rank], rest[kind.rank :]
+
+
+def _cast_metadata(
+    cast: ir.Operation,
+) -> tuple[ir.Value, Index, Sequence[Index], Sequence[Index]]:
+    """Return the buffer, offset, sizes and strides of a ``memref.reinterpret_cast``'s result.
+
+    All come from the cast's operands and static attributes.
+    """
+    values = iter(list(cast.operands)[1:])
+    dynamic = ir.ShapedType.get_dynamic_size()
+    offsets, sizes, strides = (
+        [
+            next(values) if number == dynamic else number
+            for number in ir.DenseI64ArrayAttr(cast.attributes[name])
+        ]
+        for name in ("static_offsets", "static_sizes", "static_strides")
+    )
+    return cast.operands[0], offsets[0], sizes, strides

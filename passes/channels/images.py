@@ -1,0 +1,61 @@
+"""Finds the image of a convolution, which a copy may convert to another layout."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from math import prod
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.channels.propagation import is_convertible
+from rammer_mlir.passes.ir.constant_pad import padding_of
+from rammer_mlir.passes.ir.structured import Structured, plain_dim
+
+
+@dataclass(frozen=True)
+class Image:
+    """The image of a convolution.
+
+    Attributes:
+        value: the image, before its padding if any; its dimension 1 has the channels.
+        channels: their number.
+        window: the number of points of the convolution's window.
+        is_depthwise: whether the channels are those of the result; they are summed otherwise.
+    """
+
+    value: ir.Value
+    channels: int
+    window: int
+    is_depthwise: bool
+
+
+def find_image(op: Structured, weights: Container[ir.Value]) -> Image | None:
+    """Return the only image of a convolution that a copy may convert; None if there is none.
+
+    It has the batch of the result and as many dimensions. ``weights`` are the values known at
+    compile time.
+    """
+    dims = op.result_dims(0) if op.is_contraction and op.num_outputs == 1 else None
+    if dims is None or len(dims) < 3 or len(op.inputs) != 2:
+        return None
+    found = [_read_image(op, number, dims) for number in range(2)]
+    images = [image for image in found if image is not None and image.value not in weights]
+    return images[0] if len(images) == 1 and is_convertible(images[0].value, weights) else None
+
+
+def _read_image(op: Structured, number: int, dims: list[int]) -> Image | None:
+    """Return operand ``number`` as an image for a result with the loops ``dims``, or None."""
+    found = [plain_dim(expr) for expr in op.maps[number].results]
+    if len(found) != len(dims) or found[0] != dims[0] or found[1] is None:
+        return None
+    channels = found[1]
+    is_depthwise = channels == dims[1]
+    if is_depthwise and None not in found[2:]:
+        return None
+    if not is_depthwise and channels not in op.reduction_loops:
+        return None
+    pad = padding_of(op.inputs[number])
+    value = op.inputs[number] if pad is None else pad.source
+    taps = [loop for loop in op.reduction_loops if loop != channels]
+    window = prod(op.extents[loop] for loop in taps)
+    return Image(value, op.extents[channels], window, is_depthwise)

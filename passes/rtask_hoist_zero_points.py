@@ -1,0 +1,268 @@
+"""`rtask-hoist-zero-points`: contractions of 8-bit integers read the integers themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import arith, ir, linalg, tensor
+from rammer_mlir.passes.base import Form, Pass
+from rammer_mlir.passes.contractions.zero_points import (
+    ByteDifferences,
+    ByteFactor,
+    Scale,
+    Zero,
+    find_byte_differences,
+)
+from rammer_mlir.passes.ir.elementwise import (
+    Operand,
+    elementwise,
+    filled,
+    full,
+    projection,
+    whole,
+)
+from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.ir.generics import generic
+from rammer_mlir.passes.ir.structured import Structured, is_generic, shape_of
+from rammer_mlir.passes.quantization.elements import viewed
+from rammer_mlir.passes.weights.derived import DerivedWeights
+from rammer_mlir.passes.weights.folded import fold_views
+
+_FEWEST = 8
+"""Minimum number of terms: few save less than the sums of the weights cost."""
+
+_MOST_SCALED = 65_000
+"""Maximum number of terms of scaled sums, which must fit in i32: 2^31 / (255 * 128)."""
+
+_SIGN = 128
+"""What the inversion of its sign bit adds to a signed byte, and subtracts from an unsigned one."""
+
+
+@dataclass(frozen=True)
+class HoistZeroPoints(Pass):
+    """Subtract zero points from sums of products of 8-bit integers instead of from each factor.
+
+    Sums of dequantized factors are multiplied by both scales in the same way.
+    sum((a - p) * (w - q)) = sum(a * w) - p * sum(w) - q * (sum(a) - k * p) for sums of k terms
+    (gemmlowp; Jacob et al., *Quantization and Training of Neural Networks for Efficient
+    Integer-Arithmetic-Only Inference*, 2018, section 2.3). The right factor w is a weight, whose
+    sums are computed at compile time. Of the factors of the new contraction, one is unsigned and
+    the other signed, as dot-product instructions need them: if both are signed or both unsigned,
+    the sign bit of each element of the left one is inverted, which adds or subtracts 128 and is
+    corrected like a zero point.
+
+    A contraction stays as it is if it has fewer than 8 terms; if scaled sums of its terms might not
+    fit in an i32; if a padded factor has a zero point
+    that is only known at run time, since it is padded with zero points; or if a zero point of the
+    weights meets a padded or otherwise strided factor, as in convolutions.
+    """
+
+    name: ClassVar[str] = "rtask-hoist-zero-points"
+    takes: ClassVar[Form | None] = Form.TENSORS
+
+    def run(self, module: ir.Module) -> None:
+        """Rewrite the contractions of the entry function whose right factor is a weight."""
+        weights = DerivedWeights(module)
+        fold_views(entry_block(module), weights)
+        for op in list(entry_block(module).operations):
+            found = find_byte_differences(Structured(op), weights) if is_generic(op) else None
+            if found is None:
+                continue
+            rewriter = _Rewriter(found, weights)
+            if rewriter.is_possible:
+                with ir.InsertionPoint(op), op.operation.location:
+                    op.operation.results[0].replace_all_uses_with(rewriter.rewritten())
+                op.operation.erase()
+        weights.finish()
+
+
+@dataclass(frozen=True)
+class _Rewriter:
+    """The rewriting of a contraction of differences."""
+
+    found: ByteDifferences
+    weights: DerivedWeights
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether zero points can be subtracted from the sums, and there are enough terms."""
+        op, left, right = self.found.op, self.left, self.right
+        if self._terms < _FEWEST or not set(op.reduction_loops) <= set(self._right_loops):
+            return False
+        if left.is_padded and left.zero is not None and left.zero.number is None:
+            return False
+        if right.zero is not None and (
+            left.is_padded
+            or not set(op.reduction_loops) <= set(self._left_loops)
+            or not self._is_parallel(right.zero, self._right_loops)
+        ):
+            return False
+        if left.scale is not None and right.scale is not None:
+            is_scaled = self._is_parallel(left.scale, self._left_loops) and self._is_parallel(
+                right.scale, self._right_loops
+            )
+            if not is_scaled or self._terms > _MOST_SCALED:
+                return False
+        return left.zero is None or self._is_parallel(left.zero, self._left_loops)
+
+    def _is_parallel(self, zero: Zero | Scale, loops: Sequence[int]) -> bool:
+        """Whether parallel loops index a zero point or scale of the factor that ``loops`` index."""
+        return not zero.dims or bool(
+            loops and all(self.found.op.parallel[loops[d]] for d in zero.dims)
+        )
+
+    @property
+    def left(self) -> ByteFactor:
+        """The factor that is not a weight."""
+        return self.found.factors[self.found.left]
+
+    @property
+    def right(self) -> ByteFactor:
+        """The weight."""
+        return self.found.factors[self.found.right]
+
+    @property
+    def _terms(self) -> int:
+        total = 1
+        for loop in self.found.op.reduction_loops:
+            total *= self.found.op.extents[loop]
+        return total
+
+    @property
+    def _left_loops(self) -> list[int]:
+        """The loop of each dimension of the left factor; empty if windows index it."""
+        return self.found.op.operand_dims(self.found.left) or []
+
+    @property
+    def _right_loops(self) -> list[int]:
+        """The loop of each dimension of the weight."""
+        return self.found.op.operand_dims(self.found.right) or []
+
+    def rewritten(self) -> ir.Value:
+        """Emit the contraction of bytes and the correction of its sums; return the result."""
+        right = self.right.value
+        for view in self.right.views:
+            right = self.weights.reshape(right, shape_of(view.results[0]))
+        bytes_, border, shift = self.left.value, 0, 0
+        if self.left.zero is not None and self.left.is_padded:
+            border = self.left.zero.number or 0
+        inverted = bytes_
+        if self.left.is_unsigned == self.right.is_unsigned:
+            shift = _SIGN if self.left.is_unsigned else -_SIGN
+            inverted = _with_other_sign(bytes_)
+            border = border - _SIGN if border >= 0 else border + _SIGN
+        total = self._contracted(viewed(inverted, self.left.views, border), right)
+        return self._corrected(total, right, shift)
+
+    def _contracted(self, left: ir.Value, right: ir.Value) -> ir.Value:
+        op = self.found.op
+        i32 = ir.IntegerType.get_signless(32)
+        operands = [left, right] if self.found.left == 0 else [right, left]
+        is_unsigned = self.right.is_unsigned != (self.found.left == 0)
+
+        def body(elements: Sequence[ir.Value]) -> ir.Value:
+            first = _extended(elements[0], is_unsigned=is_unsigned)
+            second = _extended(elements[1], is_unsigned=not is_unsigned)
+            return arith.addi(elements[2], arith.muli(first, second))
+
+        empty = tensor.EmptyOp(shape_of(op.op.operation.results[0]), i32).result
+        start = linalg.fill(arith.constant(i32, 0), outs=[empty])
+        return filled(generic(operands, start, op.maps, op.parallel), body)
+
+    def _corrected(self, total: ir.Value, right: ir.Value, shift: int) -> ir.Value:
+        """Emit the terms of zero points, and return their sum with the sums of products ``total``.
+
+        ``right`` is the weight, and ``shift`` is what was subtracted from the left factor.
+        """
+        first, second, i32 = self.left.zero, self.right.zero, ir.IntegerType.get_signless(32)
+        operands = [whole(total)]
+        if shift or first is not None:
+            operands.append(self._sums_of_weights(right))
+        if first is not None:
+            operands.append(self._point(first, self._left_loops))
+        scales = [
+            self._point(factor.scale, loops)
+            for factor, loops in ((self.left, self._left_loops), (self.right, self._right_loops))
+            if factor.scale is not None
+        ]
+        if second is not None:
+            operands.append(self._point(second, self._right_loops))
+            operands.append(self._sums_of_data())
+
+        def body(elements: Sequence[ir.Value]) -> ir.Value:
+            given = iter(elements)
+            result = next(given)
+            sums = next(given) if shift or first is not None else None
+            point = None if first is None else _extended(next(given), first.is_unsigned)
+            if sums is not None:
+                factor = arith.constant(i32, shift)
+                if point is not None:
+                    factor = arith.subi(factor, point)
+                result = arith.addi(result, arith.muli(sums, factor))
+            if second is not None:
+                zero, rows = _extended(next(given), second.is_unsigned), next(given)
+                if point is not None:
+                    rows = arith.subi(rows, arith.muli(point, arith.constant(i32, self._terms)))
+                result = arith.subi(result, arith.muli(zero, rows))
+            if scales:
+                factor = arith.mulf(next(given), next(given))
+                result = arith.mulf(arith.sitofp(ir.F32Type.get(), result), factor)
+            return result
+
+        if len(operands) + len(scales) == 1:
+            return total
+        kind = ir.F32Type.get() if scales else i32
+        return elementwise([*operands, *scales], shape_of(total), kind, body)
+
+    def _point(self, zero: Zero | Scale, loops: Sequence[int]) -> Operand:
+        return self._operand(zero.value, [loops[dim] for dim in zero.dims])
+
+    def _operand(self, value: ir.Value, loops: Sequence[int]) -> Operand:
+        """Return a value whose dimensions the loops ``loops`` index as an operand."""
+        result = self.found.op.result_dims(0) or []
+        return Operand(value, [result.index(loop) for loop in loops])
+
+    def _sums_of_weights(self, right: ir.Value) -> Operand:
+        loops, reduced = self._right_loops, self.found.op.reduction_loops
+        rest = [loop for loop in loops if loop not in reduced]
+        order = [loops.index(loop) for loop in (*reduced, *rest)]
+        if order != sorted(order):
+            right = self.weights.transpose(right, order)
+        if len(reduced) > 1:
+            kept = [self.found.op.extents[loop] for loop in rest]
+            right = self.weights.reshape(right, [self._terms, *kept])
+        sums = self.weights.sum(right, is_unsigned=self.right.is_unsigned)
+        return self._operand(sums, rest)
+
+    def _sums_of_data(self) -> Operand:
+        """Emit the sums of the left factor along the reduction loops."""
+        op = self.found.op
+        loops = self._left_loops
+        rest = [loop for loop in loops if op.parallel[loop]]
+        order = [*rest, *op.reduction_loops]
+        i32 = ir.IntegerType.get_signless(32)
+        left = viewed(self.left.value, self.left.views, 0)
+        start = full([op.extents[loop] for loop in rest], arith.constant(i32, 0))
+        maps = [
+            projection([order.index(loop) for loop in loops], len(order)),
+            projection(range(len(rest)), len(order)),
+        ]
+        made = generic([left], start, maps, [op.parallel[loop] for loop in order])
+        sums = filled(made, lambda e: arith.addi(e[1], _extended(e[0], self.left.is_unsigned)))
+        return self._operand(sums, rest)
+
+
+def _with_other_sign(value: ir.Value) -> ir.Value:
+    """Emit a tensor of bytes plus or minus 128: the sign bit of each element is inverted."""
+    element = ir.RankedTensorType(value.type).element_type
+    bit = arith.constant(element, -_SIGN)
+    return elementwise(
+        [whole(value)], shape_of(value), element, lambda elements: arith.xori(elements[0], bit)
+    )
+
+
+def _extended(value: ir.Value, is_unsigned: bool) -> ir.Value:
+    i32 = ir.IntegerType.get_signless(32)
+    return (arith.extui if is_unsigned else arith.extsi)(i32, value)
