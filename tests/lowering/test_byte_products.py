@@ -205,12 +205,13 @@ def dequantized(
 @pytest.mark.parametrize("case", ["Gemm", "MatMul", "Conv", "Conv1x1"])
 def test_dequantized_factors(case: str, data: str, weights: str, per_channel: bool) -> None:
     """Products of dequantized tensors are products of integers, whatever reads them."""
-    x_shape, w_shape, attributes, axis = {
+    cases: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any], int]] = {
         "Gemm": ((9, 64), (48, 64), {"transB": 1}, 0),
         "MatMul": ((2, 9, 64), (64, 48), {}, 1),
         "Conv": ((1, 32, 7, 9), (48, 32, 3, 3), {"pads": [1, 1, 1, 1]}, 0),
         "Conv1x1": ((1, 32, 7, 9), (48, 32, 1, 1), {"strides": [2, 2]}, 0),
-    }[case]
+    }
+    x_shape, w_shape, attributes, axis = cases[case]
     x, s, z = dequantized(x_shape, data, 1, 1)
     w, t, q = dequantized(w_shape, weights, 48 if per_channel else 1, 2)
     if case.startswith("Conv"):
