@@ -15,12 +15,14 @@ from rammer_mlir.passes.contractions.zero_points import (
     Zero,
     find_byte_differences,
 )
+from rammer_mlir.passes.ir.constant_pad import find_constant_pad, strips_of, surrounded
 from rammer_mlir.passes.ir.elementwise import (
     Operand,
     elementwise,
     filled,
     full,
     projection,
+    scalar,
     whole,
 )
 from rammer_mlir.passes.ir.entry import entry_block
@@ -54,9 +56,8 @@ class HoistZeroPoints(Pass):
     corrected like a zero point.
 
     A contraction stays as it is if it has fewer than 8 terms; if scaled sums of its terms might not
-    fit in an i32; if a padded factor has a zero point
-    that is only known at run time, since it is padded with zero points; or if a zero point of the
-    weights meets a padded or otherwise strided factor, as in convolutions.
+    fit in an i32; or if a zero point of the weights meets a padded or otherwise strided factor, as
+    in convolutions.
     """
 
     name: ClassVar[str] = "rtask-hoist-zero-points"
@@ -90,8 +91,6 @@ class _Rewriter:
         """Whether zero points can be subtracted from the sums, and there are enough terms."""
         op, left, right = self.found.op, self.left, self.right
         if self._terms < _FEWEST or not set(op.reduction_loops) <= set(self._right_loops):
-            return False
-        if left.is_padded and left.zero is not None and left.zero.number is None:
             return False
         if right.zero is not None and (
             left.is_padded
@@ -145,16 +144,36 @@ class _Rewriter:
         right = self.right.value
         for view in self.right.views:
             right = self.weights.reshape(right, shape_of(view.results[0]))
-        bytes_, border, shift = self.left.value, 0, 0
-        if self.left.zero is not None and self.left.is_padded:
-            border = self.left.zero.number or 0
-        inverted = bytes_
-        if self.left.is_unsigned == self.right.is_unsigned:
-            shift = _SIGN if self.left.is_unsigned else -_SIGN
-            inverted = _with_other_sign(bytes_)
+        total = self._contracted(self._left_bytes(), right)
+        return self._corrected(total, right)
+
+    @property
+    def _shift(self) -> int:
+        """What is subtracted from the bytes of the left factor for the sake of their sign."""
+        if self.left.is_unsigned != self.right.is_unsigned:
+            return 0
+        return _SIGN if self.left.is_unsigned else -_SIGN
+
+    def _left_bytes(self) -> ir.Value:
+        """Emit the left factor's bytes, with the sign that the contraction needs, and its views.
+
+        Paddings consist of zero points.
+        """
+        value, zero = self.left.value, self.left.zero
+        point = None if zero is None else zero.number
+        border = 0 if point is None else point
+        if self._shift:
+            value = _with_other_sign(value)
             border = border - _SIGN if border >= 0 else border + _SIGN
-        total = self._contracted(viewed(inverted, self.left.views, border), right)
-        return self._corrected(total, right, shift)
+        for view in self.left.views:
+            pad = find_constant_pad(view.opview)
+            if pad is None or zero is None or point is not None:
+                value = viewed(value, [view], border)
+            else:
+                number = _with_other_sign(zero.value) if self._shift else zero.value
+                strips = [_filled_with(number, shape) for shape in strips_of(pad)]
+                value = surrounded(pad, value, strips)
+        return value
 
     def _contracted(self, left: ir.Value, right: ir.Value) -> ir.Value:
         op = self.found.op
@@ -171,12 +190,13 @@ class _Rewriter:
         start = linalg.fill(arith.constant(i32, 0), outs=[empty])
         return filled(generic(operands, start, op.maps, op.parallel), body)
 
-    def _corrected(self, total: ir.Value, right: ir.Value, shift: int) -> ir.Value:
+    def _corrected(self, total: ir.Value, right: ir.Value) -> ir.Value:
         """Emit the terms of zero points, and return their sum with the sums of products ``total``.
 
-        ``right`` is the weight, and ``shift`` is what was subtracted from the left factor.
+        ``right`` is the weight.
         """
-        first, second, i32 = self.left.zero, self.right.zero, ir.IntegerType.get_signless(32)
+        shift, i32 = self._shift, ir.IntegerType.get_signless(32)
+        first, second = self.left.zero, self.right.zero
         operands = [whole(total)]
         if shift or first is not None:
             operands.append(self._sums_of_weights(right))
@@ -261,6 +281,12 @@ def _with_other_sign(value: ir.Value) -> ir.Value:
     return elementwise(
         [whole(value)], shape_of(value), element, lambda elements: arith.xori(elements[0], bit)
     )
+
+
+def _filled_with(number: ir.Value, shape: Sequence[int]) -> ir.Value:
+    """Emit a tensor of ``shape`` with the element of a 0-D tensor everywhere."""
+    element = ir.RankedTensorType(number.type).element_type
+    return elementwise([scalar(number)], shape, element, lambda elements: elements[0])
 
 
 def _extended(value: ir.Value, is_unsigned: bool) -> ir.Value:

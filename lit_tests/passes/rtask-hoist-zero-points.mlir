@@ -92,15 +92,15 @@ func.func @main(%a: tensor<5x16xi8>, %w: tensor<16x8xi8> {rtask.constant = "w"})
 #right = affine_map<(n, o, x, c, k) -> (o, c, k)>
 #result = affine_map<(n, o, x, c, k) -> (n, o, x)>
 
-// A convolution: the bytes are padded with the zero point. If the run brings it, nothing changes.
+// A convolution: the bytes are padded with the zero point, in strips if the run brings it.
 // CHECK-LABEL: func.func @main
-// CHECK: tensor.pad
+// CHECK-SAME: %[[A:[^:]*]]: tensor<1x4x8xi8>, %[[P:[^:]*]]: tensor<i8>
+// CHECK: %[[PADDED:.*]] = tensor.pad %[[A]] low[0, 0, 1] high[0, 0, 1]
 // CHECK: tensor.yield %c3_i8 : i8
-// CHECK: linalg.generic {{.*}} ins(%padded, %{{.*}} : tensor<1x4x10xi8>, tensor<6x4x3xi8>)
-// CHECK: %[[DIFFERENCE:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<1x4x8xi32>)
-// CHECK: tensor.pad %[[DIFFERENCE]] low
-// CHECK: tensor.yield %c0_i32 : i32
-// CHECK: linalg.generic {{.*}} tensor<1x4x10xi32>
+// CHECK: linalg.generic {{.*}} ins(%[[PADDED]], %{{.*}} : tensor<1x4x10xi8>, tensor<6x4x3xi8>)
+// CHECK: %[[STRIP:.*]] = linalg.generic {{.*}} ins(%[[P]] : tensor<i8>) outs(%{{.*}} : tensor<1x4x1xi8>)
+// CHECK: %[[CONCAT:.*]] = tensor.concat dim(2) %[[STRIP]], %[[A]], %[[STRIP]]
+// CHECK: linalg.generic {{.*}} ins(%[[CONCAT]], %{{.*}} : tensor<1x4x10xi8>, tensor<6x4x3xi8>)
 func.func @main(%a: tensor<1x4x8xi8>, %p: tensor<i8>,
     %w: tensor<6x4x3xi8> {rtask.constant = "w"}) -> (tensor<1x6x8xi32>, tensor<1x6x8xi32>) {
   %three = arith.constant dense<3> : tensor<i8>

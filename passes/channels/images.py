@@ -55,7 +55,9 @@ def _read_image(op: Structured, number: int, dims: list[int]) -> Image | None:
     if not is_depthwise and channels not in op.reduction_loops:
         return None
     pad = padding_of(op.inputs[number])
-    value = op.inputs[number] if pad is None else pad.source
+    value = op.inputs[number]
+    if pad is not None and not pad.low[1] and not pad.high[1]:
+        value = pad.source
     taps = [loop for loop in op.reduction_loops if loop != channels]
     window = prod(op.extents[loop] for loop in taps)
     return Image(value, op.extents[channels], window, is_depthwise)

@@ -68,3 +68,59 @@ def pad_with_zeros(source: ir.Value, low: Sequence[int], high: Sequence[int]) ->
     with ir.InsertionPoint(body):
         tensor.YieldOp(zero)
     return op.result
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The border of one padded dimension.
+
+    ``low`` and ``high`` are the shapes of the strips before and after the tensor along ``dim``;
+    None for an empty strip.
+    """
+
+    dim: int
+    low: list[int] | None
+    high: list[int] | None
+
+
+def _sides(pad: ConstantPad) -> list[_Side]:
+    """Return the border strips of each padded dimension, the innermost dimension first.
+
+    A strip covers inner dimensions with their padding and outer dimensions without padding.
+    """
+    shape = shape_of(pad.source)
+    sides: list[_Side] = []
+    for dim in reversed(range(len(shape))):
+
+        def strip(width: int, dim: int = dim) -> list[int] | None:
+            return [*shape[:dim], width, *shape[dim + 1 :]] if width else None
+
+        low, high = pad.low[dim], pad.high[dim]
+        if low or high:
+            sides.append(_Side(dim, strip(low), strip(high)))
+        shape[dim] += low + high
+    return sides
+
+
+def strips_of(pad: ConstantPad) -> list[list[int]]:
+    """Return the shapes of the strips that surround the source of a padding, in order."""
+    return [strip for side in _sides(pad) for strip in (side.low, side.high) if strip is not None]
+
+
+def surrounded(pad: ConstantPad, source: ir.Value, strips: Sequence[ir.Value]) -> ir.Value:
+    """Emit the concatenation of ``source`` with the strips of a padding; return the padded tensor.
+
+    ``source`` has the shape of the padding's source, ``strips`` the shapes of ``strips_of``.
+    """
+    rest = iter(strips)
+    for side in _sides(pad):
+        parts = [next(rest)] if side.low is not None else []
+        parts.append(source)
+        if side.high is not None:
+            parts.append(next(rest))
+        kind = ir.RankedTensorType(source.type)
+        shape = list(kind.shape)
+        shape[side.dim] = sum(shape_of(part)[side.dim] for part in parts)
+        result = ir.RankedTensorType.get(shape, kind.element_type)
+        source = tensor.ConcatOp(result, side.dim, parts).result
+    return source

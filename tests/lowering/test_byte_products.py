@@ -137,14 +137,15 @@ def test_grouped_convolutions(channels: tuple[int, int], group: int) -> None:
         np.testing.assert_array_equal(exe.run({"x": x})["y"], exact)
 
 
-def test_a_zero_point_of_the_run_pads_the_image() -> None:
-    """The image is then padded after the subtraction, with zeros."""
-    x, w = bytes_of((1, 16, 6, 6), "u8", 7), bytes_of((16, 16, 3, 3), "s8", 8)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("channels", [16, 24, 33])
+def test_a_zero_point_of_the_run_pads_the_image(channels: int, kind: str) -> None:
+    x, w = bytes_of((1, channels, 6, 5), kind, 7), bytes_of((20, channels, 3, 3), "s8", 8)
     nodes = [
-        helper.make_node("ReduceMin", ["x"], ["p"], keepdims=0),
-        helper.make_node("ConvInteger", ["x", "w", "p"], ["y"], pads=[1, 1, 1, 1]),
+        helper.make_node("ReduceMax", ["x"], ["p"], keepdims=0),
+        helper.make_node("ConvInteger", ["x", "w", "p"], ["y"], pads=[1, 0, 1, 2]),
     ]
-    model = model_of(nodes, x, (1, 16, 6, 6), {"w": w})
+    model = model_of(nodes, x, (1, 20, 6, 5), {"w": w})
     (exact,) = ReferenceEvaluator(model).run(None, {"x": x})
     with rammer_mlir.compile(model, cache=False) as exe:
         np.testing.assert_array_equal(exe.run({"x": x})["y"], exact)
