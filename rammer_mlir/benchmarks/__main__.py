@@ -32,12 +32,18 @@ from rammer_mlir.benchmarks.offload.options import (
     plugin_places,
 )
 from rammer_mlir.benchmarks.prediction import PredictionRequest, predict_and_measure
+from rammer_mlir.benchmarks.quantized import (
+    QUANTIZED_MODELS,
+    QuantizedRequest,
+    measure_quantized,
+)
 from rammer_mlir.benchmarks.roofline import measure_roofline
 from rammer_mlir.benchmarks.sweep.measure import CaseResult, SweepRequest, measure_sweep
 from rammer_mlir.errors import OptionError
 
 PARTS = (
     "models", "launch", "nodes", "prediction", "offload", "calls", "fusion", "busy", "sweep",
+    "quantized",
 )  # fmt: skip
 DEFAULT_PARTS = ("models", "launch")
 """The parts that are measured if the command names neither parts nor models.
@@ -45,7 +51,7 @@ DEFAULT_PARTS = ("models", "launch")
 All parts are in ``PARTS``: latency and compile time of models, the cost of an empty launch, the
 share of ONNX's node tests that pass, predicted against measured time, code generators beside the
 compiler's own rKernels, the cost of calling foreign code, fusion of training steps, latency
-beside busy processes, and random operators of random sizes.
+beside busy processes, random operators of random sizes, and networks of 8-bit integers.
 """
 
 FUSION_PAGE = Path(__file__).with_name("results") / "fusion.md"
@@ -128,6 +134,8 @@ def measure_all(options: argparse.Namespace) -> report.Report:
         _measure_busy(options, found)
     if "sweep" in parts:
         _measure_sweep(options, found)
+    if "quantized" in parts:
+        _measure_quantized(options, found)
     if "calls" in parts:
         found.calls.extend(measure_calls())
     if "nodes" in parts:
@@ -234,6 +242,18 @@ def _measure_busy(options: argparse.Namespace, found: report.Report) -> None:
             patience=options.patience, timeout=options.timeout,
         )  # fmt: skip
         found.busy.append(measure_busy(request))
+        report.write(found, options.output)
+
+
+def _measure_quantized(options: argparse.Namespace, found: report.Report) -> None:
+    names = select(options.models) if options.models else list(QUANTIZED_MODELS)
+    for number, name in enumerate(names, start=1):
+        print(f"[{number}/{len(names)}] quantized {name} ...", file=sys.stderr, flush=True)
+        for threads in options.threads:
+            request = QuantizedRequest(
+                name, options.scale, threads, options.seconds, options.patience, options.timeout
+            )
+            found.quantized.append(measure_quantized(request))
         report.write(found, options.output)
 
 

@@ -30,6 +30,7 @@ from rammer_mlir.benchmarks.node_tests import summary
 from rammer_mlir.benchmarks.offload import verdict as offload
 from rammer_mlir.benchmarks.offload.measure import OffloadResult
 from rammer_mlir.benchmarks.prediction import Prediction, prediction_table
+from rammer_mlir.benchmarks.quantized import QuantizedResult, quantized_text
 from rammer_mlir.benchmarks.roofline import Roofline, roofline_table
 from rammer_mlir.benchmarks.sweep import tables as sweep
 from rammer_mlir.benchmarks.sweep.measure import CaseResult
@@ -60,6 +61,7 @@ class Report:
     calls: list[CallTime] = field(default_factory=list[CallTime])
     fusions: list[FusionResult] = field(default_factory=list[FusionResult])
     busy: list[BusyResult] = field(default_factory=list[BusyResult])
+    quantized: list[QuantizedResult] = field(default_factory=list[QuantizedResult])
     sweep: list[CaseResult] = field(default_factory=list[CaseResult])
     figures_21: list[Figure21] = field(default_factory=list[Figure21])
     machine: dict[str, str | int | None] = field(default_factory=machine)
@@ -115,6 +117,8 @@ def text(report: Report) -> str:
         parts.append(fusion.text(report.fusions, report.figures_21))
     if report.busy:
         parts += busy_text(report.busy)
+    if report.quantized:
+        parts += quantized_text(report.quantized)
     if report.sweep:
         parts += sweep.text(report.sweep, report.rooflines)
     return "\n\n".join([*parts, *_small_parts(report)]) + "\n"

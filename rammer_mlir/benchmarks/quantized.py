@@ -1,0 +1,245 @@
+"""Latency of networks of 8-bit integers: ``--parts quantized``.
+
+ONNX Runtime's tools quantize each network statically, in the form of QuantizeLinear and
+DequantizeLinear around each operator: activations to u8, weights to i8 with a scale per channel.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import version_converter
+
+from rammer_mlir.benchmarks.child import Failure, in_child
+from rammer_mlir.benchmarks.comparison import Array
+from rammer_mlir.benchmarks.contender_process import Feeds, Lane, outputs, turn
+from rammer_mlir.benchmarks.contenders.ours import Ours
+from rammer_mlir.benchmarks.contenders.protocol import Open, required
+from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_contender, open_rivals
+from rammer_mlir.benchmarks.machine import table
+from rammer_mlir.benchmarks.models import Scale, build, random_feeds
+from rammer_mlir.benchmarks.timing import Latency, take_turns
+from rammer_mlir.errors import RammerError, TargetError
+
+QUANTIZED_MODELS = (
+    "light_squeezenet", "light_shufflenet", "light_resnet50", "mobilenet_v2", "inception_v3",
+    "transformer_4_layers",
+)  # fmt: skip
+"""Models measured if none is named."""
+
+OURS, FLOATS = "ours", "ours, f32"
+
+QUANTIZED = (
+    "Networks of 8-bit integers: median ms [quartiles], signal to noise against the network of "
+    "f32 in dB; best: the least median of the others over ours; f32: our median of the network of "
+    "f32 over that of 8 bits"
+)
+
+_SAMPLES = 2
+"""Number of inputs whose ranges decide the scales."""
+
+_LEAST_OPSET = 13
+"""The opset from which on a scale per channel exists."""
+
+
+@dataclass(frozen=True)
+class QuantizedRequest:
+    """A model to quantize and measure, and the settings of its measurement.
+
+    Attributes:
+        threads: threads of each contender, and vEUs of our program.
+        budget: seconds of timing.
+        patience: seconds within which a contender other than the reference must be ready to run.
+        timeout: seconds within which this compiler and the reference must be ready to run.
+    """
+
+    model: str
+    scale: Scale = "full"
+    threads: int = 2
+    budget: float = 3.0
+    patience: float = 90.0
+    timeout: float = 1200.0
+
+
+@dataclass(frozen=True)
+class QuantizedTiming:
+    """The latency of a contender, and the ratio of signal to noise of its results in decibels."""
+
+    name: str
+    latency: Latency
+    decibels: float
+
+
+@dataclass(frozen=True)
+class QuantizedResult:
+    """All measurements of a model; ``missing`` lists contenders without latency and why."""
+
+    request: QuantizedRequest
+    timings: list[QuantizedTiming] = field(default_factory=list[QuantizedTiming])
+    missing: list[str] = field(default_factory=list[str])
+    error: str | None = None
+
+    def timing(self, name: str) -> QuantizedTiming | None:
+        """Return contender ``name``'s measurement; None if it was not measured."""
+        return next((timing for timing in self.timings if timing.name == name), None)
+
+
+def quantized_openers() -> dict[str, Open]:
+    """Return a function per contender that opens a model, the reference first."""
+    ours = partial(Ours, policy="wavefront")
+    return {**open_rivals(), OURS: ours, FLOATS: ours}
+
+
+def measure_quantized(
+    request: QuantizedRequest, opens: Mapping[str, Open] | None = None
+) -> QuantizedResult:
+    """Time all contenders on a quantized model, and this compiler on the model of f32 too.
+
+    An error is stored in the result. ``opens`` maps contenders to functions that open a model; by
+    default those of ``quantized_openers``.
+    """
+    found = QuantizedResult(request)
+    with tempfile.TemporaryDirectory(prefix="rammer-quantized-") as folder, ExitStack() as stack:
+        written = in_child(write_models, (request, Path(folder)), request.timeout)
+        if isinstance(written, Failure):
+            return QuantizedResult(request, error=written.message)
+        feeds, expected = written
+        try:
+            lanes = _open(stack, found, Path(folder), feeds, opens or quantized_openers())
+            noise = {n: decibels(expected, lane.call(outputs)) for n, lane in lanes.items()}
+            turns = {name: partial(lane.call, turn) for name, lane in lanes.items()}
+            latencies = take_turns(turns, request.budget)
+        except RammerError as error:
+            return QuantizedResult(request, [], found.missing, str(error))
+        found.timings.extend(QuantizedTiming(n, each, noise[n]) for n, each in latencies.items())
+    return found
+
+
+def write_models(job: tuple[QuantizedRequest, Path]) -> tuple[Feeds, dict[str, Array]]:
+    """Write a model of f32 and its quantized form into a folder, in a child process.
+
+    Args:
+        job: the request, and the folder.
+
+    Returns:
+        Random inputs by name, and the outputs of the model of f32.
+    """
+    request, folder = job
+    model = build(request.model, 1, request.scale)
+    if model.opset_import[0].version < _LEAST_OPSET:
+        model = version_converter.convert_version(model, 17)
+    plain = _plain(folder)
+    plain.write_bytes(model.SerializeToString())
+    feeds = random_feeds(model, seed=_SAMPLES)
+    quantize(model, plain, _quantized(folder))
+    return feeds, open_contender(plain, 1, REFERENCE).run(feeds)
+
+
+def quantize(model: onnx.ModelProto, plain: Path, result: Path) -> None:
+    """Quantize the model in the file ``plain`` statically, and write it to ``result``."""
+    tools: Any = required("onnxruntime.quantization")
+    samples: Iterator[Feeds] = (random_feeds(model, seed=seed) for seed in range(_SAMPLES))
+
+    class Reader(tools.CalibrationDataReader):
+        def get_next(self) -> Feeds | None:
+            return next(samples, None)
+
+    logging.disable(logging.WARNING)  # each run advises to run another tool before
+    tools.quantize_static(
+        plain,
+        result,
+        Reader(),
+        quant_format=tools.QuantFormat.QDQ,
+        activation_type=tools.QuantType.QUInt8,
+        weight_type=tools.QuantType.QInt8,
+        per_channel=True,
+    )
+    logging.disable(logging.NOTSET)
+
+
+def _plain(folder: Path) -> Path:
+    return folder / "f32.onnx"
+
+
+def _quantized(folder: Path) -> Path:
+    return folder / "quantized.onnx"
+
+
+def decibels(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float:
+    """Return the ratio of the energies of the results and of their errors, in decibels.
+
+    Infinite for exact results.
+    """
+    signal = sum(float((value.astype(np.float64) ** 2).sum()) for value in expected.values())
+    noise = sum(
+        float(((found[name].astype(np.float64) - value.astype(np.float64)) ** 2).sum())
+        for name, value in expected.items()
+    )
+    return float("inf") if noise == 0 else 10 * float(np.log10(max(signal, 1e-300) / noise))
+
+
+def _open(
+    stack: ExitStack,
+    found: QuantizedResult,
+    folder: Path,
+    feeds: Feeds,
+    opens: Mapping[str, Open],
+) -> dict[str, Lane]:
+    """Open the contenders sequentially, and return their processes, which end with ``stack``.
+
+    Optional contenders that fail are left out, with the reason in ``found.missing``.
+    """
+    lanes: dict[str, Lane] = {}
+    request = found.request
+    for name, opener in opens.items():
+        path = _plain(folder) if name == FLOATS else _quantized(folder)
+        is_needed = name in (REFERENCE, OURS, FLOATS)
+        lane = stack.enter_context(Lane(name, opener, path, request.threads, feeds))
+        try:
+            lane.open(request.timeout if is_needed else request.patience)
+        except TargetError as error:
+            if is_needed:
+                raise
+            found.missing.append(str(error))
+        else:
+            lanes[name] = lane
+    return lanes
+
+
+def quantized_table(results: Iterable[QuantizedResult]) -> str:
+    """Return a table with a row for each measured model."""
+    measured = [result for result in results if result.timings]
+    names = list(dict.fromkeys(timing.name for result in measured for timing in result.timings))
+    rows = [["model", "threads", *names, "best / ours", "f32 / ours"]]
+    for result in measured:
+        medians = {timing.name: timing.latency.median for timing in result.timings}
+        best = min(value for name, value in medians.items() if name not in (OURS, FLOATS))
+        rows.append([
+            result.request.model, str(result.request.threads),
+            *(_cell(result.timing(name)) for name in names),
+            f"{best / medians[OURS]:.2f}", f"{medians[FLOATS] / medians[OURS]:.2f}",
+        ])  # fmt: skip
+    return table(rows)
+
+
+def _cell(timing: QuantizedTiming | None) -> str:
+    if timing is None:
+        return "-"
+    return f"{timing.latency}, {timing.decibels:.1f} dB"
+
+
+def quantized_text(results: Sequence[QuantizedResult]) -> list[str]:
+    """Return this part of a report: the table, and the contenders that are missing from it."""
+    missing = [f"- {r.request.model}: {line}" for r in results for line in r.missing]
+    failed = [f"- {r.request.model}: {r.error}" for r in results if r.error]
+    parts = [QUANTIZED, quantized_table(results)]
+    return parts + [text for text in ("\n".join(missing), "\n".join(failed)) if text]
