@@ -105,7 +105,7 @@ def all_values(
     values |= {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
     for node in model.graph.node:
         given = values
-        if random is not None and node.op_type in _SUMS:
+        if random is not None and _adds_terms(node.op_type):
             given = {name: _disturbed(values[name], random) for name in node.input if name}
         found = run_node(node, given, model.opset_import)
         for name, value in zip(filter(None, node.output), found, strict=True):
@@ -114,11 +114,16 @@ def all_values(
 
 
 _SUMS = frozenset(
-    """AveragePool BatchNormalization Conv ConvTranspose Einsum Gemm GlobalAveragePool GridSample
-    GroupNormalization InstanceNormalization LayerNormalization MatMul MeanVarianceNormalization
-    ReduceMean ReduceSum Resize RoiAlign Upsample""".split()
+    """Attention AveragePool Conv ConvTranspose Einsum FusedConv FusedGemm
+    FusedMatMul Gemm GlobalAveragePool GridSample GroupNorm GroupQueryAttention GRU LSTM MatMul
+    MatMulNBits MultiHeadAttention NhwcConv ReduceMean ReduceSum Resize RNN RoiAlign SkipGroupNorm
+    TransposeMatMul Upsample""".split()
 )
 """Operators that add terms, which may cancel: their inputs are disturbed too."""
+
+
+def _adds_terms(operator: str) -> bool:
+    return operator in _SUMS or operator.endswith("Normalization")
 
 
 def _disturbed(value: Array, random: np.random.Generator) -> Array:

@@ -199,7 +199,7 @@ def test_the_condition_as_a_value() -> None:
     assert sources(model) == ["x"]
 
 
-def test_a_condition_that_is_computed() -> None:
+def test_a_condition_that_counts() -> None:
     text = READS.format(n=STEPS).replace(
         "e = Identity(d)",
         """k = Constant<value_int = 66>()
@@ -207,7 +207,7 @@ def test_a_condition_that_is_computed() -> None:
     )
     model = model_of(text.replace("float[70,4] o", "float[N,4] o"))
     hosted(model, [{"x": floats(80, 4), "z": floats(4, STEPS)}])
-    assert loops_of(model)[0].op_type == "Loop"
+    assert loops_of(model)[0].op_type == "Scan"
 
 
 def expression(nodes: str, result: str = "") -> tuple[onnx.ModelProto, dict[str, Any]]:

@@ -113,7 +113,10 @@ def fold(model: Model) -> Folded:
     check_nodes(model)
     require_sizes(model.graph)
     model = _expand(model)
-    if rewrite_loops(model):
+    for _ in range(_MOST_ROUNDS):
+        # The trip count of a loop may follow from the shapes of another loop's results.
+        if not rewrite_loops(model):
+            break
         model = _expand(_fold(model))
     if sink_into_scans(model):
         model = _fold(model)

@@ -8,6 +8,9 @@ import onnx
 
 from rammer_mlir.frontends.onnx.loops.bodies import Body
 
+_WIDE_INTEGERS = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
+"""Types that hold an iteration number."""
+
 
 @dataclass(frozen=True)
 class ElementRead:
@@ -45,7 +48,7 @@ def find_element_reads(body: Body, number: str, steps: int) -> list[ElementRead]
 
 
 def _element_read(body: Body, node: onnx.NodeProto, number: str) -> ElementRead | None:
-    if node.op_type == "Gather" and body.behind(node.input[1]) == number:
+    if node.op_type == "Gather" and _behind_casts(body, node.input[1]) == number:
         value = _whole(body, node.input[0])
         shape = body.captured(value)
         axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
@@ -73,17 +76,27 @@ def _slice_of_one(body: Body, node: onnx.NodeProto, number: str) -> ElementRead 
 
 def _scalar(body: Body, name: str) -> str:
     """Return the name of the scalar that a node reshapes to the list ``name``; else ``name``."""
-    name = body.behind(name)
+    name = _behind_casts(body, name)
     node = body.producers.get(name)
     is_list = node is not None and node.op_type in ("Unsqueeze", "Reshape")
-    return body.behind(node.input[0]) if node is not None and is_list else name
+    return _behind_casts(body, node.input[0]) if node is not None and is_list else name
+
+
+def _behind_casts(body: Body, name: str) -> str:
+    """Return the name of the value that ``name`` copies by Identity and casts to wide integers."""
+    while True:
+        name = body.behind(name)
+        node = body.producers.get(name)
+        if node is None or node.op_type != "Cast" or node.attribute[0].i not in _WIDE_INTEGERS:
+            return name
+        name = node.input[0]
 
 
 def _is_next(body: Body, name: str, number: str) -> bool:
     node = body.producers.get(name)
     if node is None or node.op_type != "Add":
         return False
-    terms = [body.behind(term) for term in node.input]
+    terms = [_behind_casts(body, term) for term in node.input]
     others = [term for term in terms if term != number]
     one = body.constant(others[0]) if len(others) == 1 else None
     return one is not None and one.size == 1 and one.item() == 1

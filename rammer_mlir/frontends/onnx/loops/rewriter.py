@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import onnx
 
-from rammer_mlir.frontends.onnx.control_flow import always_continues, is_unrolled
+from rammer_mlir.frontends.onnx.control_flow import is_unrolled
 from rammer_mlir.frontends.onnx.folding.evaluate import evaluate_constants
 from rammer_mlir.frontends.onnx.folding.types import TensorKind, Types
 from rammer_mlir.frontends.onnx.loops.bodies import Surroundings, body_of
 from rammer_mlir.frontends.onnx.loops.counted import write_scan
+from rammer_mlir.frontends.onnx.loops.normal_form import known_steps, normal_form
 from rammer_mlir.frontends.onnx.loops.sequences import Stacked, join, split, stack_appended
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
@@ -61,7 +62,12 @@ class _LoopRewriter:
     def _loop(
         self, node: onnx.NodeProto, around: Surroundings
     ) -> tuple[list[onnx.NodeProto], Results] | None:
-        steps = _known_steps(node, around.values)
+        normal = normal_form(node, around, self._model)
+        if normal is not None:
+            # The next sweep rewrites it further, with the types of what it captures.
+            self.is_changed = True
+            return normal, {}
+        steps = known_steps(node, around.values)
         if steps is not None and is_unrolled(body_of(node), steps, around.values):
             return None
         found = stack_appended(node, around, self._empty)
@@ -82,13 +88,3 @@ class _LoopRewriter:
         stack = self._stacks[node.input[0]]
         write = NodeWriter(self._model, node.name)
         return write.nodes, join(node, stack, types[stack.name], write)
-
-
-def _known_steps(node: onnx.NodeProto, values: Mapping[str, Array]) -> int | None:
-    """Return a loop's trip count; None if its condition or count is not constant."""
-    most, condition = [*node.input, "", ""][:2]
-    count = values.get(most)
-    begins = not condition or (condition in values and bool(values[condition].any()))
-    if count is None or not begins or always_continues(body_of(node), values) is not True:
-        return None
-    return max(0, int(count.item()))
