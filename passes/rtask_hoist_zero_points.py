@@ -35,8 +35,8 @@ from rammer_mlir.passes.weights.folded import fold_views
 _FEWEST = 8
 """Minimum number of terms: few save less than the sums of the weights cost."""
 
-_MOST_SCALED = 65_000
-"""Maximum number of terms of scaled sums, which must fit in i32: 2^31 / (255 * 128)."""
+_MOST_SCALED = 33_000
+"""Maximum number of terms of scaled sums, which must fit in i32: 2^31 / (255 * 255)."""
 
 _SIGN = 128
 """What the inversion of its sign bit adds to a signed byte, and subtracts from an unsigned one."""
@@ -91,6 +91,8 @@ class _Rewriter:
         """Whether zero points can be subtracted from the sums, and there are enough terms."""
         op, left, right = self.found.op, self.left, self.right
         if self._terms < _FEWEST or not set(op.reduction_loops) <= set(self._right_loops):
+            return False
+        if left.is_padded and left.zero is not None and left.zero.number is None and left.zero.dims:
             return False
         if right.zero is not None and (
             left.is_padded
