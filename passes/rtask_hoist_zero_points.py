@@ -15,6 +15,7 @@ from rammer_mlir.passes.contractions.zero_points import (
     Zero,
     find_byte_differences,
 )
+from rammer_mlir.passes.ir.boxes import loops_in
 from rammer_mlir.passes.ir.constant_pad import find_constant_pad, strips_of, surrounded
 from rammer_mlir.passes.ir.elementwise import (
     Operand,
@@ -27,7 +28,7 @@ from rammer_mlir.passes.ir.elementwise import (
 )
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.ir.generics import generic
-from rammer_mlir.passes.ir.structured import Structured, is_generic, shape_of
+from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, shape_of
 from rammer_mlir.passes.quantization.elements import viewed
 from rammer_mlir.passes.weights.derived import DerivedWeights
 from rammer_mlir.passes.weights.folded import fold_views
@@ -55,9 +56,8 @@ class HoistZeroPoints(Pass):
     the sign bit of each element of the left one is inverted, which adds or subtracts 128 and is
     corrected like a zero point.
 
-    A contraction stays as it is if it has fewer than 8 terms; if scaled sums of its terms might not
-    fit in an i32; or if a zero point of the weights meets a padded or otherwise strided factor, as
-    in convolutions.
+    A contraction stays as it is if it has fewer than 8 terms, or if scaled sums of its terms might
+    not fit in an i32.
     """
 
     name: ClassVar[str] = "rtask-hoist-zero-points"
@@ -94,11 +94,7 @@ class _Rewriter:
             return False
         if left.is_padded and left.zero is not None and left.zero.number is None and left.zero.dims:
             return False
-        if right.zero is not None and (
-            left.is_padded
-            or not set(op.reduction_loops) <= set(self._left_loops)
-            or not self._is_parallel(right.zero, self._right_loops)
-        ):
+        if right.zero is not None and not self._is_parallel(right.zero, self._right_loops):
             return False
         if left.scale is not None and right.scale is not None:
             is_scaled = self._is_parallel(left.scale, self._left_loops) and self._is_parallel(
@@ -146,8 +142,8 @@ class _Rewriter:
         right = self.right.value
         for view in self.right.views:
             right = self.weights.reshape(right, shape_of(view.results[0]))
-        total = self._contracted(self._left_bytes(), right)
-        return self._corrected(total, right)
+        left = self._left_bytes()
+        return self._corrected(self._contracted(left, right), left, right)
 
     @property
     def _shift(self) -> int:
@@ -192,10 +188,10 @@ class _Rewriter:
         start = linalg.fill(arith.constant(i32, 0), outs=[empty])
         return filled(generic(operands, start, op.maps, op.parallel), body)
 
-    def _corrected(self, total: ir.Value, right: ir.Value) -> ir.Value:
+    def _corrected(self, total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
         """Emit the terms of zero points, and return their sum with the sums of products ``total``.
 
-        ``right`` is the weight.
+        ``left`` and ``right`` are the factors of these products.
         """
         shift, i32 = self._shift, ir.IntegerType.get_signless(32)
         first, second = self.left.zero, self.right.zero
@@ -211,7 +207,7 @@ class _Rewriter:
         ]
         if second is not None:
             operands.append(self._point(second, self._right_loops))
-            operands.append(self._sums_of_data())
+            operands.append(self._sums_of_data(left))
 
         def body(elements: Sequence[ir.Value]) -> ir.Value:
             given = iter(elements)
@@ -224,10 +220,12 @@ class _Rewriter:
                     factor = arith.subi(factor, point)
                 result = arith.addi(result, arith.muli(sums, factor))
             if second is not None:
-                zero, rows = _extended(next(given), second.is_unsigned), next(given)
+                zero, sums = _extended(next(given), second.is_unsigned), next(given)
+                moved = arith.constant(i32, shift)
                 if point is not None:
-                    rows = arith.subi(rows, arith.muli(point, arith.constant(i32, self._terms)))
-                result = arith.subi(result, arith.muli(zero, rows))
+                    moved = arith.subi(moved, point)
+                terms = arith.muli(moved, arith.constant(i32, self._terms))
+                result = arith.subi(result, arith.muli(zero, arith.addi(sums, terms)))
             if scales:
                 factor = arith.mulf(next(given), next(given))
                 result = arith.mulf(arith.sitofp(ir.F32Type.get(), result), factor)
@@ -258,22 +256,76 @@ class _Rewriter:
         sums = self.weights.sum(right, is_unsigned=self.right.is_unsigned)
         return self._operand(sums, rest)
 
-    def _sums_of_data(self) -> Operand:
-        """Emit the sums of the left factor along the reduction loops."""
+    def _sums_of_data(self, left: ir.Value) -> Operand:
+        """Emit the sums of ``left``, the left factor, along the reduction loops.
+
+        It is summed along its dimensions first, such as channels, and then over windows.
+        """
         op = self.found.op
-        loops = self._left_loops
-        rest = [loop for loop in loops if op.parallel[loop]]
-        order = [*rest, *op.reduction_loops]
+        exprs = list(op.maps[self.found.left].results)
+        dims = [plain_dim(expr) for expr in exprs]
+        summed = [n for n, loop in enumerate(dims) if loop in op.reduction_loops]
+        is_unsigned = not self.right.is_unsigned
+        value = _summed_along(left, summed, is_unsigned=is_unsigned)
+        rest = [expr for n, expr in enumerate(exprs) if n not in summed]
+        loops = sorted({loop for expr in rest for loop in loops_in(expr)})
+        taps = [loop for loop in loops if not op.parallel[loop]]
+        kept = [loop for loop in loops if op.parallel[loop]]
+        if any(plain_dim(expr) is None for expr in rest):
+            value = self._summed_over_windows(value, rest, kept, taps)
+        return self._operand(value, kept)
+
+    def _summed_over_windows(
+        self,
+        value: ir.Value,
+        exprs: Sequence[ir.AffineExpr],
+        kept: Sequence[int],
+        taps: Sequence[int],
+    ) -> ir.Value:
+        """Emit the sums of an i32 tensor over a window's points.
+
+        ``exprs`` are its index expressions in the old loops, of which ``kept`` index the result and
+        ``taps`` the window.
+        """
+        op, order = self.found.op, [*kept, *taps]
         i32 = ir.IntegerType.get_signless(32)
-        left = viewed(self.left.value, self.left.views, 0)
-        start = full([op.extents[loop] for loop in rest], arith.constant(i32, 0))
-        maps = [
-            projection([order.index(loop) for loop in loops], len(order)),
-            projection(range(len(rest)), len(order)),
-        ]
-        made = generic([left], start, maps, [op.parallel[loop] for loop in order])
-        sums = filled(made, lambda e: arith.addi(e[1], _extended(e[0], self.left.is_unsigned)))
-        return self._operand(sums, rest)
+        zero: ir.AffineExpr = ir.AffineExpr.get_constant(0)
+        places = [zero] * len(op.parallel)
+        for place, loop in enumerate(order):
+            places[loop] = ir.AffineExpr.get_dim(place)
+        renumbered = ir.AffineMap.get(len(order), 0, places)
+        shape = [op.extents[loop] for loop in kept]
+        read = ir.AffineMap.get(len(order), 0, [expr.compose(renumbered) for expr in exprs])
+        written = projection(range(len(kept)), len(order))
+        if not taps:
+            empty = tensor.EmptyOp(shape, i32).result
+            copy = generic([value], empty, [read, written], [True] * len(kept))
+            return filled(copy, lambda elements: elements[0])
+        # Loops over a window need an operand that has its shape.
+        window = tensor.EmptyOp([op.extents[loop] for loop in taps], i32).result
+        maps = [read, projection(range(len(kept), len(order)), len(order)), written]
+        kinds = [*[True] * len(kept), *[False] * len(taps)]
+        made = generic([value, window], full(shape, arith.constant(i32, 0)), maps, kinds)
+        return filled(made, lambda elements: arith.addi(elements[2], elements[0]))
+
+
+def _summed_along(value: ir.Value, dims: Sequence[int], *, is_unsigned: bool) -> ir.Value:
+    """Emit the sums of a tensor of i8 along some dimensions, in i32."""
+    shape = shape_of(value)
+    kept = [dim for dim in range(len(shape)) if dim not in dims]
+    i32 = ir.IntegerType.get_signless(32)
+    if not dims:
+        return elementwise(
+            [whole(value)], shape, i32, lambda e: _extended(e[0], is_unsigned=is_unsigned)
+        )
+    order = [*kept, *dims]
+    start = full([shape[dim] for dim in kept], arith.constant(i32, 0))
+    maps = [
+        projection([order.index(dim) for dim in range(len(shape))], len(shape)),
+        projection(range(len(kept)), len(shape)),
+    ]
+    made = generic([value], start, maps, [dim in kept for dim in order])
+    return filled(made, lambda e: arith.addi(e[1], _extended(e[0], is_unsigned=is_unsigned)))
 
 
 def _with_other_sign(value: ir.Value) -> ir.Value:

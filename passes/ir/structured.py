@@ -298,10 +298,22 @@ class Structured:
     def operations(self) -> int:
         """The number of scalar operations over the iteration space.
 
-        A transcendental counts as 16.
+        A transcendental counts as 16. Four adjacent terms of a product of 8-bit integers count as
+        one multiply-add, as dot-product instructions compute them.
         """
+        if self._adds_bytes:
+            return max(1, 2 * self.points // 4)
         weights = (16 if inner.operation.name.startswith("math.") else 1 for inner in self.body)
         return self._evaluations * max(1, sum(weights))
+
+    @cached_property
+    def _adds_bytes(self) -> bool:
+        """Whether the innermost loop of a product of 8-bit integers is a reduction of 4."""
+        names = sorted(inner.operation.name for inner in self.body)
+        if names != ["arith.addi", "arith.extsi", "arith.extui", "arith.muli"]:
+            return False
+        last = plain_dim(self.maps[0].results[-1]) if len(self.maps[0].results) else None
+        return last in self.reduction_loops and self.extents[last] == 4
 
     @cached_property
     def _evaluations(self) -> int:
