@@ -289,10 +289,11 @@ class _Rewriter:
         """
         op, order = self.found.op, [*kept, *taps]
         i32 = ir.IntegerType.get_signless(32)
-        zero: ir.AffineExpr = ir.AffineExpr.get_constant(0)
-        places = [zero] * len(op.parallel)
-        for place, loop in enumerate(order):
-            places[loop] = ir.AffineExpr.get_dim(place)
+        # Other loops do not occur in the expressions.
+        places = [
+            ir.AffineExpr.get_dim(order.index(d) if d in order else 0)
+            for d in range(len(op.parallel))
+        ]
         renumbered = ir.AffineMap.get(len(order), 0, places)
         shape = [op.extents[loop] for loop in kept]
         read = ir.AffineMap.get(len(order), 0, [expr.compose(renumbered) for expr in exprs])
