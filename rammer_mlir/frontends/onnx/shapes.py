@@ -13,6 +13,7 @@ from rammer_mlir.frontends.onnx.contradictions import INFERENCE_FAULTS, inferenc
 from rammer_mlir.frontends.onnx.folding.demand import SHAPE_INPUTS
 from rammer_mlir.frontends.onnx.limits import MOST_DIMENSIONS, MOST_ELEMENTS
 from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.negative_sizes import refuse_negative_sizes
 from rammer_mlir.frontends.onnx.shape_placeholders import stand_ins
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, static_shape, value_infos
 
@@ -96,6 +97,7 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
         ModelError: if the model contradicts itself.
     """
     _forget_open_shapes(model.graph)
+    refuse_negative_sizes(model)
     with stand_ins(model) as restore:
         try:
             inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)

@@ -1,0 +1,39 @@
+"""Models whose sizes would be negative, which ended the process in ONNX's inference of a Slice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import parser
+
+import rammer_mlir
+from rammer_mlir.errors import ModelError
+
+HEADER = '<ir_version: 9, opset_import: ["": 17]>'
+SLICE = "int64[1] s = {0}, int64[1] e = {1}, int64[1] a = {0}"
+
+
+@pytest.mark.parametrize(
+    ("graph", "found"),
+    [
+        (f"(float[1] x) => (float[n] y) <int64[1] k = {{-2}}, {SLICE}> {{ t = Expand(x, k)", "-2"),
+        (f"(float[1] x) => (float[n] y) <int64[2] k = {{-2, -3}}, {SLICE}> {{ t = Pad(x, k)", "-4"),
+        (
+            f"(float[1,1,3] x, float[1,1,9] w) => (float[1,1,n] y) <{SLICE}> {{ t = Conv(x, w)",
+            "1, 1, -5",
+        ),
+    ],
+)
+def test_negative_sizes_before_slices(graph: str, found: str) -> None:
+    model = parser.parse_model(f"{HEADER} g {graph}  r = Relu(t)  y = Slice(r, s, e, a) }}")
+    with pytest.raises(ModelError, match=rf"expected sizes of at least 0, found \[{found}\]"):
+        rammer_mlir.compile(model, cache=False)
+
+
+def test_empty_tensors_are_sliced() -> None:
+    model = parser.parse_model(f"""{HEADER} g (float[1,1,3] x, float[1,1,4] w) => (float[1,1,n] y)
+      <int64[1] s = {{-1}}, int64[1] e = {{-9}}, int64[1] a = {{2}}, int64[1] p = {{-1}}> {{
+      t = Conv(x, w)  y = Slice(t, s, e, a, p) }}""")
+    x, w = np.ones((1, 1, 3), np.float32), np.ones((1, 1, 4), np.float32)
+    with rammer_mlir.compile(model, cache=False) as exe:
+        assert exe.run({"x": x, "w": w})["y"].shape == (1, 1, 0)
