@@ -114,9 +114,9 @@ def all_values(
 
 
 _SUMS = frozenset(
-    """Attention AveragePool Conv ConvTranspose Einsum FusedConv FusedGemm
-    FusedMatMul Gemm GlobalAveragePool GridSample GroupNorm GroupQueryAttention GRU LSTM MatMul
-    MatMulNBits MultiHeadAttention NhwcConv ReduceMean ReduceSum Resize RNN RoiAlign SkipGroupNorm
+    """Attention AveragePool Conv ConvTranspose Einsum FusedConv FusedGemm FusedMatMul Gemm
+    GlobalAveragePool GridSample GroupNorm GroupQueryAttention GRU LSTM MatMul MatMulNBits
+    MultiHeadAttention NhwcConv ReduceLogSum ReduceMean ReduceSum Resize RNN RoiAlign SkipGroupNorm
     TransposeMatMul Upsample""".split()
 )
 """Operators that add terms, which may cancel: their inputs are disturbed too."""

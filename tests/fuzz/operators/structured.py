@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.fuzz.arrays import is_float
 from tests.fuzz.graph import RandomGraph, Value
 from tests.fuzz.operators.shaping import axes_as, axis_of
 from tests.fuzz.oracle import Rejected
@@ -15,6 +16,10 @@ REDUCTIONS = (
     "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceSumSquare "
     "ReduceLogSumExp ReduceLogSum ReduceSum ReduceMean ReduceMax"
 ).split()
+
+
+_MOST_BITS = 100
+"""Bits of a product's partial results, below the largest exponent of f32."""
 
 
 def reduced(graph: RandomGraph) -> None:
@@ -28,6 +33,11 @@ def reduced(graph: RandomGraph) -> None:
         raise Rejected("ONNX leaves some of it open, and ONNX Runtime has shapes of its own")
     if name in ("ReduceLogSum", "ReduceLogSumExp") and x.dtype.kind == "i":
         raise Rejected("a rounding error becomes one, and no number any integer")
+    if name == "ReduceProd" and is_float(x.dtype):
+        with np.errstate(divide="ignore"):
+            bits = np.log2(np.abs(x.array.astype(np.float64)))
+        if np.maximum(bits, 0).sum() > _MOST_BITS:
+            raise Rejected("the order decides whether it overflows before it meets a zero")
     if not axes:
         graph.node(name, [x], keepdims=keepdims)
         return
