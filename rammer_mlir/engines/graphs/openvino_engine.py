@@ -104,7 +104,9 @@ class OpenVinoEngine:
         for host in hosts:
             library = OpenVinoLibrary(host.find)
             with _told(host), ExitStack() as made:
-                blobs.append(exported(library, _compiled(library, made, host)))
+                # An export reads constants of the source model, which therefore has to live on.
+                compiled = _compiled(library, made, host, source=made)
+                blobs.append(exported(library, compiled))
         return binary_module(hosts[0].module, blobs)
 
 
@@ -125,10 +127,13 @@ def _properties_of(host: EntryHost) -> dict[str, str]:
     return _properties(num_threads(host), str(host.options["precision"]))
 
 
-def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
+def _compiled(
+    library: OpenVinoLibrary, made: ExitStack, host: EntryHost, source: ExitStack | None = None
+) -> int:
     """Compile the graph of ``host``'s module with its options; return the compiled model's address.
 
-    Closing ``made`` frees the model.
+    Closing ``made`` frees the model, and closing ``source`` the source model, which is freed at
+    once without ``source``.
 
     Raises:
         OpenVinoError: if OpenVINO refuses the graph.
@@ -136,10 +141,12 @@ def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int
     content = onnx_model(*read_graph(host))
     core = make(library, made, "core_create", "core_free")
     words = tuple(word.encode() for each in _properties_of(host).items() for word in each)
-    # The source model is freed here: the compiled model does not depend on it.
-    with ExitStack() as source:
+    # The compiled model runs without the source model.
+    with ExitStack() as until_compiled:
+        kept = until_compiled if source is None else source
+        kept.callback(len, content)  # constants may be views of these bytes
         read = "core_read_model_from_memory_buffer"
-        model = make(library, source, read, "model_free", core, content, len(content), None)
+        model = make(library, kept, read, "model_free", core, content, len(content), None)
         return make(
             library, made, "core_compile_model", "compiled_model_free", core, model, b"CPU",
             len(words), behind=words,
@@ -156,6 +163,7 @@ def _imported(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int
         OpenVinoError: if OpenVINO refuses the binary form.
     """
     content = read_blob(host)
+    made.callback(len, content)  # keeps the bytes: constants of the model may be views of them
     core = make(library, made, "core_create", "core_free")
     for name, value in _properties_of(host).items():
         library.call("core_set_property", core, b"CPU", name.encode(), value.encode())
