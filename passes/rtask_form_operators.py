@@ -25,6 +25,7 @@ from rammer_mlir.passes.ir.entry import (
     symbol_name,
 )
 from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_operator
+from rammer_mlir.passes.ir.reshapes import RESHAPES
 from rammer_mlir.passes.ir.structured import Structured, captured_values, is_generic, plain_dim
 from rammer_mlir.scheduling.devices.catalog import find_device
 
@@ -98,7 +99,7 @@ class FormOperators(Pass):
 def _fold_empty_reshapes(block: ir.Block) -> None:
     """Replace each reshape of a ``tensor.empty`` by a ``tensor.empty`` of the new shape."""
     for op in list(block.operations):
-        if op.operation.name not in ("tensor.collapse_shape", "tensor.expand_shape"):
+        if op.operation.name not in RESHAPES:
             continue
         owner = op.operation.operands[0].owner
         if not isinstance(owner, ir.Block) and owner.operation.name == "tensor.empty":

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir, linalg, tensor
-from rammer_mlir.passes.channels.layout import Blocked, reassociation
+from rammer_mlir.passes.channels.layout import Blocked
 from rammer_mlir.passes.channels.propagation import Changes, Part, trailing_elements
 from rammer_mlir.passes.ir.fills import filling
 from rammer_mlir.passes.ir.generics import indexing_maps, iterator_types, transposed
 from rammer_mlir.passes.ir.packs import BLOCK, PACK, blocked_type, packed_dim
+from rammer_mlir.passes.ir.reshapes import reassociation
 from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, shape_of
 from rammer_mlir.passes.weights.derived import DerivedWeights
 

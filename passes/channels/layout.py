@@ -28,6 +28,7 @@ from rammer_mlir.passes.ir.boxes import loops_in
 from rammer_mlir.passes.ir.constant_pad import PAD, find_constant_pad
 from rammer_mlir.passes.ir.fills import is_fresh
 from rammer_mlir.passes.ir.packs import BLOCK, PACK, packed_dim
+from rammer_mlir.passes.ir.reshapes import reassociation
 from rammer_mlir.passes.ir.structured import Structured, plain_dim, shape_of
 
 
@@ -212,9 +213,3 @@ _VIEWS: Mapping[str, Callable[[ir.OpView, Sequence[Blocked]], Blocked | None]] =
     "tensor.expand_shape": _expand,
     "tensor.collapse_shape": _collapse,
 }
-
-
-def reassociation(op: ir.OpView) -> list[list[int]]:
-    """Return the dimensions of a reshape's larger shape that form each of the smaller shape."""
-    groups = ir.ArrayAttr(op.operation.attributes["reassociation"])
-    return [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in groups]

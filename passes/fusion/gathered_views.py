@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.passes.ir.gathers import Gather, gathers_of
+from rammer_mlir.passes.ir.reshapes import RESHAPES, reassociation
 from rammer_mlir.passes.ir.structured import Structured, is_generic, shape_of
-
-_RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 
 
 def fold_views_of_gathers(block: ir.Block) -> None:
@@ -36,12 +35,12 @@ def _fold(gather: Gather) -> None:
 def _is_foldable(value: ir.Value) -> bool:
     """Whether a value is a reshape of a computed tensor that only adds or drops unit dimensions."""
     owner = value.owner
-    if isinstance(owner, ir.Block) or owner.operation.name not in _RESHAPES:
+    if isinstance(owner, ir.Block) or owner.operation.name not in RESHAPES:
         return False
     source = owner.operation.operands[0]
     sizes = max(shape_of(source), shape_of(value), key=len)
     return not isinstance(source.owner, ir.Block) and all(
-        sum(sizes[dim] != 1 for dim in group) <= 1 for group in _groups(owner.operation)
+        sum(sizes[dim] != 1 for dim in group) <= 1 for group in reassociation(owner.operation)
     )
 
 
@@ -55,10 +54,10 @@ def _source_indices(view: ir.Operation, indices: Sequence[ir.Value]) -> list[ir.
     zero = arith.constant(ir.IndexType.get(), 0)
     found = [zero] * len(source)
     if view.name == "tensor.collapse_shape":
-        for index, group in zip(indices, _groups(view), strict=True):
+        for index, group in zip(indices, reassociation(view), strict=True):
             found[_main_dim(group, source)] = index
         return found
-    for number, group in enumerate(_groups(view)):
+    for number, group in enumerate(reassociation(view)):
         found[number] = indices[_main_dim(group, result)]
     return found
 
@@ -69,8 +68,3 @@ def _main_dim(group: Sequence[int], shape: Sequence[int]) -> int:
     If all sizes are 1, return the first dimension.
     """
     return next((dim for dim in group if shape[dim] != 1), group[0])
-
-
-def _groups(view: ir.Operation) -> list[list[int]]:
-    attribute = ir.ArrayAttr(view.attributes["reassociation"])
-    return [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in attribute]

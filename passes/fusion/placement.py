@@ -7,13 +7,13 @@ that would need two places, are listed as conflicts, which a copy resolves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.fusion.grouping import CONCAT, VIEWS, is_cloned
 from rammer_mlir.passes.ir.constants import is_constant
 from rammer_mlir.passes.ir.layout import Layout
+from rammer_mlir.passes.ir.reshapes import RESHAPES, reassociation
 from rammer_mlir.passes.ir.structured import element_bytes, shape_of
 
 
@@ -107,7 +107,7 @@ def _request(op: ir.OpView, requested: dict[ir.Value, Storage], placement: Place
         whole = requested.setdefault(result, Storage(result, Layout.row_major(shape_of(result))))
         for index, layout in enumerate(_parts(op, whole.layout)):
             _ask(op, index, Storage(whole.root, layout), requested, placement)
-    elif name in ("tensor.collapse_shape", "tensor.expand_shape"):
+    elif name in RESHAPES:
         wanted = requested.get(op.operation.results[0])
         if wanted is not None:
             layout = _undo_reshape(op, wanted.layout)
@@ -145,7 +145,7 @@ def _can_be_computed_in(
     name = owner.operation.name
     if name in ("rtask.operator", CONCAT):
         return True
-    if name in ("tensor.collapse_shape", "tensor.expand_shape"):
+    if name in RESHAPES:
         layout = _undo_reshape(owner.opview, storage.layout)
         source = owner.operation.operands[0]
         if layout is None or source in requested:
@@ -195,21 +195,16 @@ def _parts(concat: ir.OpView, whole: Layout) -> list[Layout]:
     return parts
 
 
-def _groups(op: ir.OpView) -> list[Sequence[int]]:
-    attribute = ir.ArrayAttr(op.operation.attributes["reassociation"])
-    return [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in attribute]
-
-
 def view_layout(op: ir.OpView, source: Layout) -> Layout | None:
     """Return the layout of a view's result; None if strides cannot express it or for no view."""
     name = op.operation.name
     if name == "tensor.collapse_shape":
-        groups = _groups(op)
+        groups = reassociation(op)
         if not groups:
             return Layout(source.offset, (), ())
         return source.collapse(groups)
     if name == "tensor.expand_shape":
-        return source.expand(_groups(op), shape_of(op.operation.results[0]))
+        return source.expand(reassociation(op), shape_of(op.operation.results[0]))
     if name == "tensor.extract_slice":
         attributes = op.operation.attributes
         offsets, sizes, strides = (
@@ -246,11 +241,11 @@ def _undo_reshape(op: ir.OpView, result: Layout) -> Layout | None:
     """
     source_shape = shape_of(op.operation.operands[0])
     if op.operation.name == "tensor.collapse_shape":
-        groups = _groups(op)
+        groups = reassociation(op)
         if not groups:
             return Layout(result.offset, tuple(source_shape), (1,) * len(source_shape))
         return result.expand(groups, source_shape)
-    groups = _groups(op)
+    groups = reassociation(op)
     if not groups:
         return Layout(result.offset, (), ())
     return result.collapse(groups)

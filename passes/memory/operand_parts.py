@@ -15,6 +15,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.passes.fusion.grouping import CONCAT
 from rammer_mlir.passes.ir.boxes import linear_form, loops_in
 from rammer_mlir.passes.ir.constant_pad import find_constant_pad
+from rammer_mlir.passes.ir.reshapes import reassociation
 from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, shape_of
 
 
@@ -128,15 +129,9 @@ def _reads_index(op: ir.OpView, loop: int) -> bool:
     )
 
 
-def groups_of(op: ir.OpView) -> list[list[int]]:
-    """Return, for each dimension of a reshape's smaller shape, the dimensions of the larger one."""
-    attribute = ir.ArrayAttr(op.operation.attributes["reassociation"])
-    return [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in attribute]
-
-
 def _of_collapse(op: ir.OpView, cut: Cut) -> Needed | None:
     shape = shape_of(op.operation.operands[0])
-    group = groups_of(op)[cut.axis]
+    group = reassociation(op)[cut.axis]
     leading = next((dim for dim in group if shape[dim] != 1), group[0])
     inner = prod(shape[dim] for dim in group if dim > leading)
     if cut.begin % inner or cut.end % inner:
@@ -146,7 +141,7 @@ def _of_collapse(op: ir.OpView, cut: Cut) -> Needed | None:
 
 def _of_expand(op: ir.OpView, cut: Cut) -> Needed | None:
     shape = shape_of(op.operation.results[0])
-    for source, group in enumerate(groups_of(op)):
+    for source, group in enumerate(reassociation(op)):
         if cut.axis in group:
             if prod(shape[dim] for dim in group if dim < cut.axis) != 1:
                 return None

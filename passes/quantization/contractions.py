@@ -8,10 +8,9 @@ from functools import cached_property
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.constant_pad import PAD, find_constant_pad
+from rammer_mlir.passes.ir.reshapes import RESHAPES
 from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim
 from rammer_mlir.passes.regions.contraction_readings import read_contraction
-
-_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 @dataclass(frozen=True)
@@ -108,4 +107,4 @@ def _is_view(op: ir.OpView) -> bool:
     if op.operation.name == PAD:
         pad = find_constant_pad(op)
         return pad is not None and pad.is_zero
-    return op.operation.name in _RESHAPES
+    return op.operation.name in RESHAPES

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.constants import is_constant
 from rammer_mlir.passes.ir.entry import entry_function
+from rammer_mlir.passes.ir.reshapes import RESHAPES
 from rammer_mlir.passes.ir.structured import shape_of
 from rammer_mlir.passes.quantization.contractions import Contraction, Factor, contractions_of
 from rammer_mlir.passes.quantization.region_calls import (
@@ -28,8 +29,6 @@ Array = NDArray[Any]
 
 ReadWeight = Callable[[int], Array | None]
 """A function of the number of a region's input: the value of a weight, None for no weight."""
-
-_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def weights_of_call(call: ir.Operation, arrays: Mapping[int, Array]) -> ReadWeig
     def read(number: int) -> Array | None:
         value = call.operands[number]
         shape = shape_of(value)
-        while not isinstance(value.owner, ir.Block) and value.owner.name in _RESHAPES:
+        while not isinstance(value.owner, ir.Block) and value.owner.name in RESHAPES:
             value = value.owner.operands[0]
         if not isinstance(value.owner, ir.Block) or not is_constant(value):
             return None

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.constant_pad import find_constant_pad
+from rammer_mlir.passes.ir.reshapes import RESHAPES
 from rammer_mlir.passes.regions.expressions import scalar_constant
 from rammer_mlir.passes.regions.reading import Attribute, Reading
 from rammer_mlir.passes.regions.weights import Weights, operand_of
-
-RESHAPES = frozenset({"tensor.collapse_shape", "tensor.expand_shape"})
-"""Names of the operations that keep all elements in their row-major order."""
 
 
 def read_view(op: ir.OpView, weights: Weights) -> Reading | None:

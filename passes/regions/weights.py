@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.constants import ConstantArgument, constant_arguments
 from rammer_mlir.passes.ir.entry import entry_function
+from rammer_mlir.passes.ir.reshapes import RESHAPES
 from rammer_mlir.passes.ir.structured import is_constant, shape_of
 from rammer_mlir.passes.regions.expressions import scalar_constant
 from rammer_mlir.passes.regions.reading import Operand
-
-_RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 
 Weights = Mapping[ir.Value, ConstantArgument]
 """The weights of an entry function, by the values of their arguments."""
@@ -37,7 +36,7 @@ def _is_known(value: ir.Value, weights: Weights) -> bool:
     if value in weights or is_constant(value):
         return True
     owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name not in _RESHAPES:
+    if isinstance(owner, ir.Block) or owner.name not in RESHAPES:
         return False
     return _is_known(owner.operands[0], weights)
 

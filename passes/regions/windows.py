@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.boxes import linear_form
 from rammer_mlir.passes.ir.constant_pad import find_constant_pad
+from rammer_mlir.passes.ir.reshapes import reassociation
 from rammer_mlir.passes.ir.structured import Structured, plain_dim
 from rammer_mlir.passes.regions.expressions import scalar_constant
 from rammer_mlir.passes.regions.reading import Attribute
@@ -131,10 +132,7 @@ def source_image(value: ir.Value, layout: str, border: float) -> Image:
 
 def joins_dimension(reshape: ir.Operation, dim: int) -> bool:
     """Whether a reshape merges or splits dimension ``dim`` and the next, and nothing else."""
-    groups = [
-        len(list(ir.ArrayAttr(group)))
-        for group in ir.ArrayAttr(reshape.attributes["reassociation"])
-    ]
+    groups = [len(group) for group in reassociation(reshape)]
     return groups == [2 if at == dim else 1 for at in range(len(groups))]
 
 

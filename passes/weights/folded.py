@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.reshapes import RESHAPES
 from rammer_mlir.passes.ir.structured import Structured, is_generic, shape_of
 from rammer_mlir.passes.weights.derived import DerivedWeights
-
-_RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 
 
 def fold_views(block: ir.Block, weights: DerivedWeights) -> None:
@@ -16,7 +15,7 @@ def fold_views(block: ir.Block, weights: DerivedWeights) -> None:
         if not operands or operands[0] not in weights or len(op.operation.results) != 1:
             continue
         result = op.operation.results[0]
-        if op.operation.name in _RESHAPES:
+        if op.operation.name in RESHAPES:
             new = weights.reshape(operands[0], shape_of(result))
         elif is_generic(op) and (permutation := Structured(op).permutation) is not None:
             new = weights.transpose(operands[0], permutation)

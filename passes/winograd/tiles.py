@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rammer_mlir.bindings import ir, tensor
-from rammer_mlir.passes.channels.layout import reassociation
 from rammer_mlir.passes.ir.constant_pad import pad_with_zeros, padding_of
+from rammer_mlir.passes.ir.reshapes import reassociation
 from rammer_mlir.passes.ir.structured import shape_of
 
 EXPAND = "tensor.expand_shape"

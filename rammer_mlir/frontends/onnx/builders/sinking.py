@@ -14,11 +14,10 @@ from math import prod
 from rammer_mlir.bindings import ir
 from rammer_mlir.frontends.onnx.builders.values import ZERO, Expr, Tensor
 from rammer_mlir.frontends.onnx.builders.views import reassociation, reshape
+from rammer_mlir.passes.ir.reshapes import RESHAPES
 
 Access = tuple[Tensor, Sequence[Expr]]
 """A tensor with an index expression for each dimension."""
-
-_RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def _source(tensor: Tensor) -> Tensor | None:
 
 def _reshaped(value: ir.Value) -> ir.Value | None:
     owner = value.owner
-    if isinstance(owner, ir.Block) or owner.operation.name not in _RESHAPES:
+    if isinstance(owner, ir.Block) or owner.operation.name not in RESHAPES:
         return None
     return owner.operation.operands[0]
 
