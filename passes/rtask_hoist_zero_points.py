@@ -40,7 +40,7 @@ _MOST_SCALED = 33_000
 """Maximum number of terms of scaled sums, which must fit in i32: 2^31 / (255 * 255)."""
 
 _SIGN = 128
-"""What the inversion of its sign bit adds to a signed byte, and subtracts from an unsigned one."""
+"""The number that inverting the sign bit adds to a signed byte, or subtracts from an unsigned."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class _Rewriter:
 
     @property
     def _shift(self) -> int:
-        """What is subtracted from the bytes of the left factor for the sake of their sign."""
+        """The number that inverting sign bits subtracts from the left factor; 0 without it."""
         if self.left.is_unsigned != self.right.is_unsigned:
             return 0
         return _SIGN if self.left.is_unsigned else -_SIGN

@@ -17,7 +17,13 @@ from functools import partial
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.channels.images import find_image
-from rammer_mlir.passes.channels.padding_values import ZEROS, Fills, held_fills, result_fills
+from rammer_mlir.passes.channels.padding_values import (
+    ZEROS,
+    Fills,
+    held_fills,
+    result_fills,
+    sums_products,
+)
 from rammer_mlir.passes.channels.propagation import (
     Changes,
     Part,
@@ -27,7 +33,6 @@ from rammer_mlir.passes.channels.propagation import (
     spread,
 )
 from rammer_mlir.passes.contractions.byte_product import multiplies_bytes
-from rammer_mlir.passes.contractions.contraction import multiplies_and_adds
 from rammer_mlir.passes.fusion.grouping import CONCAT
 from rammer_mlir.passes.ir.boxes import loops_in
 from rammer_mlir.passes.ir.constant_pad import PAD, find_constant_pad
@@ -208,8 +213,7 @@ class _Padding:
 
         Zeros in that weight then cancel the padding channels.
         """
-        is_product = multiplies_and_adds(op.op) or multiplies_bytes(op)
-        if not is_product or op.num_outputs != 1 or op.captures:
+        if not sums_products(op) or op.num_outputs != 1 or op.captures:
             return False
         return any(
             value in self.weights and reductions <= {plain_dim(expr) for expr in map_.results}

@@ -70,13 +70,18 @@ def _computes_integers(op: Structured) -> bool:
     return not divides and all(isinstance(kind, ir.IntegerType) for kind in kinds)
 
 
+def sums_products(op: Structured) -> bool:
+    """Whether an operation sums products of two floats or two bytes."""
+    return multiplies_and_adds(op.op) or multiplies_bytes(op)
+
+
 def _is_product_with_zeros(op: Structured, inputs: Sequence[Fills]) -> bool:
     """Whether an operation sums products that are all zero for padding output channels.
 
     They are zero because the weights of these channels are zero.
     """
     return (
-        (multiplies_and_adds(op.op) or multiplies_bytes(op))
+        sums_products(op)
         and not op.captures
         and ZEROS in inputs
         and all(_initial_fills(op, number) == ZEROS for number in range(op.num_outputs))

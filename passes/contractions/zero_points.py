@@ -10,10 +10,9 @@ from rammer_mlir.passes.contractions.byte_product import EXTENSIONS, defined_by,
 from rammer_mlir.passes.contractions.contraction import multiplies_and_adds
 from rammer_mlir.passes.ir.constant_pad import PAD, find_constant_pad
 from rammer_mlir.passes.ir.fills import starts_at_zero
+from rammer_mlir.passes.ir.reshapes import RESHAPES, reassociation
 from rammer_mlir.passes.ir.structured import Structured, is_generic, shape_of
 from rammer_mlir.passes.ir.traversal import constant_integer
-
-_RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ def _read_factor(value: ir.Value, is_unsigned: bool | None) -> ByteFactor | None
 
 
 def _is_view(operation: ir.Operation) -> bool:
-    if operation.name in _RESHAPES:
+    if operation.name in RESHAPES:
         return True
     pad = find_constant_pad(operation.opview)
     return pad is not None and (pad.is_zero or constant_integer(pad.border) == 0)
@@ -194,10 +193,7 @@ def _dims_after_view(dims: Sequence[int], view: ir.Operation) -> Sequence[int] |
     pad = find_constant_pad(view.opview)
     if pad is not None:
         return None if any(pad.low[dim] or pad.high[dim] for dim in dims) else dims
-    groups = [
-        [ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)]
-        for group in ir.ArrayAttr(view.attributes["reassociation"])
-    ]
+    groups = reassociation(view)
     collapses = view.name == "tensor.collapse_shape"
     sizes = shape_of(view.operands[0] if collapses else view.results[0])
     found: list[int] = []
@@ -212,7 +208,7 @@ def _dims_after_view(dims: Sequence[int], view: ir.Operation) -> Sequence[int] |
 
 @dataclass(frozen=True)
 class _Body:
-    """What an elementwise operation computes: ``(value - zero) * scale``.
+    """The computation ``(value - zero) * scale`` of an elementwise operation.
 
     Attributes:
         value, zero, scale: the numbers of the inputs; None for a missing one.
@@ -244,7 +240,7 @@ def _read_body(op: Structured) -> _Body | None:
     difference = defined_by(given, "arith.subi")
     extended = [given] if difference is None else list(difference.operands)
     operations += 2 * len(extended) - 1
-    signs = [_extension(value) for value in extended]
+    signs = [_extension(op, value) for value in extended]
     if str(given.type) != "i32" or len(op.body) != operations or None in signs:
         return None
     (value, sign), *zeros = [sign for sign in signs if sign is not None]
@@ -253,13 +249,13 @@ def _read_body(op: Structured) -> _Body | None:
     return _Body(value, sign, *zeros[0], scale=scale)
 
 
-def _extension(value: ir.Value) -> tuple[int, bool] | None:
+def _extension(op: Structured, value: ir.Value) -> tuple[int, bool] | None:
     """Return the input of i8 that a value extends, and whether it is unsigned; None otherwise."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name not in EXTENSIONS:
         return None
     source = owner.operands[0]
-    if not isinstance(source.owner, ir.Block) or str(source.type) != "i8":
+    if source not in op.arguments or str(source.type) != "i8":
         return None
     return _number(source), EXTENSIONS[owner.name]
 

@@ -18,13 +18,14 @@ from pathlib import Path
 
 from rammer_mlir.benchmarks.bench import Request, worst_error, write_model
 from rammer_mlir.benchmarks.child import Failure, in_child
-from rammer_mlir.benchmarks.contender_process import Feeds, Lane, outputs, turn
+from rammer_mlir.benchmarks.contender_process import Lane, outputs, turn
 from rammer_mlir.benchmarks.contenders.ours import Ours
 from rammer_mlir.benchmarks.contenders.protocol import Open
 from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_rivals
+from rammer_mlir.benchmarks.lanes import Entrant, gaps, open_lanes
 from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import Scale
-from rammer_mlir.errors import RammerError, TargetError
+from rammer_mlir.errors import RammerError
 from rammer_mlir.support.interleaved_timing import take_turns
 
 BUSY_MODELS = (
@@ -147,7 +148,20 @@ def measure_busy(request: BusyRequest, opens: Mapping[str, Open] | None = None) 
         if isinstance(written, Failure):
             return BusyResult(request, error=written.message)
         try:
-            lanes = _open(stack, found, path, written[0], opens or openers())
+            entrants = [
+                Entrant(name, opener, path, 1 if name == ALONE else request.threads)
+                for name, opener in (opens or openers()).items()
+            ]
+            needed = (REFERENCE, OURS, ALONE)
+            lanes, missing = open_lanes(
+                stack,
+                entrants,
+                written[0],
+                needed,
+                timeout=request.timeout,
+                patience=request.patience,
+            )
+            found.missing.extend(missing)
             worst = _check(lanes)
             for busy in request.busy:
                 turns = {name: partial(lane.call, turn) for name, lane in lanes.items()}
@@ -157,30 +171,6 @@ def measure_busy(request: BusyRequest, opens: Mapping[str, Open] | None = None) 
         except RammerError as error:
             return BusyResult(request, found.tails, found.missing, str(error))
     return found
-
-
-def _open(
-    stack: ExitStack, found: BusyResult, model: Path, feeds: Feeds, opens: Mapping[str, Open]
-) -> dict[str, Lane]:
-    """Open the contenders sequentially, and return their processes, which end with ``stack``.
-
-    Optional contenders that fail are left out, with the reason in ``found.missing``.
-    """
-    lanes: dict[str, Lane] = {}
-    request = found.request
-    for name, opener in opens.items():
-        threads = 1 if name == ALONE else request.threads
-        is_needed = name in (REFERENCE, OURS, ALONE)
-        lane = stack.enter_context(Lane(name, opener, model, threads, feeds))
-        try:
-            lane.open(request.timeout if is_needed else request.patience)
-        except TargetError as error:
-            if is_needed:
-                raise
-            found.missing.append(str(error))
-        else:
-            lanes[name] = lane
-    return lanes
 
 
 def _check(lanes: Mapping[str, Lane]) -> dict[str, float]:
@@ -211,7 +201,8 @@ def busy_table(results: Iterable[BusyResult]) -> str:
 
 def busy_text(results: Sequence[BusyResult]) -> list[str]:
     """Return this part of a report: the table, and the contenders that are missing from it."""
-    missing = [f"- {r.request.model}: {line}" for r in results for line in r.missing]
-    failed = [f"- {r.request.model}: {r.error}" for r in results if r.error]
-    parts = [BUSY, busy_table(results)]
-    return parts + [text for text in ("\n".join(missing), "\n".join(failed)) if text]
+    return [
+        BUSY,
+        busy_table(results),
+        *gaps((r.request.model, r.missing, r.error) for r in results),
+    ]

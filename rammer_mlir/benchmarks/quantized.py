@@ -21,14 +21,15 @@ from onnx import version_converter
 
 from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.comparison import Array
-from rammer_mlir.benchmarks.contender_process import Feeds, Lane, outputs, turn
+from rammer_mlir.benchmarks.contender_process import Feeds, outputs, turn
 from rammer_mlir.benchmarks.contenders.ours import Ours
 from rammer_mlir.benchmarks.contenders.protocol import Open, required
 from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_contender, open_rivals
+from rammer_mlir.benchmarks.lanes import Entrant, gaps, open_lanes
 from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import Scale, build, random_feeds
 from rammer_mlir.benchmarks.timing import Latency, take_turns
-from rammer_mlir.errors import RammerError, TargetError
+from rammer_mlir.errors import RammerError
 
 QUANTIZED_MODELS = (
     "light_squeezenet", "light_shufflenet", "light_resnet50", "mobilenet_v2", "inception_v3",
@@ -114,7 +115,16 @@ def measure_quantized(
             return QuantizedResult(request, error=written.message)
         feeds, expected = written
         try:
-            lanes = _open(stack, found, Path(folder), feeds, opens or quantized_openers())
+            files = _plain(Path(folder)), _quantized(Path(folder))
+            entrants = [
+                Entrant(name, opener, files[name != FLOATS], request.threads)
+                for name, opener in (opens or quantized_openers()).items()
+            ]
+            needed = (REFERENCE, OURS, FLOATS)
+            lanes, missing = open_lanes(
+                stack, entrants, feeds, needed, timeout=request.timeout, patience=request.patience
+            )
+            found.missing.extend(missing)
             noise = {n: decibels(expected, lane.call(outputs)) for n, lane in lanes.items()}
             turns = {name: partial(lane.call, turn) for name, lane in lanes.items()}
             latencies = take_turns(turns, request.budget)
@@ -187,34 +197,6 @@ def decibels(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float
     return float("inf") if noise == 0 else 10 * float(np.log10(max(signal, 1e-300) / noise))
 
 
-def _open(
-    stack: ExitStack,
-    found: QuantizedResult,
-    folder: Path,
-    feeds: Feeds,
-    opens: Mapping[str, Open],
-) -> dict[str, Lane]:
-    """Open the contenders sequentially, and return their processes, which end with ``stack``.
-
-    Optional contenders that fail are left out, with the reason in ``found.missing``.
-    """
-    lanes: dict[str, Lane] = {}
-    request = found.request
-    for name, opener in opens.items():
-        path = _plain(folder) if name == FLOATS else _quantized(folder)
-        is_needed = name in (REFERENCE, OURS, FLOATS)
-        lane = stack.enter_context(Lane(name, opener, path, request.threads, feeds))
-        try:
-            lane.open(request.timeout if is_needed else request.patience)
-        except TargetError as error:
-            if is_needed:
-                raise
-            found.missing.append(str(error))
-        else:
-            lanes[name] = lane
-    return lanes
-
-
 def quantized_table(results: Iterable[QuantizedResult]) -> str:
     """Return a table with a row for each measured model."""
     measured = [result for result in results if result.timings]
@@ -239,7 +221,8 @@ def _cell(timing: QuantizedTiming | None) -> str:
 
 def quantized_text(results: Sequence[QuantizedResult]) -> list[str]:
     """Return this part of a report: the table, and the contenders that are missing from it."""
-    missing = [f"- {r.request.model}: {line}" for r in results for line in r.missing]
-    failed = [f"- {r.request.model}: {r.error}" for r in results if r.error]
-    parts = [QUANTIZED, quantized_table(results)]
-    return parts + [text for text in ("\n".join(missing), "\n".join(failed)) if text]
+    return [
+        QUANTIZED,
+        quantized_table(results),
+        *gaps((r.request.model, r.missing, r.error) for r in results),
+    ]

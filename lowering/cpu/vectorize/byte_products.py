@@ -77,7 +77,7 @@ class ByteProductBody(Body):
     ) -> list[tuple[ir.Value, ir.Value]]:
         """Emit the pairs of factors, in the elements that the instruction multiplies."""
         if self._instruction == VNNI:
-            return [tuple(_bytes(broadcast(value), lanes) for value in (unsigned, signed))]  # type: ignore[list-item]
+            return [(_bytes(broadcast(unsigned), lanes), _bytes(broadcast(signed), lanes))]
         words = broadcast(signed)
         halves = _halves(words, lanes)
         eight = _splat(halves.type, 8)

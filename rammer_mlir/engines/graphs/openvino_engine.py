@@ -104,9 +104,7 @@ class OpenVinoEngine:
         for host in hosts:
             library = OpenVinoLibrary(host.find)
             with _told(host), ExitStack() as made:
-                # An export reads constants of the source model, which therefore has to live on.
-                compiled = _compiled(library, made, host, source=made)
-                blobs.append(exported(library, compiled))
+                blobs.append(exported(library, _compiled(library, made, host)))
         return binary_module(hosts[0].module, blobs)
 
 
@@ -127,13 +125,10 @@ def _properties_of(host: EntryHost) -> dict[str, str]:
     return _properties(num_threads(host), str(host.options["precision"]))
 
 
-def _compiled(
-    library: OpenVinoLibrary, made: ExitStack, host: EntryHost, source: ExitStack | None = None
-) -> int:
+def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
     """Compile the graph of ``host``'s module with its options; return the compiled model's address.
 
-    Closing ``made`` frees the model, and closing ``source`` the source model, which is freed at
-    once without ``source``.
+    Closing ``made`` frees the model.
 
     Raises:
         OpenVinoError: if OpenVINO refuses the graph.
@@ -141,12 +136,10 @@ def _compiled(
     content = onnx_model(*read_graph(host))
     core = make(library, made, "core_create", "core_free")
     words = tuple(word.encode() for each in _properties_of(host).items() for word in each)
-    # The compiled model runs without the source model.
-    with ExitStack() as until_compiled:
-        kept = until_compiled if source is None else source
-        kept.callback(len, content)  # constants may be views of these bytes
+    # The source model is freed here: the compiled model does not depend on it.
+    with ExitStack() as source:
         read = "core_read_model_from_memory_buffer"
-        model = make(library, kept, read, "model_free", core, content, len(content), None)
+        model = make(library, source, read, "model_free", core, content, len(content), None)
         return make(
             library, made, "core_compile_model", "compiled_model_free", core, model, b"CPU",
             len(words), behind=words,

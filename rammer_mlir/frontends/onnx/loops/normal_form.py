@@ -13,7 +13,7 @@ from rammer_mlir.frontends.onnx.loops.bodies import Body, Surroundings, body_of,
 from rammer_mlir.frontends.onnx.model import Model, set_graph_nodes
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.tensors import Array
-from rammer_mlir.frontends.onnx.trip_counts import count_steps
+from rammer_mlir.frontends.onnx.trip_counts import count_steps, largest_count
 
 _MOST_STEPS = 1 << 14
 """Largest number of iterations that are counted, which takes some tens of microseconds for each."""
@@ -140,7 +140,7 @@ def _without_counters(
 def _read_counter(
     body: Body, node: onnx.NodeProto, number: int, around: Surroundings
 ) -> tuple[Array, Array] | None:
-    """Return the initial value of a state and what each iteration adds; None for other states."""
+    """Return a counter's initial value and its increment; None for a state that is no counter."""
     start = around.values.get(node.input[2 + number])
     value = body.graph.input[2 + number]
     made = body.producers.get(body.behind(body.graph.output[1 + number].name))
@@ -178,12 +178,15 @@ def _counter_nodes(
 
 def known_steps(node: onnx.NodeProto, values: Mapping[str, Array]) -> int | None:
     """Return a loop's trip count; None if its condition or count is not constant."""
-    most, condition = [*node.input, "", ""][:2]
-    count = values.get(most)
-    begins = not condition or (condition in values and bool(values[condition].any()))
-    if count is None or not begins or always_continues(body_of(node), values) is not True:
+    if not _begins(node, values) or always_continues(body_of(node), values) is not True:
         return None
-    return max(0, int(count.item()))
+    return largest_count(node, values)
+
+
+def _begins(node: onnx.NodeProto, values: Mapping[str, Array]) -> bool:
+    """Whether the condition is known to hold before the first iteration, or is omitted."""
+    condition = node.input[1] if len(node.input) > 1 else ""
+    return not condition or (condition in values and bool(values[condition].any()))
 
 
 def _counted_steps(node: onnx.NodeProto, around: Surroundings) -> int | None:
@@ -191,12 +194,7 @@ def _counted_steps(node: onnx.NodeProto, around: Surroundings) -> int | None:
 
     None if the loop has another condition, or data or more than ``_MOST_STEPS`` iterations decide.
     """
-    most, condition = [*node.input, "", ""][:2]
-    if condition and condition not in around.values:
-        return None
-    if (most and most not in around.values) or always_continues(body_of(node), around.values):
-        return None
-    if condition and not around.values[condition].any():
+    if not _begins(node, around.values) or always_continues(body_of(node), around.values):
         return None
     steps = count_steps(node, body_of(node), around.values, _MOST_STEPS)
     return None if steps is None or steps >= _MOST_STEPS else steps

@@ -64,7 +64,7 @@ class _LoopRewriter:
     ) -> tuple[list[onnx.NodeProto], Results] | None:
         normal = normal_form(node, around, self._model)
         if normal is not None:
-            # The next sweep rewrites it further, with the types of what it captures.
+            # The next sweep rewrites this loop again, with the types of the values it captures.
             self.is_changed = True
             return normal, {}
         steps = known_steps(node, around.values)

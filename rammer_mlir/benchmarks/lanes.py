@@ -1,0 +1,69 @@
+"""Contenders that are opened one after the other, and the gaps that failures leave in a report."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from rammer_mlir.benchmarks.contender_process import Feeds, Lane
+from rammer_mlir.benchmarks.contenders.protocol import Open
+from rammer_mlir.errors import TargetError
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A contender to open: its name, the function that opens it, its model and its threads."""
+
+    name: str
+    opener: Open
+    model: Path
+    threads: int
+
+
+def open_lanes(
+    stack: ExitStack,
+    entrants: Iterable[Entrant],
+    feeds: Feeds,
+    needed: Container[str],
+    *,
+    timeout: float,
+    patience: float,
+) -> tuple[dict[str, Lane], list[str]]:
+    """Open contenders one after the other; their processes end with ``stack``.
+
+    A ``needed`` one must be ready to run within ``timeout`` seconds, another one within
+    ``patience`` seconds. Returns the processes by the contender's name, and the reasons why others
+    are missing.
+
+    Raises:
+        TargetError: if a ``needed`` contender cannot open its model.
+    """
+    lanes: dict[str, Lane] = {}
+    missing: list[str] = []
+    for one in entrants:
+        is_needed = one.name in needed
+        lane = stack.enter_context(Lane(one.name, one.opener, one.model, one.threads, feeds))
+        try:
+            lane.open(timeout if is_needed else patience)
+        except TargetError as error:
+            if is_needed:
+                raise
+            missing.append(str(error))
+        else:
+            lanes[one.name] = lane
+    return lanes, missing
+
+
+def gaps(results: Iterable[tuple[str, Sequence[str], str | None]]) -> list[str]:
+    """Return lists of missing contenders and of failed models, without lists that are empty.
+
+    ``results`` has the name of each model, the reasons why contenders are missing, and its error.
+    """
+    missing: list[str] = []
+    failed: list[str] = []
+    for model, reasons, error in results:
+        missing += [f"- {model}: {reason}" for reason in reasons]
+        failed += [f"- {model}: {error}"] if error else []
+    return ["\n".join(lines) for lines in (missing, failed) if lines]
