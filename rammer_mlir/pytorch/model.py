@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -71,6 +71,17 @@ class TorchModel:
         """
         return self.restored(self._model.run(self.feeds(args, kwargs)))
 
+    def run_leaves(self, leaves: Sequence[Any]) -> list[Any]:
+        """Run on the leaves of the arguments' structure, which is not compared.
+
+        Returns:
+            The leaves of the result's structure.
+
+        Raises:
+            RammerError: as a call does.
+        """
+        return self._leaves_of(self._model.run(self._feeds(leaves)))
+
     def feeds(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return arrays by name for arguments of the module.
 
@@ -88,6 +99,9 @@ class TorchModel:
                 f"expected arguments in the structure {_shown(expected)} of the example inputs, "
                 f"found {_shown(spec)}; give the same positional and named arguments"
             )
+        return self._feeds(leaves)
+
+    def _feeds(self, leaves: Sequence[Any]) -> dict[str, Any]:
         feeds: dict[str, Any] = {}
         for leaf, value in zip(self._interface.inputs, leaves, strict=True):
             if not isinstance(leaf, Constant):
@@ -102,11 +116,14 @@ class TorchModel:
 
     def restored(self, outputs: Mapping[str, Any]) -> Any:
         """Return tensors in the structure of the module's result, for arrays by name."""
-        leaves = [
+        leaves = self._leaves_of(outputs)
+        return pytorch().utils._pytree.tree_unflatten(leaves, self._interface.out_spec)
+
+    def _leaves_of(self, outputs: Mapping[str, Any]) -> list[Any]:
+        return [
             leaf.value if isinstance(leaf, Constant) else tensor_of(outputs[leaf])
             for leaf in self._interface.outputs
         ]
-        return pytorch().utils._pytree.tree_unflatten(leaves, self._interface.out_spec)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model; ``rammer_mlir.load`` returns the model on named arrays."""
