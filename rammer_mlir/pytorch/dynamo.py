@@ -155,10 +155,9 @@ class _Specialization:
 
         Each call checks all of them: no tensor has other memory, none was written.
         """
-        return (
-            self._addresses == [args[at].data_ptr() for at in self._positions]
-            and self._writes == [args[at]._version for at in self._counting]
-        )
+        return self._addresses == [
+            args[at].data_ptr() for at in self._positions
+        ] and self._writes == [args[at]._version for at in self._counting]
 
 
 def _specialized(graph: Any, args: Sequence[Any], options: dict[str, Any]) -> _Specialization:

@@ -37,3 +37,13 @@ def test_empty_tensors_are_sliced() -> None:
     x, w = np.ones((1, 1, 3), np.float32), np.ones((1, 1, 4), np.float32)
     with rammer_mlir.compile(model, cache=False) as exe:
         assert exe.run({"x": x, "w": w})["y"].shape == (1, 1, 0)
+
+
+def test_operators_that_crash_inference_read_values_of_unknown_type() -> None:
+    """The search for negative sizes runs without Slices, behind which types are unknown."""
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+      g (float[2,19] x) => (float[3,5] y) <int64[2] c = {5, 3}> {
+      t = CenterCropPad <axes = [1, 0]> (x, c)  y = EyeLike <dtype = 1, k = 1> (t) }""")
+    with rammer_mlir.compile(model, cache=False) as exe:
+        found = exe.run({"x": np.ones((2, 19), np.float32)})["y"]
+    np.testing.assert_array_equal(found, np.eye(3, 5, k=1, dtype=np.float32))

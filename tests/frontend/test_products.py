@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from node_checks import check_node, floats, run_node
+from onnx import parser
+
+import rammer_mlir
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,22 @@ def test_gemm(trans_a: int, trans_b: int, shift: tuple[int, ...] | None) -> None
     b = floats(*((5, 4) if trans_b else (4, 5)), seed=1)
     inputs = [a, b] if shift is None else [a, b, floats(*shift, seed=2)]
     check_node("Gemm", inputs, transA=trans_a, transB=trans_b, alpha=0.5, beta=0.25)
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("scale", ["", "  u = Mul(t, k)"])
+def test_constants_after_gemm_are_not_multiplied_by_beta(has_bias: bool, scale: str) -> None:
+    model = parser.parse_model(f"""<ir_version: 9, opset_import: ["": 17]>
+      g (float[3,4] x) => (float[3,2] y)
+      <float[4,2] w = {{1, 2, 3, 4, 5, 6, 7, 8}}, float[2] b = {{1, -1}},
+       float k = {{3}}, float s = {{-3}}> {{
+      t = Gemm <alpha = 0.5, beta = 2.0> (x, w{", b" * has_bias}){scale}
+      y = Sub({"u" if scale else "t"}, s) }}""")
+    x = floats(3, 4)
+    expected = 0.5 * x @ np.arange(1, 9).reshape(4, 2) + has_bias * np.array([2, -2])
+    with rammer_mlir.compile(model, cache=False) as exe:
+        found = exe.run({"x": x})["y"]
+    np.testing.assert_allclose(found, (3 if scale else 1) * expected + 3, rtol=1e-5)
 
 
 def test_plain_gemm_is_one_product_and_one_sum() -> None:

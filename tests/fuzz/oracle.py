@@ -172,12 +172,18 @@ def run_wide(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Ar
     return dict(zip(names, map(np.asarray, found), strict=True))
 
 
+_NARROW = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+
+
 def _keep_plain(model: onnx.ModelProto) -> None:
-    """Drop the operators that are not plain, and all that reads their results."""
+    """Drop operators that are not plain or read narrow floats, and all that reads their results."""
     is_old = any(not opset.domain and opset.version < 13 for opset in model.opset_import)
     known = WIDENED - _NEWEST if is_old else WIDENED
     kept: list[onnx.NodeProto] = []
-    lost: set[str] = set()
+    # Narrow values stay narrow in the reference, which overflows where an operator adds in f32.
+    given = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
+    given |= {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+    lost = {name for name, kind in given.items() if kind in _NARROW}
     for node in model.graph.node:
         if node.op_type in known and not node.domain and lost.isdisjoint(node.input):
             kept.append(node)

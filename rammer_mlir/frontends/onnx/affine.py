@@ -162,16 +162,15 @@ class _Folding:
         return [node]
 
     def _bias(self, node: onnx.NodeProto, producer: _Producer) -> Doubles:
-        channels = producer.scale.size
+        # Gemm multiplies its bias by beta, which the new bias includes, also where there was none.
+        beta = 1.0
+        for attribute in [a for a in node.attribute if a.name == "beta"]:
+            beta, attribute.f = attribute.f, 1.0
         if len(node.input) < 3 or not node.input[2]:
             return producer.shift
+        channels = producer.scale.size
         bias = np.broadcast_to(self._constants[node.input[2]].astype(np.float64).ravel(), channels)
-        if node.op_type == "Gemm":
-            # Gemm multiplies its bias by beta, which the new bias already includes.
-            for attribute in [a for a in node.attribute if a.name == "beta"]:
-                bias = bias * attribute.f
-                attribute.f = 1.0
-        return bias * producer.scale + producer.shift
+        return bias * beta * producer.scale + producer.shift
 
     def _emit_pointwise(self, producer: _Producer) -> list[onnx.NodeProto]:
         """Return the nodes that compute a batch norm and the functions folded into it.

@@ -11,6 +11,7 @@ import onnx
 
 from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx.model import set_graph_nodes
+from rammer_mlir.frontends.onnx.shape_placeholders import stand_ins
 from rammer_mlir.frontends.onnx.tensors import label, value_infos
 from rammer_mlir.frontends.onnx.traversal import nodes_within
 
@@ -36,7 +37,8 @@ def refuse_negative_sizes(model: onnx.ModelProto) -> None:
     set_graph_nodes(probe.graph, kept)
     del probe.graph.value_info[:]
     try:
-        inferred = onnx.shape_inference.infer_shapes(probe)
+        with stand_ins(probe):  # without Slices, operators read values of unknown type
+            inferred = onnx.shape_inference.infer_shapes(probe)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
         return  # inference of the whole graph reports the error
     types = value_infos(inferred.graph)
