@@ -24,3 +24,15 @@ def test_a_fused_multiply_add(kind: str, dtype: type, tolerance: float) -> None:
     with rammer_mlir.compile(text, cache=False) as exe:
         found = exe.run({f"arg{n}": value for n, value in enumerate(values)})["result0"]
     np.testing.assert_allclose(found.astype(np.float64), a * b + c, tolerance, tolerance)
+
+
+def test_a_sum_of_constants_of_bf16() -> None:
+    text = """func.func @f() -> tensor<3xbf16> {
+      %c = stablehlo.constant dense<[0.5, -1.0, 0x7F80]> : tensor<3xbf16>
+      %d = stablehlo.constant dense<[1.0, 2.0, 0xFF80]> : tensor<3xbf16>
+      %r = stablehlo.add %c, %d : tensor<3xbf16>
+      return %r : tensor<3xbf16>
+    }"""
+    with rammer_mlir.compile(text, cache=False) as exe:
+        found = exe.run({})["result0"]
+    np.testing.assert_array_equal(found.astype(np.float64), [1.5, 1, np.nan])

@@ -107,8 +107,10 @@ def _constant_matrix(value: ir.Value) -> Rows | None:
         if operation.name != "memref.global":
             continue
         if ir.StringAttr(operation.attributes["sym_name"]).value == name:
-            array = np.array(operation.attributes["initial_value"])
-            return array.tolist() if array.ndim == 2 and array.dtype == np.float32 else None
+            kind = ir.MemRefType(value.type)
+            if kind.rank != 2 or not isinstance(kind.element_type, ir.F32Type):
+                return None
+            return np.array(operation.attributes["initial_value"]).tolist()
     return None
 
 
