@@ -12,6 +12,7 @@ from rammer_mlir.passes.legalization.aggregates import decompose_aggregates
 from rammer_mlir.passes.legalization.bodies import select_in_bodies
 from rammer_mlir.passes.legalization.complex_numbers import lower_complex
 from rammer_mlir.passes.legalization.destinations import lower_destinations
+from rammer_mlir.passes.legalization.dimension_sizes import lower_dimension_sizes
 from rammer_mlir.passes.legalization.divisions import guard_divisions
 from rammer_mlir.passes.legalization.fourier import lower_fourier_transforms
 from rammer_mlir.passes.legalization.front_ends import (
@@ -75,6 +76,7 @@ class Legalize(Pass):
         check_given(module)
         read_resources(module)
         prepare_stablehlo(module)
+        lower_dimension_sizes(module)
         lower_scatters(module)
         lower_fourier_transforms(module)
         lower_normalizations(module)

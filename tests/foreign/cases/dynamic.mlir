@@ -32,3 +32,13 @@ func.func @scatter_of_open_number(%a: tensor<6x3xi32>, %i: tensor<?x1xi32>, %u: 
   }) {scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>} : (tensor<6x3xi32>, tensor<?x1xi32>, tensor<?x3xi32>) -> tensor<6x3xi32>
   return %0 : tensor<6x3xi32>
 }
+func.func @open_dimension_size(%x: tensor<?x3xf32>) -> tensor<?x3xf32> {
+  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>
+  %f = stablehlo.convert %n : (tensor<i32>) -> tensor<f32>
+  %three = stablehlo.constant dense<3> : tensor<1xi32>
+  %rows = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+  %s = stablehlo.concatenate %rows, %three, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+  %b = stablehlo.dynamic_broadcast_in_dim %f, %s, dims = [] : (tensor<f32>, tensor<2xi32>) -> tensor<?x3xf32>
+  %y = stablehlo.divide %x, %b : tensor<?x3xf32>
+  return %y : tensor<?x3xf32>
+}

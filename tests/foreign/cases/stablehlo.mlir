@@ -217,3 +217,9 @@ func.func @unsigned_scatter(%a: tensor<6x3xui32>, %i: tensor<2x1xi32>, %u: tenso
   }) {scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>} : (tensor<6x3xui32>, tensor<2x1xi32>, tensor<2x3xui32>) -> tensor<6x3xui32>
   return %0 : tensor<6x3xui32>
 }
+func.func @dimension_size(%x: tensor<4x3xi32>) -> tensor<4x3xi32> {
+  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<4x3xi32>) -> tensor<i32>
+  %b = stablehlo.broadcast_in_dim %n, dims = [] : (tensor<i32>) -> tensor<4x3xi32>
+  %r = stablehlo.multiply %x, %b : tensor<4x3xi32>
+  return %r : tensor<4x3xi32>
+}
