@@ -30,6 +30,24 @@ def test_negative_sizes_before_slices(graph: str, found: str) -> None:
         rammer_mlir.compile(model, cache=False)
 
 
+def test_negative_sizes_between_slices() -> None:
+    model = parser.parse_model(f"""{HEADER} g (float[1,1,9] x, float[1,1,4] w) => (float[1,1,n] y)
+      <int64[1] s = {{0}}, int64[1] e = {{3}}, int64[1] a = {{2}}, int64[3] k = {{1, 1, -3}}> {{
+      h = Slice(x, s, e, a)  t = Conv(h, w)  u = Conv(t, w)  r = Relu(u)
+      y = Slice(r, s, e, a) }}""")
+    with pytest.raises(ModelError, match=r"found \[1, 1, -3\] for 'u'"):
+        rammer_mlir.compile(model, cache=False)
+
+
+def test_negative_sizes_after_a_constant_of_an_earlier_stage() -> None:
+    model = parser.parse_model(f"""{HEADER} g (float[9] x) => (float[n] y)
+      <int64[1] s = {{0}}, int64[1] e = {{1}}> {{
+      k = Constant <value = int64[1] {{-4}}> ()
+      h = Slice(x, s, e)  t = Expand(h, k)  y = Slice(t, s, e) }}""")
+    with pytest.raises(ModelError, match=r"found \[-4\] for 't'"):
+        rammer_mlir.compile(model, cache=False)
+
+
 def test_empty_tensors_are_sliced() -> None:
     model = parser.parse_model(f"""{HEADER} g (float[1,1,3] x, float[1,1,4] w) => (float[1,1,n] y)
       <int64[1] s = {{-1}}, int64[1] e = {{-9}}, int64[1] a = {{2}}, int64[1] p = {{-1}}> {{

@@ -1,59 +1,133 @@
-"""Refusal of negative sizes before shape inference, which ends the process at a Slice of one.
+"""Refusal of models with negative sizes, at which ONNX's shape inference aborts the process.
 
-ONNX's inference computes the size of an Expand to -2, of a Pad that removes more than there is, or
-of a convolution with a window beyond its image, and clamps the bounds of a later Slice to it, which
-is undefined in C++ and aborts.
+ONNX's inference computes a negative size for an Expand to -2, for a Pad that removes more than
+there is, or for a convolution with a window beyond its image. It clamps the bounds of a later Slice
+to that size, which is undefined in C++ and aborts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import onnx
+from onnx import helper
 
 from rammer_mlir.errors import ModelError
-from rammer_mlir.frontends.onnx.model import set_graph_nodes
 from rammer_mlir.frontends.onnx.shape_placeholders import stand_ins
-from rammer_mlir.frontends.onnx.tensors import label, value_infos
+from rammer_mlir.frontends.onnx.tensors import label, num_elements, value_infos
 from rammer_mlir.frontends.onnx.traversal import nodes_within
 
 _SOURCES = frozenset(
     """AveragePool CenterCropPad Col2Im Conv ConvInteger ConvTranspose DeformConv Expand LpPool
     MaxPool MaxUnpool Pad QLinearConv Resize Upsample""".split()
 )
-"""Operators whose results may have negative sizes by inference."""
+"""Operators for whose results ONNX's inference may compute negative sizes."""
+
+_MOST_ELEMENTS = 64
+"""Maximum elements of a constant whose value may determine a shape."""
 
 
 def refuse_negative_sizes(model: onnx.ModelProto) -> None:
-    """Refuse a model in which inference finds a negative size before any Slice.
+    """Refuse a model with a negative size that reaches a Slice.
+
+    The nodes are inferred in stages: the input of each Slice is known to have no negative size
+    before the Slice is inferred.
 
     Raises:
-        ModelError: with the node of the first such result.
+        ModelError: with the node of the first negative size.
     """
     operators = {node.op_type for node in model.graph.node}
-    if operators.isdisjoint(_SOURCES) or not _slices(model.graph):
+    if operators.isdisjoint(_SOURCES) or not any(map(_is_slice, model.graph.node)):
         return
-    probe = onnx.ModelProto()
-    probe.CopyFrom(model)
-    kept = [node for node in probe.graph.node if not _is_slice(node)]
-    set_graph_nodes(probe.graph, kept)
-    del probe.graph.value_info[:]
-    try:
-        with stand_ins(probe):  # without Slices, operators read values of unknown type
-            inferred = onnx.shape_inference.infer_shapes(probe)
-    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
-        return  # inference of the whole graph reports the error
-    types = value_infos(inferred.graph)
-    for node in kept:
-        for name in filter(types.__contains__, node.output):
-            sizes = [dim.dim_value for dim in types[name].type.tensor_type.shape.dim]
-            if min(sizes, default=0) < 0:
-                raise ModelError(
-                    f"{label(node)}: expected sizes of at least 0, found {sizes} for '{name}'; "
-                    "correct the node's window, padding or shape"
-                )
+    types = {value.name: value for value in model.graph.input}
+    for tensor in model.graph.initializer:
+        kind, dims = tensor.data_type, list(tensor.dims)
+        types[tensor.name] = helper.make_tensor_value_info(tensor.name, kind, dims)
+    constants = _Constants(model.graph)
+    for nodes in _stages(model.graph.node):
+        probe = _probe(model, nodes, types, constants)
+        try:
+            with stand_ins(probe):  # operators that crash on values of unknown type
+                inferred = onnx.shape_inference.infer_shapes(probe)
+        except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
+            return  # inference of the whole graph reports the error
+        types |= value_infos(inferred.graph)
+        for node in nodes:
+            _check(node, types)
 
 
-def _slices(graph: onnx.GraphProto) -> bool:
-    return any(node.op_type == "Slice" for node in nodes_within(graph.node))
+def _check(node: onnx.NodeProto, types: dict[str, onnx.ValueInfoProto]) -> None:
+    for name in filter(types.__contains__, node.output):
+        sizes = [dim.dim_value for dim in types[name].type.tensor_type.shape.dim]
+        if min(sizes, default=0) < 0:
+            raise ModelError(
+                f"{label(node)}: expected sizes of at least 0, found {sizes} for '{name}'; "
+                "correct the node's window, padding or shape"
+            )
+
+
+def _stages(nodes: Sequence[onnx.NodeProto]) -> Iterator[list[onnx.NodeProto]]:
+    """Yield the nodes between Slices, by the number of Slices on the longest path before them.
+
+    A Slice is in the first stage after that of its inputs. Stages without a Slice after them, and
+    those after the last operator of ``_SOURCES``, are omitted.
+    """
+    depths: dict[str, int] = {}
+    stages: dict[int, list[onnx.NodeProto]] = {}
+    last_source = last_slice = -1
+    for node in nodes:
+        depth = max((depths.get(name, 0) for name in node.input), default=0)
+        if _is_slice(node):
+            last_slice = max(last_slice, depth)
+            depth += 1
+        elif node.op_type in _SOURCES:
+            last_source = max(last_source, depth)
+        depths.update(dict.fromkeys(node.output, depth))
+        stages.setdefault(depth, []).append(node)
+    for depth in range(min(last_source, last_slice) + 1):
+        yield stages.get(depth, [])
+
+
+class _Constants:
+    """Small constants of a graph: initializers and Constant nodes, by name."""
+
+    def __init__(self, graph: onnx.GraphProto) -> None:
+        self.tensors = {
+            tensor.name: tensor
+            for tensor in graph.initializer
+            if num_elements(tensor) <= _MOST_ELEMENTS
+        }
+        self.nodes = {node.output[0]: node for node in graph.node if node.op_type == "Constant"}
+
+
+def _probe(
+    model: onnx.ModelProto,
+    nodes: Sequence[onnx.NodeProto],
+    types: dict[str, onnx.ValueInfoProto],
+    constants: _Constants,
+) -> onnx.ModelProto:
+    """Return a model of some nodes, whose other operands are inputs or constants."""
+    own = {name for node in nodes for name in node.output}
+    read = dict.fromkeys(
+        name
+        for node in nodes_within(nodes)
+        for name in node.input
+        if name and name not in own
+    )  # fmt: skip
+    inputs = [types[name] for name in read if name in types and name not in constants.tensors]
+    graph = helper.make_graph(
+        [*(constants.nodes[name] for name in read if name in constants.nodes), *nodes],
+        "probe",
+        [value for value in inputs if value.name not in constants.nodes],
+        [],
+        [constants.tensors[name] for name in read if name in constants.tensors],
+    )
+    return helper.make_model(
+        graph,
+        ir_version=model.ir_version,
+        opset_imports=model.opset_import,
+        functions=model.functions,
+    )
 
 
 def _is_slice(node: onnx.NodeProto) -> bool:
