@@ -39,6 +39,8 @@ from rammer_mlir.passes.legalization.slices import lower_slices
 from rammer_mlir.passes.legalization.sorts import lower_sorts
 from rammer_mlir.passes.legalization.static_results import join_static_shapes, return_static_shapes
 from rammer_mlir.passes.legalization.storage import store_elements
+from rammer_mlir.passes.legalization.triangular_systems import lower_triangular_systems
+from rammer_mlir.passes.legalization.window_selections import lower_window_selections
 from rammer_mlir.passes.legalization.zero_sizes import drop_empty_tensors
 
 _SIMPLIFIED = ("canonicalize", "cse")
@@ -78,6 +80,8 @@ class Legalize(Pass):
         prepare_stablehlo(module)
         lower_dimension_sizes(module)
         lower_scatters(module)
+        lower_window_selections(module)
+        lower_triangular_systems(module)
         lower_fourier_transforms(module)
         lower_normalizations(module)
         lower_sorts(module)

@@ -75,6 +75,8 @@ MLIR's lowering of them crashes or is wrong.
 _OPERATION_ADVICE = {
     "stablehlo.rng": "give random numbers as an argument, or use rng_bit_generator and a state",
     "stablehlo.custom_call": "replace the call by operations, or give its result as an argument",
+    "stablehlo.select_and_scatter": "give one that compares elements and adds sources",
+    "stablehlo.triangular_solve": "give real numbers and static shapes",
     "stablehlo.fft": "give static shapes and at most 2048 elements along a dimension",
 }
 """Advice for error messages by operation; it is preferred to the advice for the dialect."""

@@ -1,0 +1,184 @@
+"""``stablehlo.triangular_solve`` as a substitution, a row of the solution after the other.
+
+Specification: https://openxla.org/stablehlo/spec#triangular_solve. With ``left_side`` false, the
+rows are columns of the solution: ``x * a = b`` is solved as ``a' * x' = b'``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import arith, ir, linalg, scf, stablehlo, tensor
+from rammer_mlir.passes.ir.generics import generic
+from rammer_mlir.passes.ir.traversal import operations_named, replace
+from rammer_mlir.passes.legalization.elementwise import index, per_element
+
+_OPEN = ir.ShapedType.get_dynamic_size()
+
+
+def lower_triangular_systems(module: ir.Module) -> None:
+    """Replace each ``stablehlo.triangular_solve`` of real numbers and static shape by a loop.
+
+    Others stay unchanged.
+    """
+    if stablehlo is None:
+        return
+    for op in list(operations_named(module.operation, "stablehlo.triangular_solve")):
+        kinds = [ir.RankedTensorType(value.type) for value in op.operands]
+        is_real = isinstance(kinds[0].element_type, ir.FloatType)
+        if is_real and all(kind.has_static_shape for kind in kinds):
+            with ir.InsertionPoint(op), op.location:
+                replace(op, [_System.of(op).solution()])
+
+
+@dataclass(frozen=True)
+class _System:
+    """The emitter of the solution of triangular systems of equations.
+
+    Attributes:
+        matrices: the coefficients, of shape ``[..., n, n]``.
+        sides: the right sides, of shape ``[..., n, m]``, or ``[..., m, n]`` if ``on_left`` is
+            false.
+        on_left: whether the matrices are the left factors.
+        is_lower: whether the i-th unknown depends on unknowns before it, not after it.
+        is_transposed: whether the i-th equation is a column of the matrices.
+        has_ones: whether the diagonal is not read, but has ones.
+    """
+
+    matrices: ir.Value
+    sides: ir.Value
+    on_left: bool
+    is_lower: bool
+    is_transposed: bool
+    has_ones: bool
+
+    @staticmethod
+    def of(op: ir.Operation) -> _System:
+        """Return the systems of a ``stablehlo.triangular_solve``."""
+        on_left, is_lower, has_ones = (
+            ir.BoolAttr(op.attributes[name]).value
+            for name in ("left_side", "lower", "unit_diagonal")
+        )
+        transposes = " NO_TRANSPOSE>" not in str(op.attributes["transpose_a"])
+        is_transposed = transposes == on_left
+        return _System(
+            op.operands[0], op.operands[1], on_left, is_lower != is_transposed, is_transposed,
+            has_ones,
+        )  # fmt: skip
+
+    @property
+    def batch(self) -> list[int]:
+        """The sizes of the dimensions that number the systems."""
+        return list(ir.RankedTensorType(self.sides.type).shape)[:-2]
+
+    @property
+    def unknowns(self) -> int:
+        """The number of unknowns of a system."""
+        return ir.RankedTensorType(self.matrices.type).shape[-1]
+
+    @property
+    def columns(self) -> int:
+        """The number of right sides of a system."""
+        return ir.RankedTensorType(self.sides.type).shape[-1 if self.on_left else -2]
+
+    @property
+    def element(self) -> ir.Type:
+        """The element type."""
+        return ir.RankedTensorType(self.sides.type).element_type
+
+    def solution(self) -> ir.Value:
+        """Emit the loop over the unknowns, and return the solution."""
+        zero = arith.constant(self.element, 0.0)
+        shape = list(ir.RankedTensorType(self.sides.type).shape)
+        start = linalg.fill(zero, outs=[tensor.EmptyOp(shape, self.element).result])
+        loop = scf.ForOp(index(0), index(self.unknowns), index(1), [start])
+        with ir.InsertionPoint(loop.body):
+            (known,) = loop.inner_iter_args
+            at = loop.induction_variable
+            if not self.is_lower:
+                at = arith.subi(index(self.unknowns - 1), at)
+            row = self._row(at, self._known_part(at, known))
+            scf.YieldOp([self._with_row(known, at, row)])
+        return loop.results[0]
+
+    def _known_part(self, at: ir.Value, known: ir.Value) -> ir.Value:
+        """Emit the products of known unknowns and coefficients of equation ``at``, added up.
+
+        ``known`` is the solution so far. The result has a number for each system and right side.
+        """
+        rank = len(self.batch)
+        loops = [ir.AffineDimExpr.get(n) for n in range(rank + 2)]
+        *batch, column, unknown = loops
+        place = [unknown, column] if self.on_left else [column, unknown]
+        maps = [
+            ir.AffineMap.get(rank + 2, 0, results)
+            for results in ([*batch, unknown], [*batch, *place], [*batch, column])
+        ]
+        zero = arith.constant(self.element, 0.0)
+        empty = tensor.EmptyOp([*self.batch, self.columns], self.element).result
+        start = linalg.fill(zero, outs=[empty])
+        op = generic([self._coefficients(at), known], start, maps, [True] * (rank + 1) + [False])
+        block = op.regions[0].blocks.append(*[self.element] * 3)
+        with ir.InsertionPoint(block):
+            coefficient, value, total = block.arguments
+            number = linalg.IndexOp(ir.IntegerAttr.get(ir.IntegerType.get_signless(64), rank + 1))
+            before = arith.CmpIPredicate.slt if self.is_lower else arith.CmpIPredicate.sgt
+            # The other triangle is not read by definition: it may contain anything.
+            is_known = arith.cmpi(before, number.result, at)
+            product = arith.mulf(coefficient, value)
+            linalg.YieldOp([arith.select(is_known, arith.addf(total, product), total)])
+        return op.results[0]
+
+    def _row(self, at: ir.Value, known: ir.Value) -> ir.Value:
+        """Emit the ``at``-th unknowns: right sides minus known parts, over the diagonal."""
+        shape = [*self.batch, self.columns]
+        rank = len(shape)
+        each = ir.AffineMap.get_identity(rank)
+        system = ir.AffineMap.get(rank, 0, [ir.AffineDimExpr.get(n) for n in range(rank - 1)])
+        inputs = [(self._slice(self.sides, self._row_of_side(at)), each), (known, each)]
+        if not self.has_ones:
+            inputs.append((self._slice(self.matrices, [at, at]), system))
+
+        def body(elements: Sequence[ir.Value], _indices: Sequence[ir.Value]) -> ir.Value:
+            side, part, *diagonal = elements
+            rest = arith.subf(side, part)
+            return arith.divf(rest, diagonal[0]) if diagonal else rest
+
+        return per_element(shape, self.element, inputs, body)
+
+    def _coefficients(self, at: ir.Value) -> ir.Value:
+        """Emit the coefficients of equation ``at`` of each system."""
+        place = [None, at] if self.is_transposed else [at, None]
+        return self._slice(self.matrices, place)
+
+    def _row_of_side(self, at: ir.Value) -> list[ir.Value | None]:
+        return [at, None] if self.on_left else [None, at]
+
+    def _slice(self, source: ir.Value, place: Sequence[ir.Value | None]) -> ir.Value:
+        """Emit a slice of all systems.
+
+        ``place`` has an index, or None for all, in each of the last two dimensions. The result has
+        no dimension for an index.
+        """
+        offsets, geometry = self._geometry(source, place)
+        kept = [size for size, at in zip(geometry[1][-2:], place, strict=True) if at is None]
+        result = ir.RankedTensorType.get([*self.batch, *kept], self.element)
+        return tensor.ExtractSliceOp(result, source, offsets, [], [], *geometry).result
+
+    def _with_row(self, known: ir.Value, at: ir.Value, row: ir.Value) -> ir.Value:
+        offsets, geometry = self._geometry(known, self._row_of_side(at))
+        return tensor.InsertSliceOp(row, known, offsets, [], [], *geometry).result
+
+    def _geometry(
+        self, source: ir.Value, place: Sequence[ir.Value | None]
+    ) -> tuple[list[ir.Value], tuple[list[int], list[int], list[int]]]:
+        """Return a slice's computed offsets, and its static offsets, sizes and strides."""
+        shape = list(ir.RankedTensorType(source.type).shape)
+        rank = len(self.batch)
+        static = [0] * rank + [0 if at is None else _OPEN for at in place]
+        sizes = [
+            *shape[:rank],
+            *(size if at is None else 1 for size, at in zip(shape[rank:], place, strict=True)),
+        ]
+        return [at for at in place if at is not None], (static, sizes, [1] * len(shape))
