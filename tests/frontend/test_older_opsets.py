@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from node_checks import check_node
+from onnx import parser
+
+import rammer_mlir
 
 TYPES = ["float16", "float32", "float64"]
 
@@ -24,3 +27,15 @@ def test_bounds_of_clip_have_the_type_of_its_operand(dtype: str, bounds: dict[st
 @pytest.mark.parametrize("dtype", TYPES)
 def test_the_value_of_a_padding_has_the_type_of_its_operand(dtype: str) -> None:
     check_node("Pad", [_numbers(dtype)], opset=10, pads=[0, 1, 2, 0], value=1.5)
+
+
+def test_the_value_of_a_padding_of_a_result_that_inference_does_not_know() -> None:
+    """ONNX's inference gives Compress no type in opset 9."""
+    model = parser.parse_model("""<ir_version: 9, opset_import: ["": 9]>
+      g (float16[4] x) => (float16[n] y) <bool[4] c = {1, 0, 1, 1}> {
+      t = Compress <axis = -1> (x, c)
+      y = Pad <pads = [1, 2], value = -3.0> (t) }""")
+    x = np.arange(4, dtype=np.float16)
+    with rammer_mlir.compile(model, cache=False) as exe:
+        found = exe.run({"x": x})["y"]
+    np.testing.assert_array_equal(found, np.array([-3, 0, 2, 3, -3, -3], np.float16))

@@ -148,7 +148,10 @@ _NEWEST = frozenset(("Softmax",))
 
 
 def run_wide(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the outputs that only plain operators lead to, in float64 by ONNX's reference."""
+    """Return the outputs that only plain operators lead to, in float64 by ONNX's reference.
+
+    Return none if values do not fit f32: a Ceil of a product that underflows is 0 instead of 1.
+    """
     wide = onnx.ModelProto()
     wide.CopyFrom(model)
     _keep_plain(wide)
@@ -164,12 +167,25 @@ def run_wide(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Ar
             tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
     given = {n: a.astype(np.float64) if a.dtype == np.float32 else a for n, a in feeds.items()}
     names = [value.name for value in wide.graph.output]
+    inner = [name for node in wide.graph.node for name in node.output if name]
     try:
         with np.errstate(all="ignore"):
-            found: Any = ReferenceEvaluator(wide).run(names, given)
+            found: Any = ReferenceEvaluator(wide).run([*names, *inner], given)
     except Exception:  # it lacks types for which it has no word
         return {}
-    return dict(zip(names, map(np.asarray, found), strict=True))
+    arrays = list(map(np.asarray, found))
+    if not all(map(_fits_f32, arrays)):
+        return {}
+    return dict(zip(names, arrays, strict=False))
+
+
+def _fits_f32(array: Array) -> bool:
+    """Whether no element of a float64 array overflows or underflows in f32."""
+    if array.dtype != np.float64:
+        return True
+    sizes = np.abs(array[np.isfinite(array) & (array != 0)])
+    limits = np.finfo(np.float32)
+    return bool(((sizes > limits.smallest_normal) & (sizes < limits.max)).all())
 
 
 _NARROW = (TensorProto.FLOAT16, TensorProto.BFLOAT16)

@@ -124,12 +124,16 @@ def keep_types(old: onnx.ModelProto, proto: onnx.ModelProto) -> None:
 
     Args:
         old: the model before its conversion, for the types of values.
-        proto: the same model after it.
+        proto: the same model after it, for types that inference does not know in older opsets.
     """
     nodes = [node for node in nodes_within(proto.graph.node) if _has_converted_numbers(node)]
     if not nodes:
         return
-    types = dict(_element_types(onnx.shape_inference.infer_shapes(old).graph))
+    types = {
+        name: kind
+        for model in (proto, old)
+        for name, kind in _element_types(onnx.shape_inference.infer_shapes(model).graph)
+    }
     makers = {name: node for node in nodes_within(proto.graph.node) for name in node.output}
     for node in nodes:
         wanted = types.get(node.input[0], onnx.TensorProto.FLOAT)
