@@ -1,6 +1,6 @@
 """Walks over operations, and queries on the definitions of values.
 
-All functions return ``ir.Operation``: the classes of individual dialects redefine ``name``
+Walks yield ``ir.Operation``, because the classes of individual dialects redefine ``name``
 (``func.FuncOp.name`` is its symbol).
 """
 
@@ -12,7 +12,7 @@ from rammer_mlir.bindings import ir
 
 
 def walk(operation: ir.Operation | ir.OpView) -> Iterator[ir.Operation]:
-    """Yield the operations nested in ``operation`` in pre-order.
+    """Yield the operations nested in ``operation``, at any depth, in pre-order.
 
     The operation that was yielded last may be erased.
     """

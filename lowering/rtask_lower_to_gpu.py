@@ -19,7 +19,7 @@ from rammer_mlir.passes.ir.structured import element_bytes
 from rammer_mlir.passes.program.program_ir import read_plan
 
 LAUNCH = "rtask.launch"
-"""Attribute of the gpu module: the description of its launch."""
+"""Attribute of the gpu module that describes the launch of its kernel."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class LowerToGpu(Pass):
 
 
 def _launch(program: GpuProgram) -> ir.DictAttr:
-    """Return the ``rtask.launch`` attribute, from which a user with only the IR can launch."""
+    """Return the ``rtask.launch`` attribute, by which users of the IR can launch the kernel."""
     i64 = ir.IntegerType.get_signless(64)
     names = [ir.StringAttr.get(name) for name in program.arguments]
     return ir.DictAttr.get(
@@ -63,7 +63,7 @@ def _launch(program: GpuProgram) -> ir.DictAttr:
 
 
 def _weights_of_the_right_size(main: Any) -> dict[int, np.ndarray[Any, np.dtype[np.uint8]]]:
-    """Return arrays of zeros with the weights' sizes, by argument number.
+    """Return an array of zeros for each weight, with its size in bytes, by argument number.
 
     Only the offsets of weights in the constants matter, not their values.
     """

@@ -1,4 +1,4 @@
-"""The GPUs that programs are lowered for, a row for each family."""
+"""The families of GPUs that programs are lowered for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TF32 = "tf32"
 
 
 class Describe(Protocol):
-    """Interface of the functions that describe a target."""
+    """The type of the functions that return the description of a chip as a target."""
 
     def __call__(self, chip: str, *, tf32: bool = False) -> GpuTarget:
         """Return the target of a chip; ``tf32`` permits rounding f32 operands of products to tf32.
@@ -33,9 +33,8 @@ class GpuFamily:
     """GPUs that share a lowering.
 
     Attributes:
-        default_chip: the chip if the target names none.
-        describe: returns the target for a chip's name; ``tf32`` permits rounding f32 operands of
-            products to tf32.
+        default_chip: name of the chip if the target names none.
+        describe: returns the target for a chip's name.
     """
 
     default_chip: str

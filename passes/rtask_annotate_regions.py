@@ -1,4 +1,4 @@
-"""`rtask-annotate-regions`: units that code generators support become regions of a single unit."""
+"""`rtask-annotate-regions`: operations that code generators support become regions, one by one."""
 
 from __future__ import annotations
 

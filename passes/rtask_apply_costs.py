@@ -29,7 +29,7 @@ class ApplyCosts(Pass):
     num_veus: int = 1
 
     def run(self, module: ir.Module) -> None:
-        """Write predicted seconds into each ``rtask.kernel`` of a module at the `buffers` stage."""
+        """Set the seconds of each ``rtask.kernel`` of a module at the `buffers` stage."""
         device = find_device(self.device).device(self.num_veus)
         builder = graph_of_operators(module)
         for name, description in described_kernels(module).items():

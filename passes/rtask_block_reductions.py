@@ -80,7 +80,7 @@ def _blocked_data(value: ir.Value, blocks: int) -> ir.Value:
 def _blocked_weight(
     found: ByteProduct, blocks: int, weights: DerivedWeights
 ) -> tuple[ir.Value, Sequence[int]]:
-    """Return the weight with four terms innermost, and the loop of each of its dimensions.
+    """Return the weight with four terms innermost, and the loops that index its dimensions.
 
     The order of its other dimensions is kept, except that the columns follow the blocks.
     """

@@ -127,8 +127,8 @@ def _class_of(computation: Computation, index: int, loop: int) -> TileClass | No
 def _lane(op: Structured, position: int, trailing: int) -> int | None:
     """Return the loop over the output channels of operand ``position``.
 
-    They are its last dimension but for ``trailing`` ones. None unless this loop is parallel,
-    indexes no other input, and follows a reduction dimension.
+    The channels are the last dimension before the ``trailing`` last ones. None unless this loop is
+    parallel, indexes no other input, and follows a reduction dimension.
     """
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     if len(dims) < 2 + trailing or None in dims or len(set(dims)) != len(dims):
@@ -151,10 +151,10 @@ def _split(
     calls: Sequence[ir.Operation],
     weights: DerivedWeights,
 ) -> bool:
-    """Split the loops over output channels into panels and points, in a function and its calls.
+    """Split the loops over output channels into loops over panels and within panels.
 
-    Return False, and leave everything unchanged, if no panel width divides the channels or a loop
-    cannot be split.
+    The function and its calls are changed. Return False, and leave everything unchanged, if no
+    panel width divides the channels or a loop cannot be split.
     """
     extent = weight.op.extents[weight.lane]
     width = next((w for w in _WIDTHS if extent % w == 0), None)
@@ -177,8 +177,9 @@ def _pad(
 ) -> None:
     """Store the weights in panels, the last padded with zeros, without changes to the loops.
 
-    The contraction indexes the weights by panel and point. The function and ``calls`` stay
-    unchanged if the weights have several uses or the result has elements below ``_LEAST_BYTES``.
+    The contraction indexes the weights by panel and position in the panel. The function and
+    ``calls`` stay unchanged if the weights have several uses or the result has elements below
+    ``_LEAST_BYTES``.
     """
     value = computation.block.arguments[weight.argument]
     if len(list(value.uses)) != 1 or element_bytes(weight.op.outputs[0].type) < _LEAST_BYTES:
@@ -248,7 +249,7 @@ def _rewrite_call(
 
 
 def _pack(value: ir.Value, panel: _Panel, weights: DerivedWeights) -> ir.Value:
-    """Return the weights transposed to panels: groups, panels, reductions, channels of a panel."""
+    """Return the weights transposed to [groups, panels, reductions, channels of a panel]."""
     shape = shape_of(value)
     place = panel.layout.place(len(shape))
     split = [shape[place] // panel.width, panel.width]

@@ -30,7 +30,7 @@ class DecomposePad(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite every constant ``tensor.pad`` between rOperators."""
+        """Replace every constant ``tensor.pad`` by concatenations with strips of its border."""
         outliner = Outliner(module)
         for op in list(entry_block(module).operations):
             pad = find_constant_pad(op)

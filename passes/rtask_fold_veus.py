@@ -14,7 +14,7 @@ from rammer_mlir.scheduling.supersteps import fold
 
 @dataclass(frozen=True)
 class FoldVeus(Pass):
-    """Let ``num-veus`` vEUs run the rTasks of all vEUs, in programs without barriers.
+    """Let ``num-veus`` vEUs run the rTasks of all vEUs; programs must not have barriers.
 
     Each vEU runs the rTasks of several vEUs in sequence.
     """
@@ -29,5 +29,9 @@ class FoldVeus(Pass):
             raise OptionError(f"number of vEUs: expected at least 1, found {self.num_veus}")
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite every ``rtask.program`` with more than ``num_veus`` vEUs."""
+        """Rewrite every ``rtask.program`` with more than ``num_veus`` vEUs to this number of vEUs.
+
+        Raises:
+            ScheduleError: if a program has barriers.
+        """
         rewrite_plan(module, lambda plan: fold(plan, self.num_veus))

@@ -64,7 +64,7 @@ class HoistZeroPoints(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite the contractions of the entry function whose right factor is a weight."""
+        """Replace contractions of dequantized factors, the right a weight, by those of integers."""
         weights = DerivedWeights(module)
         fold_views(entry_block(module), weights)
         for op in list(entry_block(module).operations):
@@ -81,7 +81,7 @@ class HoistZeroPoints(Pass):
 
 @dataclass(frozen=True)
 class _Rewriter:
-    """The rewriting of a contraction of differences."""
+    """Rewrites a contraction of differences, ``(a - p) * (w - q)``, to one of 8-bit integers."""
 
     found: ByteDifferences
     weights: DerivedWeights
@@ -153,9 +153,9 @@ class _Rewriter:
         return _SIGN if self.left.is_unsigned else -_SIGN
 
     def _left_bytes(self) -> ir.Value:
-        """Emit the left factor's bytes, with the sign that the contraction needs, and its views.
+        """Emit the left factor as i8, with the sign that the contraction needs and with its views.
 
-        Paddings consist of zero points.
+        Its paddings consist of zero points.
         """
         value, zero = self.left.value, self.left.zero
         point = None if zero is None else zero.number
@@ -240,7 +240,7 @@ class _Rewriter:
         return self._operand(zero.value, [loops[dim] for dim in zero.dims])
 
     def _operand(self, value: ir.Value, loops: Sequence[int]) -> Operand:
-        """Return a value whose dimensions the loops ``loops`` index as an operand."""
+        """Return ``value`` as an elementwise operand; ``loops`` index its dimensions, in order."""
         result = self.found.op.result_dims(0) or []
         return Operand(value, [result.index(loop) for loop in loops])
 

@@ -56,7 +56,7 @@ class InsertCopies(Pass):
 
 
 def _with_alignment(module: ir.Module) -> list[tuple[ir.OpView, int]]:
-    """Return the rOperators whose external candidates require an alignment, and its bytes."""
+    """Return the rOperators with external rKernels that need an alignment, and the bytes of it."""
     alignments = {symbol_name(f): generated_alignment(f) for f in functions(module)}
     found: list[tuple[ir.OpView, int]] = []
     for op in entry_block(module).operations:

@@ -1,4 +1,4 @@
-"""`rtask-match-composites`: sequences of operations that a code generator supports as one."""
+"""`rtask-match-composites`: operations that a code generator computes as one become composites."""
 
 from __future__ import annotations
 

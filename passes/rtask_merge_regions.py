@@ -22,8 +22,9 @@ _MOST_OPERANDS = 96
 class MergeRegions(Pass):
     """Merge neighbouring regions of a code generator, without cycles between regions.
 
-    A region has at most ``operands`` inputs and results. With ``siblings``, regions with a common
-    source or reader are neighbours too; without, they stay separate and can run at the same time.
+    A region has at most ``operands`` inputs and results. Neighbours are regions of which one reads
+    a result of the other. With ``siblings``, regions with a common source or reader are neighbours
+    too; without, they stay separate and can run at the same time.
     """
 
     name: ClassVar[str] = "rtask-merge-regions"

@@ -112,8 +112,8 @@ class _Padder:
     def _padded_weight(self, value: ir.Value, grown: list[int]) -> ir.Value:
         """Return a weight with zeros after each run of channels.
 
-        ``grown`` has the number of runs along each dimension of the weight; 0 for a dimension
-        without padding.
+        A run is the channels of one operand of a concatenation. ``grown`` has the number of runs
+        along each dimension of the weight; 0 for a dimension without padding.
         """
         shape: list[int] = []
         size: list[int] = []
@@ -157,7 +157,8 @@ def _fresh(value: ir.Value, kind: ir.Type) -> ir.Value:
 def _own_channels(new: ir.Value, old: ir.Value, padded: Padded) -> ir.Value:
     """Emit the value of ``old``'s type from the padded value ``new``, without padding channels.
 
-    The result is a slice, or for several runs a concatenation of slices.
+    The result is a slice, or a concatenation of slices if the channels are those of several
+    concatenated values.
     """
     shape = shape_of(old)
     shape[padded.dim] = padded.own
@@ -173,6 +174,8 @@ def _own_channels(new: ir.Value, old: ir.Value, padded: Padded) -> ir.Value:
 
 def _runs_of_dimensions(map_: ir.AffineMap, runs: Mapping[int, int]) -> list[int]:
     """Return the number of runs along each dimension of an operand; 0 for one without padding.
+
+    A run is the channels of one operand of a concatenation, followed by padding.
 
     Args:
         map_: the indexing map of the operand.

@@ -19,7 +19,7 @@ from rammer_mlir.passes.memory.operator_steps import kernel_names, read_steps
 from rammer_mlir.passes.memory.regions import Chunk, Region, Regions
 
 _MOST_REGIONS = 64
-"""Maximum number of regions, chains computed in chunks, of a model."""
+"""Maximum number of chains of rOperators that are computed in chunks, in a model."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Pipeline(Pass):
 
     A chain is cut along a dimension that is a parallel loop of each of its rOperators; parts of the
     last result are concatenated in place. Windows of convolutions make the parts overlap, and the
-    overlap is computed twice. Regions are chosen to lower the memory in use in the order of the
+    overlap is computed twice. Chains are chosen to lower the memory in use in the order of the
     rOperators, from the highest peak on, until intermediates fit into ``memory`` bytes.
     """
 
@@ -64,7 +64,10 @@ class Pipeline(Pass):
 
 
 def _emit(region: Region, cut_functions: CutFunctions) -> set[ir.Operation]:
-    """Replace a region's operations by its chunks and concatenations; return the new operations."""
+    """Replace the operations of ``region`` by its chunks and concatenations of their results.
+
+    Return the new operations.
+    """
     sink = region.nodes[0]
     made: set[ir.Operation] = set()
     slices: dict[tuple[ir.Value, Cut], ir.Value] = {}
@@ -87,7 +90,7 @@ def _emit_chunk(
     slices: dict[tuple[ir.Value, Cut], ir.Value],
     made: set[ir.Operation],
 ) -> dict[ir.Value, ir.Value]:
-    """Emit the operations of a chunk; return, by used result of the region, the part computed.
+    """Emit the operations of a chunk of ``region``; return its part of each used result, by result.
 
     ``slices`` memoizes slices of values from outside of the region; emitted operations are added to
     ``made``.

@@ -24,7 +24,7 @@ _OFFSET = "rtask.offset"
 
 @dataclass(frozen=True)
 class PlanMemory(Pass):
-    """Place intermediates by their liveness in the schedule's happens-before order."""
+    """Place intermediates in an arena by their liveness in the schedule's happens-before order."""
 
     name: ClassVar[str] = "rtask-plan-memory"
 
@@ -55,7 +55,7 @@ class PlanMemory(Pass):
 
 
 def propose_offsets(roots: Sequence[ir.Value], offsets: Mapping[int, int]) -> None:
-    """Write byte offsets in the arena into the ``memref.alloc`` of each buffer, as attributes.
+    """Set a byte offset in the arena as an attribute of each buffer's ``memref.alloc``.
 
     ``offsets`` has the offset of each buffer by the buffer's number in ``roots``.
     """

@@ -37,7 +37,7 @@ class SplitProducts(Pass):
             raise OptionError(f"rtask-split-products: rows: expected at least 1, found {self.rows}")
 
     def run(self, module: ir.Module) -> None:
-        """Cut those products of the entry function whose results are read in steps of rows."""
+        """Cut products whose results are read in steps of rows into products of few rows."""
         weights = DerivedWeights(module)
         operations = list(entry_block(module).operations)
         products = [p for op in operations if (p := find_product(op, weights)) is not None]

@@ -23,8 +23,8 @@ from rammer_mlir.scheduling.devices.catalog import CPU, find_device
 class SplitRegions(Pass):
     """Cut regions that exceed a limit, and return regions that gain too little to the host.
 
-    Limits are the code generator's; ``operations``, ``bytes`` and ``values`` lower them, 0 does
-    not. Of all cuts along the order of operations, the cut with the least time for launches and
+    The code generator's limits apply, and ``operations``, ``bytes`` and ``values``, 0 for no limit.
+    Of all cuts along the order of operations, the cut with the least time for launches and
     transfers on ``device``, a name or a file, with ``num-veus`` vEUs is taken. Regions with fewer
     than ``min-macs`` multiply-accumulates (the code generator's own ``min_macs``, if it has one)
     stay on the host, and so do regions for which the code generator's method ``worth`` returns

@@ -50,7 +50,7 @@ class TransposeRightSides(Pass):
             )
 
     def run(self, module: ir.Module) -> None:
-        """Change the products of the entry function."""
+        """Copy transposed right sides of the entry function's products, or read them directly."""
         weights = {weight.value for weight in constant_arguments(entry_function(module))}
         for op in list(entry_block(module).operations):
             side = find_right_side(Structured(op), weights) if is_generic(op) else None

@@ -43,7 +43,7 @@ class Winograd(Pass):
             raise OptionError(f"form: expected strips or operators, found '{self.form}'")
 
     def run(self, module: ir.Module) -> None:
-        """Replace rOperators that convolve blocks of channels by the fastest form of Winograd."""
+        """Replace rOperators that convolve blocks of channels by the fastest Winograd variant."""
         weights, outliner = DerivedWeights(module), Outliner(module)
         calls = callers(module)
         for function in list(computations(module)):
@@ -59,9 +59,9 @@ class Winograd(Pass):
         weights: DerivedWeights,
         outliner: Outliner,
     ) -> None:
-        """Replace all calls of a function that computes a convolution by the fastest Winograd form.
+        """Replace all calls of a convolution's function by the fastest Winograd variant.
 
-        Without such a form, or if a call's weights are not constant, nothing changes.
+        Without a fast variant, or if a call's weights are not constant, nothing changes.
         """
         convolution = read_convolution(function) if calls else None
         if convolution is None:

@@ -103,7 +103,11 @@ _MODELS = {
 
 
 def __getattr__(name: str) -> object:
-    """Return the class ``name`` of compiled models or the version; cache it as an attribute."""
+    """Return the class of ``_MODELS`` that is called ``name``, or the package's ``__version__``.
+
+    Python calls this function for names that the module does not define yet; the result is stored
+    as an attribute of the module.
+    """
     found: object
     if name == "__version__":
         found = _installed_version()
@@ -278,9 +282,10 @@ def compile(
         inputs: of a PyTorch module, example inputs: a tuple of positional arguments, or a dict of
             named arguments.
         dynamic_shapes: of a PyTorch module, the open dimensions, as in ``torch.export.export``.
-        specializations: of a model with open dimensions, the greatest number of bindings in memory.
-        executor: with measured costs, the machine on which rKernels are measured; None to measure
-            sequentially in this process.
+        specializations: most programs of a model with open dimensions that are kept in memory, a
+            program for each binding.
+        executor: with measured costs, runs the measurements of rKernels in other processes or on
+            other machines; None to measure sequentially in this process.
         emulate: execute the GPU's kernel on this machine's processor.
         check: let emulation find errors that are undefined behavior on a GPU: accesses out of
             bounds, reads of memory never written, and data races, at many times the run time.

@@ -1,4 +1,4 @@
-"""``python -m rammer_mlir TOOL ...``: the command-line tools, without scripts on the path."""
+"""``python -m rammer_mlir TOOL ...`` starts a command-line tool without its script on ``PATH``."""
 
 from __future__ import annotations
 

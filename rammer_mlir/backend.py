@@ -24,7 +24,7 @@ class RammerRep(BackendRep):
         self._executable = executable
 
     def run(self, inputs: object, **kwargs: object) -> tuple[Any, ...]:
-        """Run on a sequence of arrays in the model's order, a single array, or a mapping by name.
+        """Return the outputs for arrays in the model's order, an array, or a mapping by name.
 
         Raises:
             InputError: if the arrays do not match the model's signature.
@@ -59,7 +59,7 @@ class RammerBackend(Backend):
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> RammerRep:
-        """Compile a model.
+        """Return the model, compiled with the options ``kwargs`` of ``rammer_mlir.compile``.
 
         Raises:
             RammerError: if it cannot be compiled, or the device is not a CPU.
@@ -83,7 +83,7 @@ class RammerBackend(Backend):
             node: a node of any supported operator.
             inputs: a sequence of arrays, or a single array.
             device: a CPU.
-            outputs_info: dtype and shape of each output, if ONNX cannot infer them.
+            outputs_info: dtype and shape of each output in order, if ONNX cannot infer them.
             kwargs: ``opset_version``, by default ONNX's newest, and options of ``compile``.
 
         Raises:
@@ -97,7 +97,7 @@ class RammerBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Return whether programs can be run on the device."""
+        """Return whether ``device`` is a CPU (``CPU`` or ``CPU:0``): no other is supported."""
         return device.split(":")[0] == "CPU"
 
 
@@ -111,8 +111,8 @@ def _model_of(
 
     Args:
         node: the node.
-        arrays: have the dtypes and shapes of the inputs that are present.
-        outputs_info: dtype and shape of each output, for the first outputs or none.
+        arrays: arrays with the dtypes and shapes of the inputs that are present, in order.
+        outputs_info: dtype and shape of the node's first outputs; may be empty.
         version: opset of ONNX's default domain.
     """
     names = [name for name in dict.fromkeys(node.input) if name]

@@ -19,7 +19,7 @@ class RammerError(Exception):
     """Base class of all errors caused by bad input, a bad option or a missing tool."""
 
     def __init__(self, *parts: object) -> None:
-        """Take the message's parts; unprintable characters of texts are escaped."""
+        """Take the exception's arguments, usually the message; escape unprintable characters."""
         super().__init__(*(_printable(part) if isinstance(part, str) else part for part in parts))
 
 
@@ -40,7 +40,7 @@ class OptionError(RammerError):
 
 
 class ModelError(RammerError):
-    """The model cannot be read or is not valid ONNX."""
+    """The model cannot be read, or is not valid."""
 
 
 class UnsupportedError(RammerError):
@@ -68,7 +68,7 @@ class TargetError(RammerError):
 
 
 class ArtifactError(RammerError):
-    """A compiled artifact is corrupt, of another format, or compiled for another machine."""
+    """An artifact cannot be read or written, is corrupt, or is compiled for another machine."""
 
 
 class EmulationError(RammerError):
@@ -97,7 +97,7 @@ class CacheWarning(RammerWarning):
 
 
 class FallbackWarning(RammerWarning):
-    """External code lacks a requirement, and the host's rKernels compute its regions."""
+    """External code lacks a library or package that it needs; the host's rKernels replace it."""
 
 
 class OffloadWarning(RammerWarning):

@@ -3,7 +3,7 @@
 Each ``register_*`` function registers an object in this process. ``--plugin MODULE|FILE.py``
 imports code that calls these functions; a package offers the same objects by entry points instead.
 Objects are selected by name, and built-in objects cannot be replaced. ``rammer_mlir.codegens`` has
-the parts of code generators.
+the classes and functions for writing a code generator.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A function with the C calling convention that executes a vEU's share of a program.
 
-For the entry functions, this project's runtime prepares the context; this function builds the
-context from its arguments and from tables in the object, so that the object file needs no runtime
-library.
+An entry function reads a context, an array of 64-bit words (``ContextWord``), which this project's
+runtime fills in. The function of this file fills in the context itself, from its arguments and from
+tables in the object file, so that the object file needs no runtime library.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _POLLS = 1000
 
 
 def define_callable(module: ir.Module, name: str, table: CpuTable) -> None:
-    """Append ``NAME(vEU, run, counters, arguments)`` and the tables that it reads.
+    """Append a function ``name(vEU, run, counters, arguments)`` and the tables that it reads.
 
-    The slots of the table have base ``input`` and the numbers of the entry function's arguments.
-    All functions that were in the module before become internal, so that objects of several
-    programs can be linked together.
+    ``table`` is the encoded schedule. Its slots have base ``input`` and the numbers of the entry
+    function's arguments. All functions that were in the module before become internal, so that
+    objects of several programs can be linked together.
     """
     for op in module.body.operations:
         _make_internal(op.operation)

@@ -47,7 +47,7 @@ programs would pay a second of compile time for a microsecond.
 """
 
 _PLACE_BITS = 32
-"""Number of low bits of a resume position that hold an index in the task table."""
+"""Number of low bits of a resume position, which have a record's index in words."""
 
 
 def define_dispatch_loop(name: str, kernels: Sequence[KernelSymbol], *, traced: bool) -> None:

@@ -1,4 +1,4 @@
-"""The frame of a CPU's entry function: reading the context, waiting, suspending, publishing."""
+"""Code shared by both forms of a CPU's entry function: reading its context, waiting, suspending."""
 
 from __future__ import annotations
 
@@ -32,15 +32,17 @@ from rammer_mlir.programs.native_interface import CACHE_LINE, VEU, ContextWord
 from rammer_mlir.programs.records import KernelSymbol
 
 _POSITION: int = (VEU.fields or {})["position"][1]
-"""Byte offset of the position in a vEU's state."""
+"""Byte offset of the resume position in a vEU's state, whose layout is ``VEU``."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """Numbers of consecutive rTasks, and the vEU's step counter before them.
+    """Consecutive rTasks that a vEU executes, as emitted integers.
 
-    ``first`` is the number of the first rTask, ``limit`` the end (exclusive), and ``done`` the step
-    counter.
+    Attributes:
+        first: number of the first rTask.
+        limit: number after that of the last rTask.
+        done: value of the vEU's step counter before the first rTask.
     """
 
     first: ir.Value
@@ -51,14 +53,15 @@ class Span:
 class EntryFrame:
     """An entry function ``(vEU, context, state) -> i1`` that returns only in its last two blocks.
 
-    It executes the vEU from the resume position in the state up to an unmet barrier or the end.
+    It executes the vEU from the resume position in the state up to an unmet barrier or the end. The
+    context is an array of 64-bit words, in the order of ``ContextWord``.
 
     Attributes:
         entry: the first block, which the frame leaves without a terminator.
         leave: the block that suspends the vEU: it stores its argument as the resume position and
             returns 0.
         finish: the last block, which returns 1: the vEU has ended.
-        veu: the vEU that the function executes.
+        veu: number of the vEU that the function executes.
         position: the resume position, 0 at the vEU's beginning; the user of the frame encodes it.
         base: the vEU's step counter before this run.
     """
@@ -134,8 +137,9 @@ class EntryFrame:
     ) -> None:
         """Emit a loop that calls ``kernel`` for each rTask of ``span`` and publishes each step.
 
-        The loop terminates the block under construction. After it, control continues in
-        ``following``, whose arguments are ``values`` and then the step counter.
+        ``buffers`` are the addresses that the rKernel gets after the rTask's number. The loop
+        terminates the block under construction. After it, control continues in ``following``, whose
+        arguments are ``values`` and then the step counter.
         """
         loop, body = following.create_before(i64(), i64()), following.create_before()
         task, done = loop.arguments

@@ -1,4 +1,4 @@
-"""Object files of rKernels: found in a store, or compiled concurrently with the lowering."""
+"""Object files of rKernels: found in a cache, or compiled while other rKernels are lowered."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rammer_mlir.lowering.llvm.machine import Machine
 
 
 class ObjectStore(Protocol):
-    """A store of rKernels' object files by identity."""
+    """A cache of rKernels' object files; a key is the ``identity`` of a ``SeparateKernel``."""
 
     def find(self, identities: Sequence[str]) -> Mapping[str, bytes]:
         """Return the stored object files by rKernel identity, without missing identities."""
@@ -49,7 +49,7 @@ class KernelObjects:
     """
 
     def __init__(self, machine: Machine, store: ObjectStore | None) -> None:
-        """Begin without rKernels, for a target machine and an optional store of objects."""
+        """Begin without rKernels, for a target machine and a cache of object files, if any."""
         self._machine, self._store = machine, store
         self._found: dict[str, bytes] = {}
         self._compiled: dict[str, Future[_Compiled]] = {}
@@ -57,7 +57,7 @@ class KernelObjects:
         self._compiler = ThreadPoolExecutor(1, thread_name_prefix="rammer-objects")
 
     def begin(self, kernels: Sequence[SeparateKernel]) -> None:
-        """Look up the objects of rKernels, and begin to compile the missing objects.
+        """Look up the object files of rKernels in the cache, and begin to compile those not found.
 
         Raises:
             OperationError, TargetError: if an rKernel cannot be lowered.
@@ -78,7 +78,9 @@ class KernelObjects:
             raise
 
     def collect(self) -> tuple[bytes, ...]:
-        """Wait for all objects, store the new objects, and return all of them.
+        """Wait for the compilations, cache the new object files, and return all object files.
+
+        Equal rKernels share an object file. The order is not that of the rKernels.
 
         Raises:
             TargetError: if LLVM refuses an rKernel's IR.

@@ -1,7 +1,8 @@
 """Lowering of a module's rKernels to functions of the LLVM dialect.
 
-The steps are the flat lists of ``vector_steps`` and ``llvm_steps``, read from top to bottom. They
-run in a separate scratch module, so that the other contents of the user's module are unchanged.
+The lowering steps are the flat lists of ``vector_steps`` and ``llvm_steps``, read from top to
+bottom. They run in a separate scratch module, so that the other contents of the user's module are
+unchanged.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from rammer_mlir.passes.ir.called_functions import called_functions, inline_call
 
 
 def vector_steps(vector_bits: int, registers: int = 0, byte_products: str = "") -> list[Step]:
-    """Return the steps from rKernels on memrefs to loops on vectors of ``vector_bits``.
+    """Return the lowering steps from rKernels on memrefs to loops on vectors.
 
-    Micro tiles use at most ``registers`` vector registers; 0 means all. ``byte_products`` is the
-    instruction for products of 8-bit integers, as in ``Machine``.
+    A vector has ``vector_bits`` bits. Micro tiles use at most ``registers`` vector registers; 0
+    means all. ``byte_products`` is the instruction for products of 8-bit integers, as in
+    ``Machine``.
     """
     vectorize = partial(
         vectorize_kernels,
@@ -52,7 +54,7 @@ def vector_steps(vector_bits: int, registers: int = 0, byte_products: str = "") 
 
 
 def kernel_steps(machine: Machine) -> list[Step]:
-    """Return the steps from rKernels on memrefs to LLVM functions, in order."""
+    """Return the lowering steps from rKernels on memrefs to LLVM functions, in order."""
     vectorized = vector_steps(machine.vector_bits, machine.registers, machine.byte_products)
     return [*vectorized, *llvm_steps(machine)]
 

@@ -27,22 +27,25 @@ from rammer_mlir.passes.ir.structured import (
 )
 
 _PANEL_BYTES = 20 * 1024
-"""Bytes of a panel's piece: less than half of a first-level cache of 48 or 32 KiB."""
+"""Most bytes of a panel that a piece reads: below half of a first-level cache of 48 KiB."""
 
 _PANEL_WIDTH = 32
-"""Elements of a panel for a step of the sum: two AVX-512 registers of f32."""
+"""Assumed elements of a panel per step of the sum: two AVX-512 registers of f32."""
 
 _DOT_PRODUCT_ROWS = 8
-"""Elements of a panel for a step of the sum if both operands are contiguous along the sum."""
+"""Assumed elements of a panel per step of the sum if both operands are contiguous along the sum."""
 
 _FEWEST_TILES = 28
 """Fewest results that share a panel for which splitting pays: mostly two register tiles."""
 
 _FAR_BYTES = 2048
-"""Distance of a sum's steps from which on they mostly lie on separate pages."""
+"""Stride in bytes of a sum's loop from which on its steps mostly read separate pages."""
 
 _LONG_PANEL_BYTES = 96 * 1024
-"""Panels up to this size, twice the first-level cache, come from the second level fast enough."""
+"""Most bytes of an unsplit sum's panel whose steps are near each other: two first-level caches.
+
+Such a panel comes from the second level fast enough.
+"""
 
 
 def split_long_reductions(function: ir.Operation) -> None:
@@ -68,7 +71,10 @@ class _Piece:
 
 
 def _is_product(op: Structured) -> bool:
-    """Return whether an operation sums products of two inputs, both indexed by all reductions."""
+    """Return whether an operation is a float sum of products of two inputs, both on memrefs.
+
+    All reduction loops must index both inputs, and each index must be a plain loop.
+    """
     body = [inner.operation.name for inner in op.body]
     if len(op.maps) != 3 or op.num_outputs != 1 or body[-2:] != ["arith.mulf", "arith.addf"]:
         return False
@@ -121,7 +127,7 @@ def _are_dot_products(op: Structured) -> bool:
 
 
 def _is_spread(op: Structured, number: int) -> bool:
-    """Return whether all reduction loops move operand ``number`` by at least ``_FAR_BYTES`` a step.
+    """Return whether all reduction loops have strides of ``_FAR_BYTES`` or more in an operand.
 
     False also if the operand's last dimension is not indexed by a parallel loop.
     """
@@ -140,9 +146,10 @@ def _reductions(op: Structured) -> list[int]:
 
 
 def _loops(map_: ir.AffineMap) -> list[int | None]:
-    """Return, per result of an indexing map, the loop that alone indexes that dimension, or None.
+    """Return the loop that indexes each dimension of an operand; None for any other expression.
 
-    A dimension in panels counts as indexed by the loop that its panels divide.
+    A dimension that holds panels of a loop, ``loop floordiv width`` or ``loop mod width``, counts
+    as indexed by that loop.
     """
     places = [panel_index(expr) for expr in map_.results]
     return [
@@ -164,9 +171,9 @@ def _bound(size: Index | None) -> int:
 
 
 def _known_size(value: ir.Value, dimension: int) -> Index | None:
-    """Return the size of a buffer's dimension: an int, or the value from its subview's operands.
+    """Return the size of a buffer's dimension: an int, an operand of its subview, or None.
 
-    None if the buffer has a dynamic size and is not a subview.
+    It is None if the size is dynamic and the buffer is not a subview.
     """
     kind = as_buffer(value).type
     if not kind.is_dynamic_dim(dimension):

@@ -55,15 +55,15 @@ def build_image(
     num_veus: int,
     modules: Sequence[CodeModule] = (),
 ) -> CpuImage:
-    """Return a module at the `program` stage as native code and its data.
+    """Return the schedule, tables, proof and constants of a module at the `program` stage.
 
-    The module is not changed.
+    The module is not changed; its code is lowered by ``lower_program``.
 
     Args:
         module: rPrograms, rKernels and a planned arena.
         weights: arrays by argument number of the entry function.
         signature: the model's inputs and outputs, in the order of the arguments.
-        num_veus: number of threads that run the program.
+        num_veus: number of vEUs, each a thread, that run the program.
         modules: external code that the module's rKernels call.
 
     Raises:
@@ -93,7 +93,7 @@ def build_image(
 def _entries(module: ir.Module, program: Program) -> tuple[ModuleEntry, ...]:
     """Return the entries of external rKernels with a state, in the order of the code's state table.
 
-    Each entry has the module, the symbol, and the number of the rKernel in ``program``.
+    An entry has the code module, the symbol, and the number of the rKernel in ``program``.
     """
     numbers = {kernel.name: number for number, kernel in enumerate(program.kernels)}
     return tuple(
@@ -159,7 +159,10 @@ def code_identity(module: ir.Module, program: Program, machine: Machine) -> byte
 
 
 def _define_entries(module: ir.Module, program: Program, straight_line_limit: int) -> None:
-    """Append the functions that execute a vEU, with and without a trace."""
+    """Append the LLVM functions that execute a vEU: one without and one with a trace of times.
+
+    ``straight_line_limit`` is the most records of a program for straight-line code.
+    """
     (launch,) = program.launches
     with ir.InsertionPoint(module.body):
         if launch.num_records <= straight_line_limit:

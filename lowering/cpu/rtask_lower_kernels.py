@@ -14,7 +14,7 @@ from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.ir.kernels import described_kernels
 
 _SUFFIX = ".llvm"
-"""Suffix of the name of the LLVM function that a described rKernel calls."""
+"""Suffix of the name of the LLVM function that an rKernel with an ``rtask.kernel`` calls."""
 
 
 @dataclass(frozen=True)

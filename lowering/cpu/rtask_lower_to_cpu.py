@@ -24,7 +24,7 @@ from rammer_mlir.programs.cpu_table import encode_for_cpu
 from rammer_mlir.programs.native_interface import CACHE_LINE
 
 LAUNCH, MACHINE = "rtask.launch", "rtask.machine"
-"""Attributes of the module: the call of its function, and the processor that it is for."""
+"""Attributes of the lowered module: how to call its function, and the target processor's name."""
 
 _PREFIX = "rammer_"
 
@@ -79,7 +79,7 @@ class LowerToCpu(Pass):
 
 
 def machine_of(name: str) -> Machine:
-    """Return the processor with a name as in a target ``cpu:NAME``; the host for an empty name.
+    """Return the processor that a target ``cpu:NAME`` names; the host for an empty name.
 
     Raises:
         OptionError: if there is no processor of this name.
@@ -88,7 +88,7 @@ def machine_of(name: str) -> Machine:
 
 
 def _launch(entry: ir.OpView, symbol: str, num_veus: int) -> ir.DictAttr:
-    """Return the ``rtask.launch`` attribute, with which a caller that has only the IR can call it.
+    """Return the ``rtask.launch`` attribute, by which users of the IR can call the function.
 
     It has the symbol, the names and sizes in bytes of the entry function's arguments, the size in
     bytes of the step counters, and the number of vEUs.

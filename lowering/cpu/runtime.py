@@ -1,4 +1,4 @@
-"""The CPU runtime: functions in the LLVM dialect, as text with names of the native interface."""
+"""The CPU runtime: LLVM functions as MLIR text, in which names stand for symbols and offsets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ NANOSECONDS, WAIT, YIELD = "rammer_nanoseconds", "rammer_wait", "rammer_yield"
 """Names of the runtime's functions that generated code calls."""
 
 _YIELD_OR_SLEEP = "rammer_yield_or_sleep"
-"""Name of the function that replaces ``YIELD`` in programs with exclusive rTasks."""
+"""Name of the function that replaces ``YIELD`` in programs with exclusive rTasks.
+
+While an exclusive rTask runs, no other vEU runs an rTask.
+"""
 
 _FOLDER = Path(__file__).parent
 
@@ -46,7 +49,8 @@ def runtime_module(architecture: str, *, has_exclusive: bool = False) -> ir.Modu
 
     Args:
         architecture: of the processor.
-        has_exclusive: whether the program has exclusive rTasks, and so calls functions for them.
+        has_exclusive: whether the program has rTasks that must run alone on the device, and so
+            calls functions for them.
 
     Raises:
         TargetError: if the architecture's system calls are not known.
@@ -68,7 +72,10 @@ def runtime_module(architecture: str, *, has_exclusive: bool = False) -> ir.Modu
 
 
 def _definitions(architecture: str) -> dict[str, str | int]:
-    """Return, by name, the values of names in the MLIR text for x86_64 or aarch64 (Linux)."""
+    """Return the symbols and numbers that replace names in the MLIR text, by name.
+
+    ``architecture`` is x86_64 or aarch64; the operating system is Linux.
+    """
     found: dict[str, str | int] = {
         "start": START,
         "launch": LAUNCH,

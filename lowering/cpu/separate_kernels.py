@@ -17,7 +17,7 @@ from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.passes.ir.called_functions import inline_called_functions
 
 _SYMBOL = re.compile(r'@("[^"]+"|[\w.$-]+)')
-"""A symbol in MLIR text."""
+"""Pattern of a symbol in MLIR text, ``@name`` or ``@"name"``; its group lacks the ``@``."""
 
 _DIGEST_LENGTH = 32
 """Hexadecimal digits of the digest in an rKernel's symbol: 128 bits."""
@@ -29,9 +29,10 @@ class SeparateKernel:
 
     Attributes:
         name: its name in the original program.
-        module: of a single rKernel; its name and the constants' names are canonical, the same for
-            every equal rKernel.
-        identity: digest that is equal only for rKernels with equal code for the same machine.
+        module: contains this rKernel only; its name and the constants' names are canonical, the
+            same for every equal rKernel.
+        identity: SHA-256 digest of the module's text and the target machine, the same for every
+            equal rKernel.
     """
 
     name: str

@@ -1,4 +1,7 @@
-"""The caller of lists of C functions: ``call_list.mlir`` with names of the native interface."""
+"""The function that runs a list of calls of C functions, ``RUN_CALLS``, from ``call_list.mlir``.
+
+An engine provides the list; the names in the text are those of the native interface.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """External rKernels as functions of the LLVM dialect that call external code.
 
-Each is a stub with the interface of any other rKernel, ``(rTask id, pointers...)``. A nonzero
-status is stored in a word of the library, with the number of the rKernel; no exception unwinds
-through a vEU, and the run continues to its end. A function with a state is called via a table,
-which the runtime fills in.
+Each function is a stub with the interface of any other rKernel, ``(rTask id, pointers...)``. A
+nonzero status is stored in the global ``STATUS`` with the number of the rKernel; no exception
+unwinds through a vEU, and the run continues to its end. A function with a state is called via a
+table, in which the runtime fills in the function to call and the state.
 """
 
 from __future__ import annotations
@@ -51,9 +51,13 @@ from rammer_mlir.programs.native_interface import (
 
 @dataclass(frozen=True)
 class ExternalKernel:
-    """An external rKernel: the symbol of its stub, its definition, and its number of buffers.
+    """An external rKernel.
 
-    ``form`` is the form of the external code module that defines it, such as ``c`` or ``graph``.
+    Attributes:
+        name: name of the rKernel.
+        external: its code module and symbol, and whether it has a state or runs alone.
+        num_arguments: its number of buffers.
+        form: form of the external code module that defines it, such as ``c`` or ``graph``.
     """
 
     name: str
@@ -85,7 +89,7 @@ def external_kernels(module: ir.Module) -> list[ExternalKernel]:
 
 
 def take_external_kernels(module: ir.Module, kernels: Sequence[ExternalKernel]) -> None:
-    """Erase the declarations and descriptions of external rKernels from a module."""
+    """Erase the declarations of external rKernels, and their ``rtask.kernel``s, from a module."""
     descriptions = described_kernels(module)
     declared = {symbol_name(function): function for function in functions(module)}
     for kernel in kernels:
@@ -94,9 +98,9 @@ def take_external_kernels(module: ir.Module, kernels: Sequence[ExternalKernel]) 
 
 
 def with_state(kernels: Sequence[ExternalKernel]) -> list[ExternalKernel]:
-    """Return the external rKernels that have a state, in the order of the table of functions.
+    """Return the external rKernels that have a state, in the order of the table of such rKernels.
 
-    The table is a list of addresses that the runtime fills in.
+    A row of the table has the rKernel's functions; the runtime fills in the opened state.
     """
     return [kernel for kernel in kernels if kernel.external.has_state]
 
@@ -108,7 +112,7 @@ def define_external_kernels(
 
     Args:
         module: in the LLVM dialect.
-        kernels: external rKernels, which have been removed from the module.
+        kernels: external rKernels, whose declarations have been erased from the module.
         numbers: number of each rKernel by name, which a stub stores with a nonzero status.
         prefix: prefix of the stubs' symbols.
 
@@ -145,9 +149,9 @@ def _declare(kernels: Sequence[ExternalKernel]) -> None:
 
 
 def check_one_number_of_buffers(kernels: Sequence[ExternalKernel]) -> None:
-    """Check that stateless rKernels with the same external function have as many buffers.
+    """Check that stateless rKernels with the same external function have equally many buffers.
 
-    Functions with a state get an array of buffers, so that their number may differ.
+    Functions with a state get an array of buffers, so that its length may differ.
 
     Raises:
         PassError: naming a function called with different numbers of buffers.
@@ -176,9 +180,10 @@ def _types(kernel: ExternalKernel) -> list[ir.Type]:
 
 
 def _define_table(kernels: Sequence[ExternalKernel]) -> None:
-    """Define the table of functions: a row per rKernel with a state.
+    """Define the table ``MODULES``: a row of ``MODULE_WORDS`` addresses per rKernel with a state.
 
-    A row has addresses in linked code, or of the function that runs lists of calls.
+    A row initially has the addresses of the rKernel's linked functions, or, if an engine runs the
+    rKernel, of ``RUN_CALLS``.
     """
     kind = ir.Type.parse(f"!llvm.array<{MODULE_WORDS * len(kernels)} x ptr>")
     table = llvm.GlobalOp(kind, MODULES, _external_linkage())

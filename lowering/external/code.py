@@ -1,4 +1,4 @@
-"""External code as data, read from the ``rtask.module`` operations of a module."""
+"""External code modules as data, read from the ``rtask.module`` operations of a module."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def read_code(module: ir.Module) -> tuple[ForeignCode, ...]:
 def functions_of(external: External) -> tuple[str, ...]:
     """Return the names of an rKernel's linked functions.
 
-    There are three functions if it has a state, else one.
+    With a state they are ``SYMBOL_open``, ``SYMBOL_run`` and ``SYMBOL_close``, else ``SYMBOL``.
     """
     if not external.has_state:
         return (external.symbol,)

@@ -1,4 +1,4 @@
-"""Checks of external LLVM IR for a GPU: permitted operations and types."""
+"""Checks of external code for a GPU: its form, and the functions that its LLVM IR calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _PROCESSORS = frozenset(("nvvm", "amdgcn", "r600", "x86", "aarch64", "arm", "spv
 _LIBRARY = re.compile(
     r"(a?(sin|cos|tan)h?|atan2|sincos\w*|exp(2|10)?|log(2|10)?|powi?|ldexp|frexp|modf)"
 )
-"""LLVM intrinsics without instructions on GPUs: LLVM's code generators abort the process on them.
+"""Names of LLVM intrinsics without instructions on GPUs, without ``llvm.`` and types.
+
+LLVM's code generators abort the process on them.
 """
 
 

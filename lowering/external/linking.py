@@ -1,4 +1,4 @@
-"""External code sorted by linking: LLVM IR to optimize together, or objects to link."""
+"""External code by kind of linking: LLVM IR that is optimized with the program, or objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def linked_ir(code: Sequence[ForeignCode]) -> tuple[LinkedIr, ...]:
 
 
 def linked_objects(code: Sequence[ForeignCode], machine: Machine) -> tuple[bytes, ...]:
-    """Return the objects of all linked code except LLVM IR, with the objects that it calls.
+    """Return the objects to link: those of all linked code but LLVM IR, and the objects they call.
+
+    C source is compiled for ``machine``.
 
     Raises:
         TargetError: if the code is for a GPU, C source cannot be compiled, or a function that

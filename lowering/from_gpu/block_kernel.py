@@ -1,4 +1,4 @@
-"""A kernel's block as an rKernel: a function of the rTask's id that a persistent block executes.
+"""The rKernel of a launched kernel: its rTask is a block of the launch, run by a persistent block.
 
 The rTask's id determines the block's ids, and a thread's number in the persistent block, which is
 one-dimensional, determines its ids in the launched block (RAMMER section 4.1).
@@ -24,14 +24,14 @@ from rammer_mlir.lowering.kernels.affine import as_value, constant
 def block_function(
     launch: Launch, name: str, block_threads: int, subgroup: int, ip: ir.InsertionPoint
 ) -> ir.Operation:
-    """Emit the rKernel of a launch, a private ``func.func (rTask id, memrefs...)``.
+    """Emit the rKernel of a launch, a private ``func.func (rTask id, memrefs...)``, and return it.
 
     Args:
         launch: the launch; it is not modified.
         name: the function's symbol.
-        block_threads: threads of the persistent block, at least the launch's.
-        subgroup: lanes of a subgroup that the kernel depends on, 0 if it does not.
-        ip: where to insert it.
+        block_threads: threads of the persistent block, at least as many as the launch's.
+        subgroup: lanes of a subgroup if the kernel depends on them, else 0.
+        ip: where to insert the function.
     """
     copy = launch.kernel.clone(ip=ip).operation
     source = copy.regions[0].blocks[0]
@@ -66,10 +66,10 @@ def _integer(value: int) -> ir.IntegerAttr:
 
 
 def _replace_arguments(launch: Launch, source: ir.Block, buffers: Sequence[ir.Value]) -> None:
-    """Replace the arguments of a kernel: memrefs by ``buffers``, scalars by constants.
+    """Replace the arguments of a kernel, whose body is ``source``, by values.
 
-    Arguments for shared memory become allocations of the block, those for private memory become
-    allocations of a thread.
+    Memrefs are replaced by ``buffers``, scalars by constants. Arguments for shared memory become
+    allocations of the block, those for private memory become allocations of a thread.
     """
     arguments = list(source.arguments)
     for number, buffer in zip(launch.memrefs, buffers, strict=True):
@@ -100,7 +100,7 @@ def _private(kind: ir.MemRefType) -> ir.Value:
 def _own_thread(
     number: ir.Value, threads: int, block_threads: int
 ) -> tuple[ir.Value | None, ir.Value]:
-    """Emit a thread's number in the launched block, and an i1 that tells whether it takes part.
+    """Emit whether a thread is one of the launched block's, as an i1, and its number in that block.
 
     A spare thread, with a number of ``threads`` or more, gets the number 0. The i1 is None if no
     thread of the persistent block is spare.
@@ -150,9 +150,10 @@ class _Ids:
 
 
 def _rewrite(operation: ir.Operation, ids: _Ids, block: ir.Block) -> None:
-    """Rewrite an operation of a kernel: replace reads of ids and sizes, and casts of memory spaces.
+    """Replace reads of ids and sizes, and casts of memory spaces, in ``operation`` and its regions.
 
-    Allocations of private memory move to the beginning of ``block``, the function's entry.
+    Ids and sizes become the values of ``ids``; a cast becomes its source. Allocations of private
+    memory move to the beginning of ``block``, the function's entry.
     """
     for nested in [operation, *walk(operation)]:
         if nested.name.startswith("gpu."):

@@ -1,4 +1,4 @@
-"""Copies between buffers of a host function, as launches of kernels."""
+"""Copies between buffers of a host function, replaced by launches of kernels that copy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HOLDER, _KERNEL = "rtask_copies", "copy"
 
 
 def launch_copies(module: ir.Module, host: ir.OpView) -> None:
-    """Replace each ``memref.copy`` between static buffers by a launch, in place.
+    """Replace each ``memref.copy`` of ``host`` by a launch of a new kernel, an element per thread.
 
     Raises:
         OperationError: naming a copy of dynamic size.

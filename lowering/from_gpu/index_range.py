@@ -1,7 +1,7 @@
-"""Ranges of index values in a kernel: intervals with an affine dependence on the block.
+"""Ranges of index values in a kernel: intervals plus an affine function of the block's ids.
 
 Thread ids and loop counters become intervals; block ids stay symbolic. So the elements that a block
-touches are known as a function of the block's ids, as required for dependencies.
+accesses are known as a function of the block's ids, as required for dependencies.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Range:
 
     @property
     def constant(self) -> int | None:
-        """The only integer of the range; None if it has several or depends on the block."""
+        """The only integer of the range; None if there are several or they vary by block."""
         return self.low if self.low == self.high and self.factors == NO_FACTORS else None
 
     def bounds(self, grid: Dim3) -> tuple[int, int]:
@@ -70,7 +70,7 @@ class Arithmetic:
         return Range(*a.bounds(self.grid))
 
     def _seen_from(self, a: Range, base: Dim3) -> Range:
-        """Return a range that contains ``a`` in all blocks and has the factors ``base``."""
+        """Return a range with the factors ``base`` that contains ``a`` in all blocks."""
         low, high = (a - Range(0, 0, base)).bounds(self.grid)
         return Range(low, high, base)
 
@@ -79,11 +79,11 @@ class Arithmetic:
         return self._narrowest(a, b, lambda x, y: (min(x.low, y.low), max(x.high, y.high)))
 
     def minimum(self, a: Range, b: Range) -> Range:
-        """Return a range of the lesser of a value of ``a`` and a value of ``b``."""
+        """Return a range that contains ``min(x, y)`` for all ``x`` in ``a`` and ``y`` in ``b``."""
         return self._narrowest(a, b, lambda x, y: (min(x.low, y.low), min(x.high, y.high)))
 
     def maximum(self, a: Range, b: Range) -> Range:
-        """Return a range of the greater of a value of ``a`` and a value of ``b``."""
+        """Return a range that contains ``max(x, y)`` for all ``x`` in ``a`` and ``y`` in ``b``."""
         return self._narrowest(a, b, lambda x, y: (max(x.low, y.low), max(x.high, y.high)))
 
     def _narrowest(
@@ -106,9 +106,9 @@ class Arithmetic:
         return Range(min(corners), max(corners))
 
     def quotient(self, a: Range, b: Range) -> Range | None:
-        """Return the range of ``a`` divided by a positive constant ``b``, rounded down.
+        """Return the range of ``a`` divided by ``b``, rounded down; None if it is unknown.
 
-        None if ``b`` is no positive constant.
+        It is known only for a positive constant ``b``.
         """
         divisor = b.constant
         if divisor is None or divisor <= 0:
@@ -120,9 +120,9 @@ class Arithmetic:
         return Range(a.low // divisor, a.high // divisor, (x, y, z))
 
     def remainder(self, a: Range, b: Range) -> Range | None:
-        """Return the range of the non-negative remainder of ``a`` by ``b``, else None.
+        """Return the range of the non-negative remainder of ``a`` by ``b``; None if it is unknown.
 
-        The remainder is known only for a positive constant ``b``.
+        It is known only for a positive constant ``b``.
         """
         quotient, divisor = self.quotient(a, b), b.constant
         if quotient is None or divisor is None:
@@ -141,7 +141,10 @@ class Arithmetic:
         dims: Sequence[Range | None],
         symbols: Sequence[Range | None],
     ) -> Range | None:
-        """Return the range of an affine expression from its operands' ranges; None if unknown."""
+        """Return the range of an affine expression; None if it is unknown.
+
+        ``dims`` and ``symbols`` have the ranges of the expression's operands, None if unknown.
+        """
         if isinstance(expression, ir.AffineConstantExpr):
             return exactly(expression.value)
         if isinstance(expression, ir.AffineDimExpr):

@@ -36,7 +36,7 @@ class IndexRanges:
 
     @property
     def arithmetic(self) -> Arithmetic:
-        """Return the operations on ranges of this grid."""
+        """The operations on ranges, for the kernel's grid."""
         return self._arithmetic
 
     def of(self, value: ir.Value) -> Range | None:
@@ -104,9 +104,9 @@ class IndexRanges:
     def _bound(
         self, affine_map: ir.AffineMap, operands: Sequence[ir.Value], is_max: bool
     ) -> Range | None:
-        """Return the range of a map's greatest result (least unless ``is_max``) on ``operands``.
+        """Return the range of a map's greatest result if ``is_max``, else of its least result.
 
-        None if the range of a result is unknown.
+        ``operands`` are those of the map. None if the range of a result is unknown.
         """
         join = self._arithmetic.maximum if is_max else self._arithmetic.minimum
         found, *others = self.mapped(affine_map, operands)
@@ -167,7 +167,7 @@ def _difference(_: Arithmetic, a: Range, b: Range) -> Range:
 
 
 def _if_not_negative(rule: _Rule) -> _Rule:
-    """Return a rule that yields ``rule``'s range for non-negative operands, and None for others.
+    """Return a rule that gives ``rule``'s range for non-negative operands, and None for others.
 
     Signed and unsigned operations agree on non-negative operands.
     """
@@ -227,7 +227,7 @@ _RULES: Mapping[str, _Rule] = {
     "arith.shrsi": _shifted(Arithmetic.quotient),
     "arith.andi": _masked,
 }
-"""Transfer functions: from the ranges of an operation's operands to its result's, by name.
+"""Rules of the analysis, by operation: the range of the result from the ranges of the operands.
 
 A select's operands are its two values, without the condition.
 """

@@ -1,6 +1,6 @@
-"""The boxes of its arguments that a kernel's block touches, as functions of the block's ids.
+"""Analysis of the boxes of a kernel's arguments that a block accesses, as functions of its ids.
 
-A box is an over-approximation: non-affine indices and guards make it larger than the touched
+A box is an over-approximation: non-affine indices and guards make it larger than the accessed
 elements, never smaller.
 """
 
@@ -22,13 +22,13 @@ from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.boxes import Box
 
 _MOST_BOXES = 4
-"""Largest number of an argument's boxes with different factors.
+"""Most boxes of an argument that move differently with the block's ids.
 
-A block that touches more boxes is treated as touching the whole argument.
+A block that accesses more boxes is treated as accessing the whole argument.
 """
 
 _Place = tuple[Range | None, ...]
-"""The range of each index of an access; None stands for the whole dimension."""
+"""The ranges of an access's indices in an argument; None stands for a whole dimension."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,16 @@ class _View:
 def find_accesses(
     kernel: ir.Operation, arguments: Mapping[ir.BlockArgument, int], ranges: IndexRanges, grid: Dim3
 ) -> KernelAccesses:
-    """Return the boxes of arguments that a block of a kernel touches.
+    """Return the boxes of arguments that a block of a kernel reads and writes.
 
     Args:
         kernel: a ``gpu.func``.
         arguments: numbers of its memref arguments.
         ranges: ranges of its integers.
-        grid: its grid.
+        grid: numbers of blocks of its launch in x, y and z.
 
     Raises:
-        OperationError: if the argument that an operation touches cannot be determined.
+        OperationError: if the argument that an operation accesses cannot be determined.
     """
     shapes = {number: ir.MemRefType(value.type).shape for value, number in arguments.items()}
     views = _Views(arguments, ranges)
@@ -90,7 +90,7 @@ class _Views:
         self._arguments, self._ranges = arguments, ranges
 
     def of(self, value: ir.Value, user: ir.Operation) -> _View | None:
-        """Return the view of an argument that a memref is; None for memory local to a block.
+        """Return a memref as a view of an argument; None if it is memory local to a block.
 
         Raises:
             OperationError: naming ``user`` if the memref's origin is unknown.
@@ -203,9 +203,10 @@ def _boxes(
 
 
 def _joined(places: Sequence[_Place], shape: Sequence[int], grid: Dim3) -> list[Box]:
-    """Return the boxes that contain all of ``places``, one for each set of equal factors.
+    """Return boxes that contain all of ``places``, a box for each set of equal factors.
 
-    With more than ``_MOST_BOXES`` sets, it is a single box of the whole ``shape``.
+    Factors are those of the block's ids. With more than ``_MOST_BOXES`` such sets, it is a single
+    box of the whole ``shape``.
     """
     alike: dict[tuple[Dim3 | None, ...], list[_Place]] = {}
     for place in dict.fromkeys(places):

@@ -21,7 +21,7 @@ def describe_kernel(launch: Launch, name: str, ip: ir.InsertionPoint) -> frozens
     """Emit a launch's ``rtask.kernel``; return the numbers of the memrefs that a block may write.
 
     ``name`` is the symbol of the rKernel. If a block writes no memref, the result is empty and no
-    operation is emitted, because the launch has no effect.
+    operation is emitted, because the launch has no effect. Numbers count the launch's memrefs.
     """
     arguments = list(launch.kernel.regions[0].blocks[0].arguments)
     known: dict[ir.Value, Range] = {
@@ -94,7 +94,7 @@ def _bytes(accesses: KernelAccesses, kinds: Sequence[ir.MemRefType]) -> int:
 def _work(holder: ir.Operation, ranges: IndexRanges) -> tuple[int, int]:
     """Return the numbers of arithmetic operations and of block barriers that a thread executes.
 
-    Operations in loops are counted by trip counts.
+    They are those in the regions of ``holder``; a loop's body counts once per iteration.
     """
     operations = barriers = 0
     for region in holder.regions:

@@ -19,7 +19,7 @@ _ON_MEMREFS = frozenset((*MEMORY_OPERATIONS, *VIEWS, "memref.dim"))
 def check_kernel(launch: Launch, subgroup: int) -> None:
     """Raise an error for a kernel with unknown memory effects or unsupported use of its threads.
 
-    ``subgroup`` is the number of lanes on which the kernel may depend.
+    ``subgroup`` is the number of lanes of a subgroup that kernels may assume.
 
     Raises:
         OperationError: naming the launch and the operation.

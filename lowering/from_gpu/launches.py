@@ -1,4 +1,4 @@
-"""Reader of a host function's launches: kernel, grid, block and arguments, all static."""
+"""Reader of a host function's kernel launches: kernel, grid, block and arguments, all static."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HOST_PURE = ("arith.", "affine.", "index.")
 
 
 class _LaunchView(Protocol):
-    """The type of a ``gpu.launch_func`` in MLIR's Python bindings."""
+    """The properties of a ``gpu.launch_func`` as MLIR's Python bindings name them."""
 
     gridSizeX: ir.Value
     gridSizeY: ir.Value
@@ -53,7 +53,8 @@ class Launch:
     Attributes:
         operation: the launch.
         kernel: its ``gpu.func``.
-        grid, block: sizes in x, y and z.
+        grid: numbers of blocks in x, y and z.
+        block: numbers of threads of a block in x, y and z.
         scalars: the constant value of each scalar argument, by argument number.
         memrefs: the value of each memref argument, by argument number.
     """
@@ -98,7 +99,9 @@ def refuse_launch(operation: ir.Operation, message: str) -> NoReturn:
 
 
 def host_function(module: ir.Module, name: str = "") -> ir.OpView:
-    """Return the function that launches kernels: the named function, or the only one.
+    """Return the function called ``name``, which must launch kernels.
+
+    An empty ``name`` selects the only function that launches kernels.
 
     Raises:
         PassError: if there is no function of this name, or, without a name, not exactly one
@@ -143,7 +146,7 @@ def _launches_kernels(function: ir.OpView) -> bool:
 
 
 def read_launches(module: ir.Module, host: ir.OpView) -> list[Launch]:
-    """Return the launches of a host function in order.
+    """Return the kernel launches of a host function in order.
 
     Raises:
         OperationError: naming the launch or operation that cannot be part of a static program.

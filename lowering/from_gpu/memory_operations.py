@@ -14,8 +14,8 @@ class MemoryOperation:
 
     Attributes:
         buffer: the memref's number among the operands.
-        indices: the number of the first index operand; None if the whole memref is touched.
-        reads, writes: the kind of effect.
+        indices: the number of the first index operand; None if the whole memref is accessed.
+        reads, writes: whether it reads, and whether it writes the memref.
     """
 
     buffer: int
@@ -37,7 +37,7 @@ MEMORY_OPERATIONS: Mapping[str, Sequence[MemoryOperation]] = {
     "vector.transfer_write": (MemoryOperation(1, None, False, True),),
     "memref.copy": (MemoryOperation(0, None, True, False), MemoryOperation(1, None, False, True)),
 }
-"""Operations that access memory, by name, with an entry for each memref operand."""
+"""Operations that access memory, by name, with their effect on each memref operand."""
 
 COLLECTIVES = frozenset(("gpu.barrier", "gpu.shuffle", "gpu.subgroup_reduce"))
 """Operations that the threads of a block or a subgroup execute together."""

@@ -55,7 +55,7 @@ class FromGpu(Pass):
             raise OptionError(f"subgroup: expected 32 or 64 lanes, found {self.subgroup}")
 
     def run(self, module: ir.Module) -> None:
-        """Replace the launches of the selected host function."""
+        """Replace the host function's launches by rOperators, and the kernels by rKernels."""
         host = host_function(module, self.function)
         erase_other_hosts(module, host)
         with ir.Location.unknown(module.context):

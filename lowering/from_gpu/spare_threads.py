@@ -16,12 +16,12 @@ from rammer_mlir.passes.base import OperationError
 
 
 def guard(block: ir.Block, is_own: ir.Value, start: ir.Operation) -> None:
-    """Guard the operations from ``start`` on that touch memory, for the kernel's own threads.
+    """Move memory accesses into ``scf.if``s that only the kernel's own threads execute.
 
     Args:
         block: the body of the rKernel.
         is_own: an ``i1`` value, whether the thread is one of the kernel's.
-        start: the kernel's first operation.
+        start: the first operation of ``block`` to consider.
 
     Raises:
         OperationError: if spare threads cannot follow the control flow around a barrier.
@@ -178,7 +178,7 @@ def _deciding(operation: ir.Operation) -> list[ir.Value]:
 
 
 def _carried(argument: ir.BlockArgument) -> list[ir.Value]:
-    """Return the values that a block argument may have."""
+    """Return the values that a loop's block argument may have: initial and yielded values."""
     holder = argument.owner.owner.operation
     if holder.name == "func.func":
         return []

@@ -1,4 +1,4 @@
-"""Provable alignment of buffers and indices, for wide accesses."""
+"""Alignment of buffers and indices that is provable at compile time, for wide accesses."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def _source_alignment(view: ir.Operation) -> int:
 
 
 def holds_aligned_runs(buffer: Buffer, width: int) -> bool:
-    """Return whether runs of ``width`` elements, at multiples of it in the last dim, are aligned.
+    """Return whether vectors of ``width`` elements of a memref's last dimension are aligned.
 
-    The elements of a run are contiguous, and their address is a multiple of the run's size.
+    Each vector, from a multiple of ``width`` on, must be contiguous, at a multiple of its size.
     """
     strides, _ = buffer.type.get_strides_and_offset()
     return (

@@ -8,7 +8,7 @@ lanes access together lie in different banks (CUDA C++ programming guide, shared
 from __future__ import annotations
 
 BANK_CYCLE = 128
-"""Bytes across all banks: addresses this far apart share a bank."""
+"""Distance in bytes of addresses in the same bank: 32 banks of 4 bytes."""
 
 
 def padded_strides(

@@ -14,16 +14,13 @@ from math import gcd, prod
 from rammer_mlir.lowering.gpu.contractions.plan import WARP, WIDEST, Access, Contraction
 
 _MOST_RESULTS = 4
-"""Number of results per thread of the block from which on threads share no reduction.
-
-Each thread then reduces the elements of its results alone.
-"""
+"""Most results per thread of the block for which threads share the reduction of a result."""
 
 _LEAST_REDUCED = 8
 """Smallest number of reduced elements per result for which threads share the reduction."""
 
 _UNROLLED = 4
-"""Largest number of elements that a thread loads per iteration, as loads in flight."""
+"""Most elements that a thread loads per iteration, so that several loads are in flight."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +28,8 @@ class ColumnPlan:
     """Plan of a block's column reduction.
 
     Attributes:
-        contraction: the computation.
-        along: the parallel loop along which elements are adjacent in memory.
+        contraction: the reduction, as a contraction.
+        along: the parallel loop along which the widest input's elements are adjacent in memory.
         widest: number, among the inputs, of the operand with the most elements.
         threads: number of threads of the block.
     """
@@ -60,7 +57,7 @@ class ColumnPlan:
 
     @property
     def num_partial(self) -> int:
-        """The number of partial results in shared memory: the maximum over all permitted widths."""
+        """The number of partial results in shared memory: the maximum over permitted widths."""
         rows = max(self.at(width).parts for width in (1, 2, 4, 8) if self.most_width % width == 0)
         return rows * self.num_results if rows > 1 else 0
 
@@ -82,13 +79,11 @@ class ColumnPlan:
 class Columns:
     """Division of a column reduction among threads.
 
-    A tile is a run of adjacent results that a thread computes.
-
     Attributes:
-        tiles: number of tiles.
+        tiles: number of tiles; a tile is a number of adjacent results that a thread computes.
         places: number of threads of a row, of which the first ``tiles`` have a tile.
         rows: number of rows of threads, which divide the elements of each result among them.
-        unrolled: number of elements that a thread processes per iteration.
+        unrolled: number of elements per result that a thread processes per iteration.
         threads: number of threads of the block.
     """
 

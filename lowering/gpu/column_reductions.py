@@ -36,7 +36,10 @@ class _WideLoads:
     """
 
     def __init__(self, generic: Structured, plan: ColumnPlan, width: int) -> None:
-        """Begin for straight-line code without stores, with vectors of ``width`` elements."""
+        """Begin without loaded elements; vectors of the widest input have ``width`` elements.
+
+        Loaded values are reused, so that no store may come between uses of an object.
+        """
         access = plan.contraction.inputs[plan.widest]
         self._number, self._along, self._width = access.number, plan.along, width
         self._map = generic.maps[access.number]
@@ -46,9 +49,10 @@ class _WideLoads:
         self.shift = 0
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return the element of operand ``number`` at ``point``, loading it at its first use.
+        """Return the element of operand ``number`` at ``point``, loaded at its first use.
 
-        The point is ``shift`` elements after the first point of its tile.
+        ``point`` has an index per loop, ``shift`` elements after the first point of the thread's
+        tile.
         """
         if number != self._number or self._width == 1:
             return self._loads.value(number, point)
@@ -193,7 +197,7 @@ class _Emitter:
         """Emit the combination of all rows' partial results in shared memory, and its accumulation.
 
         The threads of row ``row`` have ``results`` for tile ``place``; the combined results are
-        accumulated into the output.
+        accumulated into the output of the operation.
         """
         columns, total = self._columns, self._plan.num_results
         writes = _below(place, columns.tiles)

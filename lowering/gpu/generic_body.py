@@ -1,4 +1,4 @@
-"""The body of a ``linalg.generic`` at one point of its iteration space."""
+"""Emission of the body of a ``linalg.generic`` at a point of its iteration space."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.structured import Structured, is_buffer
 
 Point: TypeAlias = "Sequence[Index | None]"
-"""An index for each loop, None for loops without an index yet."""
+"""An index for each loop; None for a loop, such as a reduction loop, that has no index yet."""
 
 Place: TypeAlias = "tuple[ir.Value, list[ir.Value]]"
 """A buffer, and the indices of an element."""
 
 
 class Elements(Protocol):
-    """Source of the elements of a body's operands."""
+    """Emits the elements of a body's operands."""
 
     def value(self, number: int, point: Point) -> ir.Value:
         """Return the element of operand ``number`` at a point."""
@@ -26,16 +26,19 @@ class Elements(Protocol):
 
 
 class Loads:
-    """Loads of inputs; each element is loaded once for all points that need it."""
+    """Loads of inputs; each element is loaded once for all points that need it.
+
+    No memory may be written between the loads.
+    """
 
     def __init__(self, generic: Structured) -> None:
-        """Begin straight-line code that writes no memory."""
+        """Begin without loaded elements."""
         self._operands, self._maps = generic.operands, generic.maps
         self._loops = generic.used_loops
         self._values: dict[tuple[int, tuple[Index | None, ...]], ir.Value] = {}
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return the element of operand ``number`` at a point, loading it at its first use.
+        """Return the element of operand ``number`` at a point, emitting its load at the first use.
 
         The value of a scalar operand is returned unchanged.
         """
@@ -49,20 +52,20 @@ class Loads:
 
 
 def indices_at(map_: ir.AffineMap, point: Point) -> list[ir.Value]:
-    """Emit the indices of an operand's element at a point."""
+    """Emit the indices of the element at a point, by the operand's indexing map ``map_``."""
     return [as_value(evaluate(result, point)) for result in map_.results]
 
 
 def emit_body(
     generic: Structured, point: Point, carried: Sequence[ir.Value | None], loads: Elements
 ) -> list[ir.Value]:
-    """Emit a copy of the body and return the yielded values.
+    """Emit a copy of a generic's body at a point, and return the yielded values.
 
     Args:
         generic: the operation.
         point: index of each loop.
         carried: values of the outputs before this point, None where the body does not use them.
-        loads: source of the inputs' elements, shared by points of the same straight-line code.
+        loads: emits the inputs' elements; shared by points of the same straight-line code.
     """
     mapping: ValueMap = {}
     first_output = len(generic.arguments) - len(carried)
@@ -93,7 +96,7 @@ def output_places(generic: Structured, point: Point) -> list[Place]:
 def initial_values(
     generic: Structured, places: Sequence[Place], needed: bool
 ) -> list[ir.Value | None]:
-    """Emit loads of the outputs' old values at ``places``.
+    """Return the outputs' old values at ``places``, emitting their loads.
 
     Unless ``needed``, an output that the body does not read gets None instead.
     """

@@ -1,4 +1,4 @@
-"""The iteration space of a ``linalg.generic``: loop bounds, and linearized points."""
+"""The iteration space of a ``linalg.generic``: loop bounds, and points by a single number."""
 
 from __future__ import annotations
 

@@ -54,6 +54,8 @@ class BufferType:
 class MappedKernels:
     """The arguments that rKernels have besides the rTask's id: buffers, shared memory, scratch.
 
+    Scratch memory is a vEU's part of device memory, for temporaries too large for shared memory.
+
     Attributes:
         signatures: types of each rKernel's buffers, by symbol.
         with_temporaries: symbols of rKernels that use shared memory or scratch.

@@ -15,5 +15,5 @@ MOST_MATRICES = 16
 MOST_FETCHED = 64
 """Largest number of bytes of a staged chunk that a thread copies.
 
-The thread keeps an address for each access.
+The thread keeps an address in registers for each access.
 """

@@ -35,8 +35,9 @@ class MapToThreads(Pass):
     tf32: bool = False
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite every rKernel of the module; append arguments for shared and scratch memory.
+        """Distribute every rKernel of the module over the threads of a block.
 
+        rKernels get additional arguments for shared and scratch memory.
         Raises OperationError if an ``rtask.kernel`` describes an rKernel.
         """
         with ir.Location.unknown(module.context):

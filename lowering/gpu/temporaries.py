@@ -22,7 +22,7 @@ ALIGNMENT = 16
 WORKGROUP = "#gpu.address_space<workgroup>"
 
 PRIVATE = "#gpu.address_space<private>"
-"""Memory space of a thread's private memory, which does not hold temporaries of the block."""
+"""Memory space of a thread's private memory, where no temporaries of the block are."""
 
 _VIEWS = frozenset(
     ("memref.subview", "memref.reinterpret_cast", "memref.cast", "memref.expand_shape",
@@ -34,8 +34,11 @@ _VIEWS = frozenset(
 class Placement:
     """The place of a temporary.
 
-    It has the allocation, an upper bound on its elements, the memory (shared or scratch), and the
-    offset there in bytes.
+    Attributes:
+        allocation: the operation that allocates it.
+        elements: an upper bound on its elements.
+        shared: whether it is in shared memory; otherwise it is in scratch memory.
+        offset: its offset in that memory in bytes.
     """
 
     allocation: ir.Operation
@@ -142,12 +145,12 @@ def _type(allocation: ir.Operation) -> ir.MemRefType:
 
 
 def in_space(kind: ir.MemRefType, space: ir.Attribute | None) -> ir.MemRefType:
-    """Return a memref type in another memory space."""
+    """Return a memref type with the memory space replaced by ``space``; None is device memory."""
     return ir.MemRefType.get(kind.shape, kind.element_type, kind.layout, space)
 
 
 def propagate_space(value: ir.Value, space: ir.Attribute | None) -> None:
-    """Give the types of all views of a buffer a memory space; None stands for device memory."""
+    """Set the memory space of all views of a buffer; None stands for device memory."""
     for use in value.uses:
         user = use.owner.operation
         if user.name not in _VIEWS:
@@ -160,7 +163,10 @@ def propagate_space(value: ir.Value, space: ir.Attribute | None) -> None:
 
 
 def _bounded_elements(kernel: ir.Operation, allocation: ir.Operation) -> int:
-    """Return an allocation's upper bound of elements; raise UnsupportedError if it has none."""
+    """Return an upper bound on an allocation's elements.
+
+    Raises ``UnsupportedError`` if it has none.
+    """
     dynamic = ir.ShapedType.get_dynamic_size()
     elements, rest = 1, iter(allocation.operands)
     for size in _type(allocation).shape:

@@ -49,7 +49,7 @@ class _Lanes:
 
 
 def _tile_results(generic: Structured, loops: Loops, threads: Threads) -> None:
-    """Emit a loop over tiles of results, distributed cyclically over the block's threads."""
+    """Emit a loop over every ``threads.count``-th tile of results, from the thread's number on."""
     tile = choose_tile(generic, loops, threads.count)
     sizes = tiled_sizes(loops, tile)
     loop = scf.ForOp(threads.number, as_value(product(sizes)), constant(threads.count))
@@ -113,7 +113,10 @@ def _grouped(values: Sequence[ir.Value], count: int) -> list[list[ir.Value]]:
 
 
 def _share_results(generic: Structured, loops: Loops, threads: Threads, lanes: _Lanes) -> None:
-    """Emit a uniform loop over results; a group of adjacent lanes computes each result jointly."""
+    """Emit a loop over results; a group of adjacent lanes computes each result jointly.
+
+    All threads execute the same number of iterations, because shuffles need all lanes.
+    """
     total, count = constant(loops.num_points or 0), constant(lanes.count)
     group = arith.divui(threads.number, count)
     lane = arith.remui(threads.number, count)

@@ -28,12 +28,12 @@ _WRITERS = frozenset(("memref.store", "memref.atomic_rmw", "memref.generic_atomi
 
 @dataclass(frozen=True)
 class Staging:
-    """Plans and staging memory of an rKernel's staged contractions.
+    """Plans and staging memory of an rKernel's planned operations.
 
     Attributes:
         plans: plans by number; an attribute of each planned operation has its plan's number.
         offset: bytes in the block's shared memory at which staging memory begins.
-        copies: the target's instructions for fetching operands.
+        copies: emits the copies of operands to shared memory.
     """
 
     plans: tuple[Plan, ...]
@@ -49,15 +49,15 @@ class Staging:
 def map_to_threads(
     kernel: ir.Operation, shared: Buffer, block_threads: int, staging: Staging
 ) -> None:
-    """Rewrite the body of an rKernel (``func.func`` on memrefs, linalg generalised), in place.
+    """Distribute the operations of an rKernel over the threads of a block, in place.
 
-    The result ends without a block barrier: its caller synchronises before later operations.
+    Its last operation is not followed by a block barrier: its caller synchronises the threads.
 
     Args:
-        kernel: the rKernel.
+        kernel: the rKernel, a ``func.func`` of ``linalg.generic`` operations on memrefs.
         shared: the block's shared memory, one of its arguments.
         block_threads: threads of the block.
-        staging: its planned contractions.
+        staging: its planned operations.
     """
     block = kernel.regions[0].blocks[0]
     with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown():
@@ -129,7 +129,7 @@ def _by_one_thread(operation: ir.Operation, threads: Threads) -> None:
 
 
 def _barrier_after(operation: ir.Operation) -> None:
-    """Emit a block barrier after a load by all threads, before later stores by a single thread."""
+    """Emit a block barrier after a load, so that all threads load before any stores."""
     with ir.InsertionPoint.after(operation), operation.location:
         gpu.barrier()
 

@@ -59,7 +59,7 @@ class _Emitter:
         self._threads = threads
 
     def emit(self) -> None:
-        """Emit the loop over squares of the iteration space, uniform for all threads."""
+        """Emit the loop over squares of the iteration space, the same in all threads."""
         square = (self._plan.across, self._plan.along)
         counts = [
             _squares(bound) if loop in square else bound
@@ -128,7 +128,7 @@ class _Emitter:
 
 
 class _KnownElements(Loads):
-    """Loads of a body's elements; ``known`` has operands' elements that need no load, by number."""
+    """Loads of a body's elements, except of the operands in ``known``: their elements by number."""
 
     def __init__(self, generic: Structured, known: dict[int, ir.Value]) -> None:
         super().__init__(generic)

@@ -86,8 +86,8 @@ _OPERATIONS: Sequence[tuple[type[ir.AffineBinaryExpr], Callable[[Index, Index], 
 def evaluate(expression: ir.AffineExpr, dims: Sequence[Index | None]) -> Index:
     """Return the value of an affine expression at ``dims``; emit operations unless it is an int.
 
-    ``dims`` has ints, ``index`` values or vectors, or None for dimensions that do not occur in the
-    expression.
+    ``dims`` has the index for each dimension: an int, an ``index`` value or a vector of them, or
+    None for a dimension that does not occur in the expression.
     """
     if isinstance(expression, ir.AffineConstantExpr):
         return expression.value

@@ -1,6 +1,6 @@
-"""Native buffers of rKernels: temporaries on the stack, booleans as bytes, expanded copies.
+"""Memory of rKernels in native form: temporaries on the stack, booleans as bytes, expanded copies.
 
-Three steps before the vectorizer, each on a kernel function (``func.func`` on memrefs).
+Each function is a lowering step before vectorization.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ALIGNMENT = 64  # bytes: a cache line, and an AVX-512 register
 
 
 def expand_copies(kernel: ir.Operation) -> None:
-    """Turn each ``memref.copy`` into a ``linalg.generic``, so that no runtime library is called."""
+    """Replace each ``memref.copy`` by a ``linalg.generic``, which needs no runtime library."""
     for operation in walk(kernel):
         if operation.name == "memref.copy":
             source, target = map(as_buffer, operation.operands)
@@ -49,7 +49,7 @@ def _copy_generic(source: Buffer, target: Buffer) -> None:
 
 
 def allocate_on_stack(kernel: ir.Operation) -> None:
-    """Move every temporary to the stack frame, at its largest size.
+    """Replace each ``memref.alloc`` and ``memref.alloca`` by stack memory of its largest size.
 
     Raises ``UnsupportedError`` for a temporary without a static bound, or beyond ``STACK_LIMIT``.
     """
@@ -126,9 +126,9 @@ def contiguous_view(
 
 
 def store_booleans_as_bytes(kernel: ir.Operation) -> None:
-    """Change ``memref<..xi1>`` to element type ``i8``: LLVM packs vectors of i1 in memory.
+    """Change the element type of memrefs from i1 to i8: LLVM packs vectors of i1 in memory.
 
-    Loads compare with zero; stores write 0 or 1.
+    Loaded bytes are compared with zero; stored booleans are extended to 0 or 1.
     """
     block = kernel.regions[0].blocks[0]
     for argument in block.arguments:

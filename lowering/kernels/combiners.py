@@ -55,16 +55,19 @@ COMBINERS: Mapping[str, Rule] = {
     "arith.ori": Rule("or", 0),
     "arith.xori": Rule("xor", 0),
 }
-"""Rules by operation name. An integer identity is a bit pattern of any width, -1 for all ones."""
+"""Rules by operation name.
+
+An integer identity is a bit pattern that is valid for every width, -1 for all ones.
+"""
 
 
 _SUMS: Mapping[str, str] = {"arith.subf": "arith.addf", "arith.subi": "arith.addi"}
-"""Operation that combines partial results, by an operation that subtracts elements."""
+"""Operation that combines partial results, by the operation that subtracts elements."""
 
 
 @dataclass(frozen=True)
 class Combiner:
-    """The operation that folds elements into a result of a reduction.
+    """The operation that combines elements into a result of a reduction.
 
     Attributes:
         name: name of the operation.

@@ -22,7 +22,7 @@ def i64() -> ir.Type:
 
 
 def i32() -> ir.Type:
-    """Return the type of a task table's numbers in memory."""
+    """Return the i32 type, the type of the numbers in a CPU's task table."""
     return ir.IntegerType.get_signless(32)
 
 
@@ -151,7 +151,7 @@ def branch_if(condition: ir.Value, then: ir.Block, otherwise: ir.Block, *values:
 
 
 def switch(value: ir.Value, cases: list[ir.Block], default: ir.Block) -> None:
-    """Emit a branch to the block of ``cases`` whose index is ``value``, else to ``default``."""
+    """Emit a branch to the block ``cases[value]``, or to ``default`` if there is none."""
     kind = ir.IntegerType(value.type)
     numbers = [ir.IntegerAttr.get(kind, number) for number in range(len(cases))]
     values = None

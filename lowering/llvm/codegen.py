@@ -37,9 +37,12 @@ def to_llvm_ir(module: ir.Module | ir.Operation) -> str:
 
 @dataclass(frozen=True)
 class LinkedIr:
-    """External LLVM IR to be linked into a module, with a name for messages.
+    """External LLVM IR to be linked into a module.
 
-    It has to define the functions ``symbols``.
+    Attributes:
+        name: the external module's name in messages.
+        text: the LLVM IR.
+        symbols: names of functions that it has to define.
     """
 
     name: str
@@ -105,7 +108,7 @@ def _optimized(
 def undefined(module: str, symbol: str, details: str = "none") -> TargetError:
     """Return the error that external code ``module`` does not define the function ``symbol``.
 
-    ``details`` is the text of the found contents.
+    ``details`` is the message's text for the contents that were found instead.
     """
     return TargetError(
         f"module '{module}': expected a definition of the function '{symbol}', found {details}; "
@@ -168,5 +171,5 @@ def _check_type(name: str, called: llvm.ValueRef, defined: llvm.ValueRef) -> Non
 
 
 def _one_line(error: Exception) -> str:
-    """Return the first 200 characters of an LLVM error as a single line."""
+    """Return the text of an LLVM error as a single line, cut to 200 characters."""
     return " ".join(str(error).split())[:200]

@@ -46,7 +46,7 @@ _ERF_LARGE = (-0.00018803744751494378, 1.1295784711837769, 0.6332198977470398,
 
 
 def expand_exponentials(module: ir.Module) -> None:
-    """Expand the functions of ``EXPANSIONS`` on f32 and vectors of f32, in place.
+    """Replace the functions of ``EXPANSIONS``, on f32 and vectors of f32, by arithmetic, in place.
 
     ``math.isinf``, which has no counterpart in LLVM, becomes a comparison for every type.
     """
@@ -75,7 +75,7 @@ def _expand_isinf(operation: ir.Operation) -> None:
 
 
 def _is_approximate(operation: ir.Operation) -> bool:
-    """Return whether the operation has the fast-math flag ``afn``."""
+    """Return whether the operation has the fast-math flag ``afn``, which ``fast`` includes."""
     given = operation.attributes.get("fastmath")
     return given is not None and bool({"afn", "fast"} & set(re.findall(r"\w+", str(given))))
 

@@ -1,4 +1,4 @@
-"""Compute maxima whose result for a NaN is unspecified by a comparison and a selection.
+"""Lowering of maxima with an unspecified result for NaN to a comparison and a selection.
 
 x86 has one instruction for the two; ``arith.maximumf`` takes three more for a NaN.
 """
@@ -11,7 +11,7 @@ from rammer_mlir.passes.ir.scalar import UNSPECIFIED_NAN
 
 
 def expand_maxima(module: ir.Module) -> None:
-    """Replace each ``arith.maximumf`` that has the attribute ``UNSPECIFIED_NAN``, in place."""
+    """Replace each ``arith.maximumf`` marked by ``UNSPECIFIED_NAN`` by ``a > b ? a : b``."""
     for operation in walk(module.operation):
         if operation.name != "arith.maximumf" or UNSPECIFIED_NAN not in operation.attributes:
             continue

@@ -134,7 +134,7 @@ class Float:
 
 
 def expand(operation: ir.Operation, expansion: Callable[..., Float]) -> None:
-    """Replace an operation by the result of ``expansion`` on its operands.
+    """Replace an operation by the result of ``expansion``, called with its operands as ``Float``.
 
     Narrower floats than f32 are extended to f32, and the result is truncated.
     """

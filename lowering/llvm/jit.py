@@ -44,7 +44,7 @@ class Library:
 
 
 def load_object(object_file: bytes, *others: bytes) -> Library:
-    """Load a relocatable object for this machine, together with ``others``, objects that it calls.
+    """Load a relocatable object into this process, together with ``others``, objects that it calls.
 
     Undefined symbols (libc, libm) resolve to those of this process when an address is looked up.
     Raises ``TargetError`` if the object cannot be loaded on this machine.

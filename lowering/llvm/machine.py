@@ -31,13 +31,17 @@ def initialize_llvm() -> None:
 
 @dataclass(frozen=True)
 class Machine:
-    """A code generation target.
+    """A processor, as the code generator needs to know it.
 
-    ``triple``, ``cpu`` and ``features`` are LLVM's strings (``features`` as ``+avx2,-avx512f``);
-    ``vector_bits`` is the width in bits of the vector registers that kernels are written for,
-    ``option`` an LLVM command line option specific to this code generator, which applies to the
-    whole process from its first use. ``registers`` limits the vector registers of a micro tile, 0
-    for all: few registers shorten compilation and lengthen run time.
+    Attributes:
+        triple: LLVM's target triple.
+        cpu: LLVM's name of the processor.
+        features: LLVM's features, as ``+avx2,-avx512f``.
+        vector_bits: width in bits of the vector registers that rKernels use.
+        option: an LLVM command line option specific to this code generator, which applies to the
+            whole process from its first use.
+        registers: most vector registers of a micro tile, 0 for all: few registers shorten
+            compilation and lengthen run time.
     """
 
     triple: str

@@ -18,7 +18,7 @@ _HALF = 0x3F000000  # 0.5 as f32: the last place of numbers near it is f16's sma
 
 
 def widen_multiply_add(module: ir.Module) -> None:
-    """Compute ``math.fma`` of f16 and bf16 in f32.
+    """Replace each ``math.fma`` of f16 or bf16 by one of f32, with conversions.
 
     MLIR's pass that widens other functions skips it; LLVM would call ``__truncdfhf2``. The result
     is rounded twice, which can differ by one unit in the last place of the narrow type.
@@ -35,9 +35,10 @@ def widen_multiply_add(module: ir.Module) -> None:
 
 
 def convert_through_f32(module: ir.Module) -> None:
-    """Convert between f64 and f16 or bf16 in two steps, because no processor has an instruction.
+    """Replace conversions between f64 and f16 or bf16 by two conversions, via f32.
 
-    Rounding twice can differ by one unit in the last place of the narrow type.
+    No processor has an instruction for both steps. Rounding twice can differ by one unit in the
+    last place of the narrow type.
     """
     for operation in walk(module.operation):
         if operation.name not in ("arith.extf", "arith.truncf"):

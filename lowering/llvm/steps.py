@@ -1,4 +1,4 @@
-"""Steps of a lowering, and the list of steps from loops on vectors to the LLVM dialect."""
+"""Lowering steps, and their list from loops on vectors to the LLVM dialect."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rammer_mlir.lowering.llvm.narrow_floats import (
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a lowering: an upstream pipeline as text, or a function on the module."""
+    """A lowering step with a name: an MLIR pass pipeline as text, or a function of the module."""
 
     name: str
     run: str | Callable[[ir.Module], None]
 
     def apply(self, module: ir.Module) -> None:
-        """Run the step on a module, in place."""
+        """Run the lowering step on a module, in place."""
         if callable(self.run):
             self.run(module)
         else:
@@ -34,7 +34,7 @@ class Step:
 
 
 def llvm_steps(machine: Machine) -> list[Step]:
-    """Return the steps, in order, from loops on vectors to LLVM functions for a machine."""
+    """Return the lowering steps from loops on vectors to LLVM functions for a machine."""
     narrow = "source-types=bf16,f16 target-type=f32"
     return [
         Step("narrow-math", "math-extend-to-supported-types{target-type=f32}"),

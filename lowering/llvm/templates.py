@@ -1,4 +1,4 @@
-"""Functions of the LLVM dialect as text, with names for offsets and sizes of structures."""
+"""MLIR text of LLVM functions, in which names stand for offsets and sizes of structures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from rammer_mlir.bindings import ir
 
 
 def layout_names(layouts: Mapping[str, np.dtype[np.void]]) -> dict[str, int]:
-    """Return ``NAME_bytes`` for each structure, and ``NAME_FIELD`` for each field's offset."""
+    """Return bytes by name: structures' sizes as ``NAME_bytes``, fields' offsets as ``NAME_FIELD``.
+
+    ``layouts`` has the structures by name.
+    """
     found: dict[str, int] = {}
     for name, layout in layouts.items():
         found[f"{name}_bytes"] = layout.itemsize

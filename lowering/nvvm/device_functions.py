@@ -1,4 +1,4 @@
-"""External PTX: its device functions replace the program's declarations of them."""
+"""Linking of external PTX: its functions replace the declarations in the program's PTX."""
 
 from __future__ import annotations
 
@@ -32,7 +32,13 @@ _SYSTEM = frozenset(("vprintf", "malloc", "free", "__assertfail"))
 
 @dataclass(frozen=True)
 class PtxModule:
-    """PTX without comments, its name in messages, and the functions of it that rKernels call."""
+    """A module of PTX text.
+
+    Attributes:
+        name: its name in messages.
+        text: the PTX, without comments.
+        symbols: names of its functions that rKernels call.
+    """
 
     name: str
     text: str
@@ -40,7 +46,7 @@ class PtxModule:
 
     @classmethod
     def of(cls, name: str, text: str, symbols: tuple[str, ...] = ()) -> PtxModule:
-        """Return a module of the PTX ``text``, as tools print it, without comments."""
+        """Return a module of the PTX ``text``, whose comments are removed."""
         plain = _COMMENT.sub(lambda found: found[1] or "", text)
         return cls(name, plain, symbols)
 
@@ -54,12 +60,12 @@ class PtxModule:
 
     @cached_property
     def functions(self) -> tuple[re.Match[str], ...]:
-        """Matches of all declarations and definitions of functions and kernels in the text."""
+        """Regular expression matches of all functions and kernels that are declared or defined."""
         return tuple(_FUNCTION.finditer(self._outside))
 
     @cached_property
     def _outside(self) -> str:
-        """The PTX text outside of braces: without the bodies of functions."""
+        """The PTX text outside of braces, which has no bodies of functions."""
         parts: list[str] = []
         depth = 0
         for part in re.split(r"([{}])", self.text):
@@ -80,7 +86,10 @@ class PtxModule:
         return defined, {name for extern, name in found if extern} - defined
 
     def parameters(self, symbol: str) -> list[int] | None:
-        """Return the bits of each parameter of ``symbol``; None if not found or not void."""
+        """Return the bits of each parameter of the function ``symbol``; None if it returns a value.
+
+        None also if the text has no function of this name.
+        """
         for _, result, name, parameters, _ in (each.groups() for each in self.functions):
             if name == symbol and result is None:
                 return [int(bits) for bits in _WIDTH.findall(f"{parameters or ''} ")]
@@ -122,7 +131,7 @@ class PtxModule:
             )
 
     def refused(self, expected: str, found: str) -> TargetError:
-        """Return the error that a module has the contents ``found`` instead of ``expected``."""
+        """Return an error about this module: it has ``found``, though ``expected`` is required."""
         return TargetError(f"module '{self.name}': expected {expected}, found {found}; mend it")
 
 

@@ -25,7 +25,7 @@ _REGISTER = 32
 
 
 def lower_shared_memory(module: ir.Module, index_bits: int) -> None:
-    """Lower nvgpu's asynchronous copies, their groups and waits, and loads of matrices, in place.
+    """Replace nvgpu's asynchronous copies, their groups and waits, and loads of matrices by NVVM's.
 
     Args:
         module: contains a gpu module, in which only groups and waits use the tokens of copies and
@@ -43,7 +43,7 @@ def lower_shared_memory(module: ir.Module, index_bits: int) -> None:
 
 
 def _copy(operation: ir.Operation, pointers: Pointers) -> None:
-    """Lower an asynchronous copy of 4, 8 or 16 bytes.
+    """Emit NVVM's asynchronous copy for nvgpu's copy of 4, 8 or 16 bytes.
 
     Bytes after the first ``srcElements`` elements become zeros. If ``srcElements`` is zero, nothing
     is read: so a select that only replaces an outside index in that case is skipped, as in CUTLASS
@@ -86,7 +86,7 @@ def _wait(operation: ir.Operation, pointers: Pointers) -> None:
 
 
 def _matrices(operation: ir.Operation, pointers: Pointers) -> None:
-    """Lower an ``nvgpu.ldmatrix``, which loads matrices of 8 by 8 elements of 16 bits.
+    """Emit NVVM's load for an ``nvgpu.ldmatrix``, of matrices of 8 by 8 elements of 16 bits.
 
     Each lane gets a register of every matrix.
     """

@@ -1,4 +1,4 @@
-"""Typed views of the nvgpu dialect's operations, whose bindings are untyped."""
+"""Types for the properties of the nvgpu dialect's operations, whose Python bindings are untyped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rammer_mlir.bindings import ir
 
 
 class AsyncCopy(Protocol):
-    """The typed view of an ``nvgpu.device_async_copy``."""
+    """The properties of an ``nvgpu.device_async_copy``, as the bindings name them."""
 
     dst: ir.Value[ir.MemRefType]
     dstIndices: ir.OpOperandList
@@ -20,7 +20,7 @@ class AsyncCopy(Protocol):
 
 
 class MatrixLoad(Protocol):
-    """The typed view of an ``nvgpu.ldmatrix``."""
+    """The properties of an ``nvgpu.ldmatrix``, as the bindings name them."""
 
     res: ir.Value[ir.VectorType]
     srcMemref: ir.Value[ir.MemRefType]
@@ -30,12 +30,12 @@ class MatrixLoad(Protocol):
 
 
 def async_copy(operation: ir.Operation) -> AsyncCopy:
-    """Return the view of an ``nvgpu.device_async_copy``."""
+    """Return an ``nvgpu.device_async_copy`` with typed properties."""
     return cast(AsyncCopy, operation.opview)
 
 
 def matrix_load(operation: ir.Operation) -> MatrixLoad:
-    """Return the view of an ``nvgpu.ldmatrix``."""
+    """Return an ``nvgpu.ldmatrix`` with typed properties."""
     return cast(MatrixLoad, operation.opview)
 
 

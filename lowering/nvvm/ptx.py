@@ -18,7 +18,7 @@ _SHORT_POINTERS = "-nvptx-short-ptr"
 
 
 def nvidia_machine(chip: str) -> Machine:
-    """Return the description of a chip for LLVM."""
+    """Return the description, for LLVM's code generator, of a chip such as ``sm_90``."""
     return Machine(TRIPLE, chip, f"+{CHIPS[chip].ptx}", 128, _SHORT_POINTERS)
 
 

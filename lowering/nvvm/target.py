@@ -57,7 +57,7 @@ def nvvm_target(chip: str, *, tf32: bool = False) -> GpuTarget:
     """Return the description of an NVIDIA GPU as a target.
 
     Args:
-        chip: its processor.
+        chip: LLVM's name of the processor, such as ``sm_90``.
         tf32: whether operands of f32 products may be rounded to tf32.
 
     Raises:

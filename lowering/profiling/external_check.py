@@ -1,4 +1,7 @@
-"""Checks that rTasks access only their boxes, and compute the same as another rKernel."""
+"""Checks that the rTasks of an external rKernel access only their boxes and compute right results.
+
+The right results are those of another rKernel for the same rOperator.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,11 @@ Array = NDArray[np.generic]
 Int64Array = NDArray[np.int64]
 
 Checked = dict[int, list[tuple[Int64Array, Int64Array]]]
-"""For each argument, the first elements and ends (exclusive) of its boxes, [rTasks, rank] each."""
+"""The boxes of each argument of an rKernel, by argument number.
+
+An argument has a pair of arrays [rTasks, rank] per box: its first indices, and its ends
+(exclusive).
+"""
 
 _FLOATS = {"f32": np.float32, "f64": np.float64, "f16": np.float16}
 
@@ -26,14 +33,17 @@ _POISONS = (np.nan, 1e6)
 """Values of inputs outside of the boxes, tried in turn, because a maximum may ignore NaN."""
 
 _MARK = -54321.0
-"""Value that outputs have before an rTask runs, and keep in elements that it does not write."""
+"""Value of float outputs before an rTask runs, which elements that it does not write keep.
+
+Outputs of other types have ``_MARK_BYTE`` in each byte.
+"""
 
 _MARK_BYTE = 0xA5
 
 
 @dataclass(frozen=True)
 class Argument:
-    """The shape and element type (in MLIR syntax, such as ``f32``) of an argument."""
+    """The shape and the element type, in MLIR syntax such as ``f32``, of an rKernel's argument."""
 
     shape: tuple[int, ...]
     element_type: str
@@ -52,7 +62,10 @@ class Argument:
         return self.element_type in _FLOATS
 
     def filled(self, value: float, byte: int) -> Array:
-        """Return a dense array filled with ``value`` if the type is a float, else with ``byte``."""
+        """Return a dense array with a constant content.
+
+        For a float type, each element is ``value``; for any other type, each byte is ``byte``.
+        """
         size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
         memory = aligned_bytes(size)
         memory[:] = byte
@@ -62,7 +75,7 @@ class Argument:
         return array
 
     def random(self, seed: int) -> Array:
-        """Return a dense array of random floats in [-1, 1), or of zeros for indices."""
+        """Return a dense array of random floats in [-1, 1), or of zeros for other types."""
         array = self.filled(0.0, 0)
         if self.is_float:
             array[...] = np.random.default_rng(seed).uniform(-1, 1, self.shape)
@@ -73,7 +86,8 @@ class Argument:
 class Trial:
     """An rKernel to run, with the boxes that each of its rTasks reads and writes.
 
-    ``arguments`` has an entry per argument; ``reads`` and ``writes`` are by argument number.
+    ``arguments`` are those after the rTask's number; ``reads`` and ``writes`` have the boxes by
+    argument number.
     """
 
     kernel: NativeKernel
@@ -84,9 +98,10 @@ class Trial:
 
 
 def first_fault(foreign: Trial, reference: Trial, tolerance: float, most: int) -> str:
-    """Return the expected and found result of the first wrong rTask; empty if all are right.
+    """Return a message about the first wrong rTask, or "" if all are right.
 
-    An argument that only the rKernel under test writes is its scratch, with arbitrary content.
+    The message has the expected and the found result. An argument that only the rKernel under test
+    writes is its scratch, with arbitrary content.
 
     Args:
         foreign: the rKernel under test.
@@ -147,7 +162,7 @@ def _fault_with(
 def _given(trial: Trial, number: int, values: Array, rtask: int, poison: float) -> Array:
     """Return the initial content of argument ``number`` of an rTask.
 
-    An output is filled with the mark; an input has ``values`` in its boxes and ``poison``
+    An output has the mark everywhere; an input has ``values`` in the rTask's boxes and ``poison``
     elsewhere.
     """
     argument = trial.arguments[number]

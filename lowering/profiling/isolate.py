@@ -27,12 +27,17 @@ _COMPILER = ("rammer-mlir", "torch-mlir", "mlir-python-bindings", "llvmlite")
 
 @dataclass(frozen=True)
 class KernelSource:
-    """A module with a single rKernel, in its canonical printed form, and the number of its rTasks.
+    """A module with a single rKernel, to be measured.
 
-    rKernels that differ only in their names are equal; shapes and types are in the text. An
-    external rKernel is a declaration in the text, its function is in external code; ``weights`` are
-    the numbers of its buffers that are weights, which a state may depend on. An exclusive rKernel
-    may use a thread for each of ``num_veus``.
+    rKernels that differ only in their names are equal.
+
+    Attributes:
+        text: the module in its canonical printed form; an external rKernel is a declaration.
+        num_rtasks: number of rTasks of the rKernel.
+        external: the function of an external rKernel, else None.
+        code: the external code that has this function.
+        weights: numbers of its buffers that are weights, on which a state may depend.
+        num_veus: threads that it may use, more than 1 only if its rTask runs alone on the device.
     """
 
     text: str
@@ -43,7 +48,7 @@ class KernelSource:
     num_veus: int = 1
 
     def key(self, machine: Machine) -> str:
-        """Return a hash of all that determines its time: the rKernel, processor and compiler."""
+        """Return a digest of all that determines its time: rKernel, processor, compiler."""
         parts = (
             str(_METHOD), self.text, str(self.num_rtasks),
             *([self.external.symbol, str(self.weights)] if self.external else []),
@@ -73,8 +78,11 @@ def isolate(
 ) -> KernelSource:
     """Return a copy of an rKernel, with the constants that it reads, as a separate module.
 
-    The rKernel is a function of a module at the `buffers` stage. ``num_veus`` is the number of
-    threads that it may use if it is exclusive.
+    Args:
+        module: at the `buffers` stage.
+        function: the rKernel, a function of the module.
+        num_rtasks: its number of rTasks.
+        num_veus: threads that it may use if its rTask runs alone on the device.
     """
     with module.context, ir.Location.unknown():
         alone = ir.Module.create()

@@ -1,8 +1,9 @@
 """Measurement of an rTask's time, by repeatedly running all rTasks of an rKernel on this processor.
 
-Hot means in a core's own second-level cache, but not in its first level: in a program, other rTasks
-ran in between. An rKernel that touches little memory is therefore run on several copies of its
-memory in turn, and an rKernel that exceeds that cache in groups of rTasks.
+The time is hot if the data is in a core's own second-level cache, but not in its first level,
+because in a program other rTasks ran in between. An rKernel that accesses little memory is
+therefore run on several copies of its memory in turn, and an rKernel whose memory exceeds that
+cache in groups of rTasks. The time is cold or far if much or very much other data was read before.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ _MOST_SECONDS = 1.0
 _MOST_ROUNDS = 1 << 20
 """Largest number of rounds of a sample, for an rKernel without work (of an empty tensor)."""
 _MOST_FAR_SAMPLES = 5
-"""Largest number of samples of far times, each of which first reads much memory."""
+"""Largest number of samples of far times; before each, ``FAR_BYTES`` of other data are read."""
 _NEAR_BYTES = 256 << 10
-"""Bytes through which an rKernel cycles to be hot: more than a core's first-level cache."""
+"""Total bytes of the copies of an rKernel's memory: more than a core's first-level cache."""
 _LEAST_BYTES = 1 << 10
-"""Smallest number of bytes assumed for an rKernel, to limit the number of copies."""
+"""Smallest number of bytes assumed for an rKernel's memory, to limit the number of copies."""
 _HOT_BYTES = 1 << 20
 """Bytes of the rTasks that run together to be hot: within a core's second-level cache."""
 _MOST_GROUPS = 4
@@ -61,7 +62,7 @@ Threads would disturb each other, and the bindings' compilation is not thread-sa
 
 
 def measure(source: KernelSource) -> MeasuredSeconds:
-    """Compile an rKernel for this processor; return the times of an rTask on one thread.
+    """Compile an rKernel for this processor; return the seconds of an rTask on one thread.
 
     Raises:
         TargetError: if it cannot be compiled.
@@ -121,9 +122,14 @@ def _compile(source: KernelSource) -> tuple[str, list[list[NDArray[np.uint8]]]]:
 
 @dataclass
 class Loop:
-    """Native code ``run(rounds, copies, begin, end)`` that runs a range of rTasks repeatedly.
+    """Native code that runs a range of an rKernel's rTasks repeatedly.
 
-    ``num_copies`` is the number of copies of the arguments, ``num_bytes`` the bytes of one copy.
+    Attributes:
+        run: called with (rounds, copies, begin, end): in each of ``rounds`` rounds, it runs rTasks
+            ``begin`` to ``end`` (exclusive) on each of the first ``copies`` copies.
+        num_copies: number of copies of the arguments.
+        num_rtasks: number of rTasks of the rKernel.
+        num_bytes: bytes of a copy.
     """
 
     run: Callable[[int, int, int, int], None]
@@ -132,7 +138,7 @@ class Loop:
     num_bytes: int
 
     def measure(self) -> MeasuredSeconds:
-        """Return the hot, cold and far time of an rTask in seconds."""
+        """Return the average hot, cold and far seconds of an rTask."""
         deadline = time.thread_time() + _MOST_SECONDS
         whole = partial(self.run, 1, 1, 0, self.num_rtasks)
         # touches all pages, so that page faults are not measured
@@ -169,7 +175,10 @@ class Loop:
         return seconds / len(groups)
 
     def _groups(self) -> list[tuple[int, int]]:
-        """Return ranges (begin, end) of rTasks that fit in the cache, at most ``_MOST_GROUPS``."""
+        """Return the ranges (begin, end) of rTasks to time, each of which fits in the cache.
+
+        ``end`` is exclusive; there are at most ``_MOST_GROUPS`` ranges.
+        """
         size = max(1, min(self.num_rtasks, _HOT_BYTES * self.num_rtasks // max(self.num_bytes, 1)))
         starts = range(0, self.num_rtasks - size + 1, size)
         some = starts[:: -(-len(starts) // _MOST_GROUPS)]
@@ -178,9 +187,10 @@ class Loop:
     def _samples(
         self, run: Callable[[], None], evicted: int, most: int, deadline: float
     ) -> list[float]:
-        """Return the seconds of 2 to ``most`` calls, each after reading ``evicted`` bytes.
+        """Return the seconds of 2 to ``most`` calls, each after a read of other data.
 
-        After ``deadline``, in processor seconds of this thread, only the first two calls are timed.
+        ``evicted`` is the bytes of other data. After ``deadline``, in processor seconds of this
+        thread, only the first two calls are timed.
         """
         other = np.zeros(evicted // 8)
         other += 1.0  # written once, or else all pages would map to the same zero page
@@ -211,7 +221,7 @@ def _argument_types(kernel: ir.Operation) -> list[ir.MemRefType]:
 
 
 def _random_argument(kind: ir.MemRefType, seed: int) -> NDArray[np.uint8]:
-    """Return memory for an argument: random f16, f32 or f64 in [-1, 1), else zeros as indices."""
+    """Return memory for an argument: random floats in [-1, 1) for f16, f32 or f64, else zeros."""
     strides, offset = kind.get_strides_and_offset()
     last = sum((size - 1) * stride for size, stride in zip(kind.shape, strides, strict=True))
     reach = -1 if 0 in kind.shape else offset + last

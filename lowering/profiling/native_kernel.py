@@ -26,16 +26,21 @@ from rammer_mlir.support.aligned import address_of
 
 @dataclass(frozen=True)
 class NativeKernel:
-    """The compiled code of the rKernel ``source``, in a loaded ``library``.
+    """An rKernel compiled and loaded into this process.
 
-    An external rKernel returns a status, and may have a state.
+    Attributes:
+        library: the loaded code.
+        source: the rKernel; an external rKernel returns a status, and may have a state.
     """
 
     library: Library
     source: KernelSource
 
     def run(self, rtask: int, arrays: Sequence[NDArray[np.generic]]) -> int:
-        """Run an rTask on dense arrays; return its status, 0 for the compiler's own rKernels."""
+        """Run an rTask on dense arrays, one per buffer; return its status.
+
+        The status is 0 for the compiler's own rKernels.
+        """
         opened = open_states(self.source, self.library, arrays)
         try:
             return self._run(rtask, arrays)
@@ -75,7 +80,7 @@ def open_states(
     Args:
         source: the rKernel.
         library: its code.
-        arguments: its buffers; weights keep their address and content.
+        arguments: its buffers; weights must keep their address and content.
     """
     external = source.external
     if external is None or not external.has_state:

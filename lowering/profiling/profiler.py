@@ -22,7 +22,7 @@ def profile_kernels(
     executor: Executor | None = None,
     num_veus: int = 1,
 ) -> int:
-    """Write measured times on every ``rtask.kernel`` of a module at the `buffers` stage.
+    """Annotate every ``rtask.kernel`` of a module at the `buffers` stage with measured times.
 
     Args:
         module: rKernels on memrefs.
@@ -30,10 +30,10 @@ def profile_kernels(
         executor: runs the measurements: processes, or a cluster of machines like this one (Dask's
             ``client.get_executor()``); None measures sequentially in this process, which disturbs
             the measurements least.
-        num_veus: threads that an exclusive rKernel may use.
+        num_veus: threads that an rKernel may use whose rTask runs alone on the device.
 
     Returns:
-        The number of rKernels that were measured because the store lacked them.
+        The number of rKernels that were measured because the cache lacked them.
     """
     store = store or ProfileStore(default_path())
     machine = host_machine()

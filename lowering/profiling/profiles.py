@@ -42,7 +42,7 @@ class ProfileWarning(UserWarning):
 
 
 def default_path() -> Path:
-    """Return the cache's file: ``$RAMMER_PROFILES``, or the default in the user's cache folder."""
+    """Return the cache's file: ``$RAMMER_PROFILES``, else a file in the user's cache folder."""
     named = os.environ.get(ENVIRONMENT)
     if named:
         return Path(named)
@@ -51,12 +51,15 @@ def default_path() -> Path:
 
 @dataclass(frozen=True)
 class ProfileStore:
-    """Measured times of rKernels by key. Nothing stays open between calls, so it can be pickled."""
+    """The cache of measured times, by rKernel key, in the file ``path``.
+
+    Nothing stays open between calls, so it can be pickled.
+    """
 
     path: Path
 
     def find(self, keys: Iterable[str]) -> dict[str, MeasuredSeconds]:
-        """Return the stored times by key, without the missing keys."""
+        """Return the cached times by key, without the missing keys."""
         wanted = list(keys)
         try:
             if not self.path.exists():
@@ -102,9 +105,9 @@ class ProfileStore:
         self._with_database(write)
 
     def _with_database(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result | None:
-        """Return the result of ``work`` on the database; on an error, warn and return None.
+        """Return the result of ``work``, called with the open database.
 
-        A corrupt file is renamed.
+        On an error of SQLite, warn and return None. A corrupt file is renamed.
         """
         try:
             with closing(sqlite3.connect(self.path, timeout=_TIMEOUT)) as database:

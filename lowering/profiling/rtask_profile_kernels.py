@@ -27,6 +27,6 @@ class ProfileKernels(Pass):
     num_veus: int = 1
 
     def run(self, module: ir.Module) -> None:
-        """Annotate the descriptions of a module at the `buffers` stage with measured times."""
+        """Annotate each ``rtask.kernel`` of a module at the `buffers` stage with measured times."""
         store = ProfileStore(Path(self.cache) if self.cache else default_path())
         profile_kernels(module, store, num_veus=self.num_veus)

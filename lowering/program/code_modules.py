@@ -1,4 +1,4 @@
-"""Code modules with the rKernels that call them, and these rKernels' arithmetic operations."""
+"""External code modules as data, with the rKernels that call them and their operations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rammer_mlir.programs.records import Program
 
 
 def completed(module: CodeModule, program: Program, scheduled: ScheduledModule) -> CodeModule:
-    """Return a copy of ``module`` with the indices of the rKernels that call it.
+    """Return a copy of ``module`` with the numbers of the rKernels that call it.
 
     Its ``operations`` is the number of scalar operations of all rTasks of these rKernels.
     """

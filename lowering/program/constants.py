@@ -14,7 +14,12 @@ from rammer_mlir.support.aligned import aligned_bytes
 
 @dataclass(frozen=True)
 class Constants:
-    """All weights in one array, and each weight's byte offset in it, by argument number."""
+    """All weights of a program in an array of bytes.
+
+    Attributes:
+        blob: the array.
+        offsets: each weight's byte offset in it, by argument number of the entry function.
+    """
 
     blob: NDArray[np.uint8]
     offsets: dict[int, int]

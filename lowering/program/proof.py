@@ -1,4 +1,4 @@
-"""Conversion of a module at the `program` stage to the data for a proof of its schedule."""
+"""Conversion of a module at the `program` stage to the data that proves its schedule."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from rammer_mlir.scheduling.graph import Access, RKernel, TaskGraph
 
 
 def proof_of(scheduled: ScheduledModule, program: Program, resolver: SlotResolver) -> Proof:
-    """Return the memory and accesses of a program, for the proof of its schedule."""
+    """Return the places and accesses of a program, by which its schedule can be proven.
+
+    ``resolver`` gives the place in memory of each value.
+    """
     builder = scheduled.builder
     graph = TaskGraph(tuple(builder.buffers), tuple(builder.operators))
     users = {operator.kernel: n for n, operator in enumerate(program.operators)}
@@ -30,9 +33,10 @@ def proof_of(scheduled: ScheduledModule, program: Program, resolver: SlotResolve
 
 
 def _kernel(graph: TaskGraph, user: int, inside: list[int]) -> KernelAccesses:
-    """Return the accesses of an rKernel, with the element sizes of rOperator ``user``.
+    """Return the accesses of an rKernel, with byte offsets instead of element offsets.
 
-    That rOperator uses the rKernel. ``inside`` has the bytes that the rKernel adds to each pointer.
+    ``user`` is the number of an rOperator that uses the rKernel, whose operands give the sizes of
+    elements. ``inside`` has the bytes that the rKernel adds to each pointer.
     """
     operator = graph.operators[user]
     kernel: RKernel = operator.kernels[0]

@@ -1,4 +1,4 @@
-"""Conversion of a module at the `program` stage to typed records."""
+"""Conversion of the schedule of a module at the `program` stage to typed records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def program_of(
 
     Args:
         scheduled: a module at the `program` stage whose memory is planned.
-        resolver: resolves the places of its buffers.
+        resolver: gives the base, number and offset of each buffer.
         num_veus: number of vEUs that run it, at least that of every rProgram.
         separate: launch each rProgram separately; otherwise they run in order in one launch, with a
             global barrier between them.
@@ -122,7 +122,11 @@ class SlotResolver:
         self._functions = {symbol_name(op): op for op in functions(scheduled.builder.module)}
 
     def slots(self, call: OperatorCall) -> tuple[Slot, ...]:
-        """Return the addresses that a call passes, before its buffers' static offsets are added."""
+        """Return the address of each buffer that a call passes, as a slot.
+
+        An rKernel adds the static offset in its buffer's type to the address, so the slot excludes
+        it.
+        """
         inside = self.kernel_offsets(call.kernel)
         return tuple(map(self._slot, call.operands, inside))
 
@@ -135,7 +139,7 @@ class SlotResolver:
         return [_offset_bytes(buffer, f"@{kernel}") for buffer in ir.FunctionType(kind).inputs[1:]]
 
     def _slot(self, value: ir.Value, inside: int) -> Slot:
-        """Return the address that is ``inside`` bytes before a view's first element."""
+        """Return the slot that is ``inside`` bytes before a view's first element."""
         key = value, inside
         if key not in self._known:
             root = root_of(value)
@@ -145,7 +149,7 @@ class SlotResolver:
         return self._known[key]
 
     def place(self, root: ir.Value) -> Slot:
-        """Return the place of a whole buffer: an argument, or a part of the arena."""
+        """Return the slot of a whole buffer: an argument, or a part of the arena."""
         number, offset = argument_place(root)
         attributes = self._attributes[number]
         if ARENA in attributes:
@@ -165,7 +169,7 @@ class ArgumentResolver(SlotResolver):
         super().__init__(scheduled, {})
 
     def place(self, root: ir.Value) -> Slot:
-        """Return a whole buffer's place as an input: its argument's number and byte offset."""
+        """Return the slot of a whole buffer as an input: its argument's number and byte offset."""
         return Slot("input", *argument_place(root))
 
 

@@ -10,7 +10,10 @@ TRIPLE = "amdgcn-amd-amdhsa"
 
 
 def amd_machine(chip: str) -> Machine:
-    """Return the description of a chip for LLVM; the chip determines the size of a wave."""
+    """Return the description of a chip for LLVM's code generator.
+
+    The chip, such as ``gfx90a``, determines the size of a wave.
+    """
     return Machine(TRIPLE, chip, "", 128)
 
 
@@ -41,11 +44,11 @@ def read_resources(code: bytes) -> KernelResources:
 
 
 _WIDE_UNSIGNED = {0xCC: 1, 0xCD: 2, 0xCE: 4}
-"""Number of bytes of unsigned integers, by MessagePack's type byte."""
+"""Number of bytes of an unsigned integer, by the MessagePack byte that precedes it."""
 
 
 def _metadata(code: bytes, name: str) -> int:
-    """Return the integer after a name of at most 31 letters, 0 if the name is absent."""
+    """Return the integer after the ``name`` of at most 31 letters in metadata, 0 without it."""
     key = bytes([0xA0 | len(name)]) + name.encode()
     at = code.find(key)
     if at < 0:

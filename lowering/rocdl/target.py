@@ -59,8 +59,8 @@ def rocdl_target(chip: str, *, tf32: bool = False) -> GpuTarget:
     """Return the description of an AMD GPU as a target.
 
     Args:
-        chip: its processor.
-        tf32: refused.
+        chip: LLVM's name of the processor, such as ``gfx90a``.
+        tf32: must be False, because AMD GPUs have no tf32.
 
     Raises:
         TargetError: if the chip is unknown, or tf32 is requested.

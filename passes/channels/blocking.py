@@ -1,4 +1,4 @@
-"""Rewrites operations for values that are stored in blocks of channels."""
+"""Rewrites operations to read and compute values that are stored in blocks of channels."""
 
 from __future__ import annotations
 
@@ -18,12 +18,16 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 
 @dataclass(frozen=True)
 class SplitLoops:
-    """The new loop numbers of a generic, some of whose loops are split into blocks and points.
+    """The new loop numbers of a generic, some of whose loops are split into two loops.
 
-    ``blocks`` and ``points`` map an old loop to its loop over blocks and its loop within a block;
-    ``kinds`` has True for each new loop that is parallel. Points of parallel loops follow the last
-    parallel loop, points of reductions are innermost: consecutive iterations then read consecutive
-    channels of the same pixel.
+    The first runs over blocks of 16 iterations, the second over the iterations (points) of a block.
+    Point loops of parallel loops follow the last parallel loop, those of reductions are innermost:
+    consecutive iterations then read consecutive channels of the same pixel.
+
+    Attributes:
+        blocks: for each old loop, the number of the new loop; if it is split, of the block loop.
+        points: for each old loop that is split, the number of its point loop.
+        kinds: True for each new loop that is parallel.
     """
 
     blocks: dict[int, int]
@@ -32,9 +36,9 @@ class SplitLoops:
 
     @staticmethod
     def of(parallel: Sequence[bool], loops: frozenset[int]) -> SplitLoops:
-        """Return the loops after a split of ``loops``.
+        """Return the loop numbers after the old loops ``loops`` are split.
 
-        ``parallel`` has True for old parallel loops.
+        ``parallel`` has True for each old loop that is parallel.
         """
         last = max((loop for loop, kind in enumerate(parallel) if kind), default=-1)
         order: list[tuple[int, bool]] = []
@@ -50,7 +54,7 @@ class SplitLoops:
         )
 
     def renumber(self, map_: ir.AffineMap) -> list[ir.AffineExpr]:
-        """Return an indexing map's results in the new loops, with block loops for split loops."""
+        """Return an indexing map's results with new loop numbers, block loops for split loops."""
         dims = [ir.AffineExpr.get_dim(self.blocks[loop]) for loop in range(map_.n_dims)]
         renumbered = ir.AffineMap.get(len(self.kinds), 0, dims)
         exprs = [expr.compose(renumbered) for expr in map_.results]
@@ -58,12 +62,15 @@ class SplitLoops:
         return list(ir.AffineMap.get(len(self.kinds), 0, exprs).results)
 
     def point(self, loop: int) -> ir.AffineExpr:
-        """Return the index expression of the new loop over the points of a block of ``loop``."""
+        """Return the index expression of the point loop of the old loop ``loop``."""
         return ir.AffineExpr.get_dim(self.points[loop])
 
 
 class ChannelBlocker:
-    """The rewriter of a block's operations: call ``rewrite`` for each in order, then ``finish``."""
+    """Rewrites the operations of an MLIR block for values in blocks of channels.
+
+    Call ``rewrite`` for each operation in order, then ``finish``.
+    """
 
     def __init__(self, layouts: Changes[Blocked], weights: DerivedWeights) -> None:
         self._layouts = layouts
@@ -72,9 +79,9 @@ class ChannelBlocker:
         self._done: list[ir.OpView] = []
 
     def rewrite(self, op: ir.OpView) -> None:
-        """Emit the blocked form of an operation before it, if the operation has a layout change.
+        """Emit, before an operation that adapts, an operation that computes it on blocked values.
 
-        A ``linalg.pack`` or ``linalg.unpack`` without a layout change becomes a copy.
+        A ``linalg.pack`` or ``linalg.unpack`` that does not adapt becomes a copy.
         """
         part = self._layouts.parts.get(op.operation)
         if part is None:
@@ -90,7 +97,10 @@ class ChannelBlocker:
         self._done.append(op)
 
     def finish(self) -> None:
-        """Emit plain forms of blocked values for their plain readers; erase the old operations."""
+        """Emit plain copies of blocked values for readers that did not adapt.
+
+        The old operations, which computed plain values, are erased.
+        """
         for op in reversed(self._done):
             # Readers are visited first, so that an old form without uses left is dead.
             if not any(True for value in op.operation.results for _ in value.uses):
@@ -106,9 +116,9 @@ class ChannelBlocker:
             op.operation.erase()
 
     def _packed(self, op: ir.Operation) -> None:
-        """Replace a pack by the blocked form of its operand.
+        """Replace a ``linalg.pack`` by its operand in blocks of channels.
 
-        Use the operand of an unpack directly.
+        The result of a ``linalg.unpack`` becomes a blocked value: the unpack's operand.
         """
         if op.name == PACK:
             op.results[0].replace_all_uses_with(self._blocked_form(op.operands[0]))
@@ -164,8 +174,9 @@ class ChannelBlocker:
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
         """Return the initial tensor of a generic's result, and its index expressions.
 
-        The old initial tensor ``value`` is empty or a fill, which the new one repeats. ``result``
-        is the blocked layout of the result, None for the plain layout with split dimensions.
+        The old initial tensor ``value`` is empty or a fill; an empty tensor or fill of the new
+        shape is emitted. ``result`` is the blocked layout of the result, None for the plain layout
+        with split dimensions.
         """
         shape, exprs = _expanded(map_, shape_of(value), loops)
         if result is not None:
@@ -239,7 +250,10 @@ class ChannelBlocker:
 
 
 def copy_packed(op: ir.OpView) -> None:
-    """Replace a pack into, or an unpack from, blocks of channels by a copy; else do nothing."""
+    """Replace a ``linalg.pack`` into blocks of channels by a copy; also a ``linalg.unpack``.
+
+    Do nothing for any other operation. The copy is a transposing ``linalg.generic``.
+    """
     dim = packed_dim(op)
     if dim is None:
         return
@@ -252,7 +266,10 @@ def copy_packed(op: ir.OpView) -> None:
 
 
 def unblocked(blocked: ir.Value, old: ir.Value, dim: int) -> ir.Value:
-    """Emit and return a plain copy, of the type of ``old``, of a value in blocks of ``dim``."""
+    """Emit and return a copy in the plain layout of ``blocked``, a value in blocks along ``dim``.
+
+    The copy has the shape of ``old``.
+    """
     shape = shape_of(old)
     if trailing_elements(old, dim) == 1:
         return _reshaped(blocked, shape)
@@ -264,7 +281,7 @@ def unblocked(blocked: ir.Value, old: ir.Value, dim: int) -> ir.Value:
 
 
 def blocked(plain: ir.Value, dim: int) -> ir.Value:
-    """Emit and return a copy of ``plain`` in blocks of ``dim``: ``[.., C/16, .., 16]``."""
+    """Emit and return a copy of ``plain`` in blocks along ``dim``: ``[.., C/16, .., 16]``."""
     shape = shape_of(plain)
     rank = len(shape)
     split = _reshaped(plain, [*shape[:dim], shape[dim] // BLOCK, BLOCK, *shape[dim + 1 :]])
@@ -283,9 +300,10 @@ def _points_last(rank: int, dim: int) -> list[int]:
 def _expanded(
     map_: ir.AffineMap, shape: Sequence[int], loops: SplitLoops
 ) -> tuple[list[int], list[ir.AffineExpr]]:
-    """Split the dimensions of an operand that split loops index.
+    """Return an operand's shape and index expressions after its loops are split.
 
-    ``map_`` and ``shape`` are the operand's; return its new shape and index expressions.
+    A dimension along a split loop becomes two adjacent ones, of blocks and of points. ``map_`` is
+    the operand's indexing map in the old loops, ``shape`` its old shape.
     """
     sizes: list[int] = []
     exprs: list[ir.AffineExpr] = []
@@ -301,7 +319,7 @@ def _expanded(
 
 
 def _reshaped(value: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """Return a reshape of a dense value to ``shape``, through a vector if both ranks exceed 1."""
+    """Emit and return a reshape of a tensor, through a vector if both ranks exceed 1."""
     element = ir.RankedTensorType(value.type).element_type
     old = shape_of(value)
     if old == list(shape):
@@ -323,7 +341,10 @@ def _count(shape: Sequence[int]) -> int:
 
 
 def _reassociated(op: ir.OpView, value: ir.Value, kind: ir.Type) -> ir.Value:
-    """Emit the reshape ``op`` of a value in blocks to type ``kind``; points stay innermost."""
+    """Emit and return the reshape ``op`` of its operand in blocks, ``value``, to type ``kind``.
+
+    The points of a block stay the innermost dimension.
+    """
     groups = reassociation(op)
     groups.append([groups[-1][-1] + 1])
     if op.operation.name == "tensor.collapse_shape":
@@ -343,7 +364,7 @@ _WHOLE = {
     "static_sizes": BLOCK,
     "static_strides": 1,
 }
-"""Padding, offset, size and stride of the point dimension, which covers the whole block."""
+"""By attribute of a slice or pad: the number for the point dimension, which is accessed whole."""
 
 
 def _with_point_dimension(operation: ir.Operation, source: ir.Value, kind: ir.Type) -> ir.Operation:
@@ -365,7 +386,7 @@ def _with_point_dimension(operation: ir.Operation, source: ir.Value, kind: ir.Ty
 
 
 def _divide(copy: ir.Operation, dim: int) -> None:
-    """Divide the offset and size of the slice ``copy`` along the blocked ``dim`` by the block."""
+    """Divide the offset and size of the slice ``copy`` along ``dim`` by the block size, 16."""
     for name in ("static_offsets", "static_sizes"):
         numbers = list(ir.DenseI64ArrayAttr(copy.attributes[name]))
         numbers[dim] //= BLOCK

@@ -1,4 +1,4 @@
-"""Finds the image of a convolution, which a copy may convert to another layout."""
+"""Finds the image (the data operand) of a convolution whose layout a copy may change."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ class Image:
     """The image of a convolution.
 
     Attributes:
-        value: the image, before its padding if any; its dimension 1 has the channels.
-        channels: their number.
-        window: the number of points of the convolution's window.
-        is_depthwise: whether the channels are those of the result; they are summed otherwise.
+        value: the image; the operand of its ``tensor.pad`` if one pads other dimensions than the
+            channels. Dimension 1 has the channels.
+        channels: the number of the image's channels.
+        window: the number of elements of the convolution's window, rows times columns.
+        is_depthwise: whether each channel of the result is computed from the same channel of the
+            image only; False if the convolution sums over all channels.
     """
 
     value: ir.Value
@@ -30,10 +32,11 @@ class Image:
 
 
 def find_image(op: Structured, weights: Container[ir.Value]) -> Image | None:
-    """Return the only image of a convolution that a copy may convert; None if there is none.
+    """Return the image of a convolution if a copy may change its layout, else None.
 
-    It has the batch of the result and as many dimensions. ``weights`` are the values known at
-    compile time.
+    The result is also None if ``op`` is no convolution, or if both operands could be the image. An
+    image has as many dimensions as the convolution's result, and the same first dimension, the
+    batch. ``weights`` are the values known at compile time, which are no images.
     """
     dims = op.result_dims(0) if op.is_contraction and op.num_outputs == 1 else None
     if dims is None or len(dims) < 3 or len(op.inputs) != 2:
@@ -44,7 +47,10 @@ def find_image(op: Structured, weights: Container[ir.Value]) -> Image | None:
 
 
 def _read_image(op: Structured, number: int, dims: list[int]) -> Image | None:
-    """Return operand ``number`` as an image for a result with the loops ``dims``, or None."""
+    """Return operand ``number`` of a convolution as its image; None if its dimensions do not fit.
+
+    ``dims`` has the number of the loop that indexes each dimension of the convolution's result.
+    """
     found = [plain_dim(expr) for expr in op.maps[number].results]
     if len(found) != len(dims) or found[0] != dims[0] or found[1] is None:
         return None

@@ -1,4 +1,4 @@
-"""Selects the activations to store in blocks of channels, and the change of each operation.
+"""Selects activations to store in blocks of 16 channels, and the loops of operations to split.
 
 A value of shape [N, C, H, W] that is *blocked* along C is stored as [N, C / 16, H, W, 16]: the
 layout in which a convolution loads and stores whole registers for any window and stride. The layout
@@ -34,22 +34,25 @@ from rammer_mlir.passes.ir.structured import Structured, plain_dim, shape_of
 
 @dataclass(frozen=True)
 class Blocked:
-    """The layout of a blocked value; ``dim`` is the dimension that is stored in blocks."""
+    """The layout of a blocked value; ``dim`` is the dimension that is split into blocks of 16."""
 
     dim: int
 
 
 _LARGE_WINDOW = 9
-"""Minimum number of points of a depthwise window for which a copy into blocks pays."""
+"""Minimum number of elements of a depthwise window for which a copy into blocks saves time."""
 
 
 def choose_layouts(
     operations: Sequence[ir.OpView], weights: Container[ir.Value]
 ) -> Changes[Blocked]:
-    """Return the changes of a block's values to blocked layouts, and of its operations.
+    """Return which values to store in blocks of channels, and how the operations adapt.
 
-    ``weights`` are the values known at compile time. A value is blocked only if a contraction or
-    reduction benefits from it.
+    A value is blocked only if a contraction or reduction benefits from it.
+
+    Args:
+        operations: the operations of an MLIR block in order.
+        weights: the values known at compile time.
     """
     return spread(operations, _Blocking(weights))
 
@@ -67,9 +70,9 @@ class _Blocking:
     def generic_part(
         self, op: Structured, values: Mapping[ir.Value, Blocked], refused: Container[ir.Value]
     ) -> Part[Blocked] | None:
-        """Return the change of a generic to blocked operands and results; None if it cannot change.
+        """Return the loops of a generic to split and its blocked results; None if it cannot adapt.
 
-        ``values`` has the layouts of its operands; its results in ``refused`` keep the plain
+        ``values`` has the layouts of all blocked values; results in ``refused`` keep the plain
         layout.
         """
         loops = changed_loops(op, values, self.weights, _divides, refused)
@@ -86,9 +89,9 @@ class _Blocking:
         return Part(loops, results, pays=not op.is_elementwise)
 
     def view(self, op: ir.OpView, operands: Sequence[Blocked]) -> Blocked | None:
-        """Return the layout of a view's result for blocked operands.
+        """Return the blocked layout of the result of a reshape, slice, pad or concatenation.
 
-        None if it cannot be blocked.
+        ``operands`` has the blocked layout of each operand. None if the result cannot be blocked.
         """
         rule = _VIEWS.get(op.operation.name)
         return None if rule is None else rule(op, operands)
@@ -96,10 +99,11 @@ class _Blocking:
     def made_part(
         self, op: ir.OpView, values: Mapping[ir.Value, Blocked], refused: Container[ir.Value]
     ) -> Part[Blocked] | None:
-        """Return the change that eliminates a pack of a blocked value, or an unpack.
+        """Return the adaptation that eliminates a ``linalg.pack`` or ``linalg.unpack``.
 
-        The blocked value is then used directly. None for any other operation, and for an unpack
-        whose result is ``refused``.
+        A pack of a value that is blocked anyway is replaced by the blocked value; the result of an
+        unpack becomes a blocked value, the unpack's operand. None for any other operation, and for
+        an unpack whose result is in ``refused``.
         """
         dim = packed_dim(op)
         if dim is None:
@@ -115,8 +119,8 @@ class _Blocking:
     ) -> Blocked | None:
         """Return the layout to which a plain operand of a concatenation can be converted.
 
-        It is the common layout of the blocked operands; None without a common layout, or if the
-        plain operand has no whole blocks.
+        It is the common layout of the concatenation's blocked operands. None if they have different
+        layouts, or if the channels of ``value``, the plain operand, are no multiple of a block.
         """
         layouts = {values[other] for other in op.operation.operands if other in values}
         if len(layouts) != 1 or not is_convertible(value, self.weights):
@@ -125,13 +129,14 @@ class _Blocking:
         return layout if _divides(shape_of(value)[layout.dim]) else None
 
     def gainful(self, op: Structured) -> tuple[ir.Value, Blocked] | None:
-        """Return the image of a convolution of bytes or by channel, before its padding if any.
+        """Return the image of a convolution to copy into blocks, and its blocked layout, or None.
 
-        In blocks, dot-product instructions read four channels of a pixel of bytes. In a depthwise
-        convolution, each register is a pixel of 16 channels: whole for short rows too, and loaded
-        once for each point of the window without shuffles. That saves more than the copy costs,
-        from windows of nine points on: 16x128x7x7 with 7x7 takes 181 us instead of 792 on an
-        AVX-512 core, 1x32x112x112 with 3x3 takes 336 instead of 441.
+        The convolution is one of 8-bit integers, or depthwise. In blocks, a dot-product instruction
+        reads four 8-bit channels of a pixel. In a depthwise convolution, each register has 16
+        channels of a pixel: it is full for short rows too, and loaded once for each element of the
+        window without shuffles. That saves more time than the copy costs, from windows of nine
+        elements on: an image of 16x128x7x7 with a window of 7x7 takes 181 us
+        instead of 792 us on an AVX-512 core, 1x32x112x112 with 3x3 takes 336 us instead of 441 us.
         """
         image = find_image(op, self.weights)
         if image is None or not _divides(image.channels):
@@ -141,7 +146,7 @@ class _Blocking:
         return (image.value, Blocked(1)) if image.is_depthwise or multiplies_bytes(op) else None
 
     def is_free(self, value: ir.Value, change: Blocked) -> bool:
-        """Whether the blocked and the plain layout of a value are the same in memory."""
+        """Whether the elements of a value have the same order in the blocked and plain layout."""
         return trailing_elements(value, change.dim) == 1
 
 
@@ -150,10 +155,11 @@ def _divides(channels: int) -> bool:
 
 
 def _splittable(op: Structured, loops: frozenset[int], weights: Container[ir.Value]) -> bool:
-    """Whether a generic still computes the same with ``loops`` split into blocks and points.
+    """Whether a generic still computes the same after each of ``loops`` is split into two loops.
 
-    The trip counts have to be multiples of a block. A split loop has to be the only loop in its
-    index expression, and at most one of them may index an operand that is no weight.
+    These loops run over blocks of 16 iterations and over the iterations (points) of a block. The
+    trip counts have to be multiples of a block. A split loop has to be the only loop in its index
+    expression, and at most one of them may index an operand that is no weight.
     """
     if not all(_divides(op.extents[loop]) for loop in loops):
         return False
@@ -168,9 +174,10 @@ def _splittable(op: Structured, loops: frozenset[int], weights: Container[ir.Val
 
 
 def _can_start(init: ir.Value, values: Mapping[ir.Value, Blocked], result: Blocked | None) -> bool:
-    """Whether a generic's initial tensor ``init`` is available in the result's layout ``result``.
+    """Whether a generic's initial tensor ``init`` is available in the layout of its result.
 
-    It is if it is empty, a fill, or blocked in the same way.
+    That is the case if it is an empty tensor, a fill, or a value in the same blocked layout.
+    ``result`` is the blocked layout of the result, None for the plain layout.
     """
     return is_fresh(init) or (result is not None and values.get(init) == result)
 

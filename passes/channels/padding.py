@@ -1,10 +1,10 @@
-"""Selects the activations whose channels are padded to whole blocks, and the change of operations.
+"""Selects activations whose channels are padded to whole blocks, and how operations adapt.
 
 A value whose channels are no multiple of a block cannot be stored in blocks
 (``channels/layout.py``). It is *padded*: padding channels follow its own channels. Weights padded
-with zeros compute them, and the weights of the next convolution multiply them by zero. Their
-contents are known at compile time (``channels/padding_values.py``); they have to be finite, because
-infinity times zero is NaN.
+with zeros compute the padding channels, and the weights of the next convolution multiply them by
+zero. The contents of padding channels are known at compile time (``channels/padding_values.py``);
+they have to be finite, because infinity times zero is NaN.
 
 A concatenation of padded values has several *runs* of channels, each followed by its padding.
 """
@@ -42,14 +42,14 @@ from rammer_mlir.passes.ir.structured import Structured, constant_value, plain_d
 from rammer_mlir.passes.weights.derived import DerivedWeights
 
 _ANY: Fills = frozenset((1.0,))
-"""Placeholder for the contents of an input that a body does not read."""
+"""Placeholder for the padding contents of an input that a generic's body does not read."""
 
 _MOST_GROWTH = 1.34
 """Maximum factor by which padding may multiply channels: 24 become 32, 12 become 16."""
 
 
 _MOST_GROWTH_OF_BYTES = 2.0
-"""The same for contractions of 8-bit integers, which are several times faster in blocks."""
+"""Maximum growth of the channels of 8-bit contractions, which are much faster in blocks."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,10 @@ class Padded:
     Attributes:
         dim: the padded dimension.
         own: the number of channels of a run without its padding channels.
-        fills: the numbers that padding channels may contain; empty for any integers.
-        runs: the number of consecutive runs, each followed by its padding channels.
+        fills: the numbers that elements of padding channels may have; an empty set stands for
+            unknown integers.
+        runs: the number of consecutive runs of ``own`` channels, each followed by its padding
+            channels; above 1 for a concatenation of padded values.
     """
 
     dim: int
@@ -75,15 +77,18 @@ class Padded:
 
 
 def rounded(channels: int) -> int:
-    """Return the least multiple of a block that is at least ``channels``."""
+    """Return the least multiple of the block size, 16, that is at least ``channels``."""
     return -(-channels // BLOCK) * BLOCK
 
 
 def choose_paddings(operations: Sequence[ir.OpView], weights: DerivedWeights) -> Changes[Padded]:
-    """Return the changes of a block's values by padding channels, and of its operations.
+    """Return which values get padding channels, and how the operations adapt.
 
-    ``weights`` are the values known at compile time. A value is padded only if a later operation
-    reduces over its padding channels.
+    A value is padded only if a later operation reduces over its padding channels.
+
+    Args:
+        operations: the operations of an MLIR block in order.
+        weights: the values known at compile time.
     """
     return spread(operations, _Padding(weights))
 
@@ -91,9 +96,10 @@ def choose_paddings(operations: Sequence[ir.OpView], weights: DerivedWeights) ->
 def runs_along(
     op: Structured, loops: Container[int], values: Mapping[ir.Value, Padded]
 ) -> dict[int, int] | None:
-    """Return the number of runs along each padded loop; None if operands disagree on it.
+    """Return the number of runs (``Padded.runs``) by padded loop; None if operands disagree on it.
 
-    ``loops`` has the padded loops, ``values`` the paddings of values.
+    ``loops`` has the numbers of the loops over padded dimensions, ``values`` the padding of each
+    padded value.
     """
     runs: dict[int, int] = {}
     for value, map_ in zip(op.op.operation.operands, op.maps, strict=True):
@@ -119,9 +125,10 @@ class _Padding:
     def generic_part(
         self, op: Structured, values: Mapping[ir.Value, Padded], refused: Container[ir.Value]
     ) -> Part[Padded] | None:
-        """Return the change of a generic to padded operands and results; None if it cannot change.
+        """Return the padded loops and results of a generic; None if it cannot adapt.
 
-        It cannot change if any padded result is in ``refused``.
+        ``values`` has the padding of all padded values. A generic cannot adapt if any result that
+        would be padded is in ``refused``.
         """
         loops = changed_loops(op, values, self.weights, partial(_worth_padding, op), refused)
         runs = runs_along(op, loops, values)
@@ -146,12 +153,12 @@ class _Padding:
     def made_part(
         self, op: ir.OpView, values: Mapping[ir.Value, Padded], refused: Container[ir.Value]
     ) -> None:
-        """Return None, because the input has no operation that itself adds padding channels."""
+        """Return None, because the IR has no operation that itself adds padding channels."""
 
     def view(self, op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
-        """Return the padding of a view's result for padded operands.
+        """Return the padding of the result of a slice, pad or concatenation of padded operands.
 
-        None if it cannot be padded.
+        ``operands`` has the padding of each operand. None if the result cannot be padded.
         """
         rule = _VIEWS.get(op.operation.name)
         return None if rule is None else rule(op, operands)
@@ -159,10 +166,10 @@ class _Padding:
     def conversion(
         self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, Padded]
     ) -> Padded | None:
-        """Return the padding with zeros for a plain operand of a concatenation.
+        """Return the padding with zeros for ``value``, a plain operand of a concatenation.
 
-        The operand becomes a run of the same length as the runs of the padded operands; None if its
-        number of channels differs or it cannot be converted.
+        The operand becomes a run of the same length as the runs of the padded operands. None if its
+        number of channels is not that length, or if a copy may not convert it.
         """
         lengths = {(c.dim, c.own) for o in op.operation.operands if (c := values.get(o))}
         if len(lengths) != 1 or not is_convertible(value, self.weights):
@@ -171,9 +178,9 @@ class _Padding:
         return Padded(dim, own, ZEROS) if shape_of(value)[dim] == own else None
 
     def gainful(self, op: Structured) -> tuple[ir.Value, Padded] | None:
-        """Return the image of a convolution of bytes, whose channels can then be blocked.
+        """Return the image of a convolution of 8-bit integers, and its padding; else None.
 
-        Padding alone makes no other operation faster.
+        Its padded channels can be blocked. Padding alone makes no other operation faster.
         """
         image = find_image(op, self.weights) if multiplies_bytes(op) else None
         if image is None or image.is_depthwise or not _worth_padding(op, image.channels):
@@ -187,7 +194,7 @@ class _Padding:
     def _can_grow(
         self, op: Structured, loops: frozenset[int], values: Mapping[ir.Value, Padded]
     ) -> bool:
-        """Whether a generic may run ``loops`` over padding channels too.
+        """Whether the loops ``loops`` of a generic may run over padding channels too.
 
         Every operand that the loops index has to be padded, a weight, or a fresh initial tensor;
         reductions over padding channels have to multiply by a weight.
@@ -223,9 +230,9 @@ class _Padding:
     def _input_fills(
         self, op: Structured, loops: frozenset[int], values: Mapping[ir.Value, Padded]
     ) -> list[Fills]:
-        """Return the numbers that each input holds for padding channels of the result.
+        """Return for each input the numbers that the generic reads in padding channels.
 
-        The set of an input is empty if its numbers are unknown.
+        ``loops`` are the padded loops. The set of an input is empty if its numbers are unknown.
         """
         inputs: list[Fills] = []
         for position, (value, map_) in enumerate(zip(op.inputs, op.maps, strict=False)):
@@ -248,9 +255,10 @@ def _worth_padding(op: Structured, channels: int) -> bool:
 
 
 def _pad(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
-    """Return the padding of a ``tensor.pad``'s result; None if it pads the channels.
+    """Return the padding channels of the result of a ``tensor.pad``.
 
-    Padding channels may then also contain the border's number.
+    They may also contain the number that the ``tensor.pad`` inserts. None if it pads the channels
+    themselves, or inserts a float that is not constant.
     """
     pad, (source,) = find_constant_pad(op), operands
     if pad is None or pad.low[source.dim] or pad.high[source.dim]:
@@ -267,10 +275,11 @@ def _slice(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
 
 
 def _concat(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
-    """Return the padding of a concatenation's result for padded operands; None if it has none.
+    """Return the padding of a concatenation's result; None if it cannot have padding channels.
 
-    All operands need the same padded dimension and run length. Along this dimension, their runs
-    follow each other, but only if an operand also has another reader.
+    All operands need the same padded dimension and run length. If they are concatenated along this
+    dimension, the result has the runs of all operands, provided that an operand also has another
+    reader.
     """
     first, dim = operands[0], ir.IntegerAttr(op.operation.attributes["dim"]).value
     if any((source.dim, source.own) != (first.dim, first.own) for source in operands):

@@ -1,8 +1,8 @@
 """The possible contents of padding channels: at most ``_MOST_FILLS`` known numbers, or any integer.
 
 They depend on constants alone: a sum of products with zero weights is zero, and the bodies of later
-operations are evaluated (``body_values``). Floats have to be known, since infinity times a zero
-weight is not zero.
+operations are evaluated on these numbers (``body_values``). Floats have to be known, since infinity
+times a zero weight is not zero.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ _LARGEST = 1e30
 
 
 def held_fills(weight: ConstantArgument) -> Fills:
-    """Return the distinct numbers of a known f32 weight.
+    """Return the distinct numbers among the elements of an f32 weight.
 
-    The set is empty if the weight is unknown, computed, or has more than ``_MOST_FILLS`` numbers.
+    The set is empty if the IR does not contain the elements, if they are computed from other
+    weights, or if there are more than ``_MOST_FILLS`` numbers.
     """
     # Parts add zeros and matrices compute new numbers; reshapes and transposes keep the numbers.
     held = None if PARTS in weight.attributes else weight.held
@@ -51,7 +52,8 @@ def result_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
     """Return the possible contents of padding channels for each result of an operation.
 
     ``inputs`` has the possible contents of each input, an empty set if unknown. None if the
-    contents of a result are unknown or not finite, unless all results are integers.
+    contents of a result are unknown or not finite; if all results are integers, empty sets
+    instead.
     """
     if _is_product_with_zeros(op, inputs):
         # The other factor is an image or a weight, which are finite, so that every product is zero.
@@ -71,7 +73,7 @@ def _computes_integers(op: Structured) -> bool:
 
 
 def sums_products(op: Structured) -> bool:
-    """Whether an operation sums products of two floats or two bytes."""
+    """Whether an operation sums products of two floats, or of two 8-bit integers."""
     return multiplies_and_adds(op.op) or multiplies_bytes(op)
 
 
@@ -89,9 +91,10 @@ def _is_product_with_zeros(op: Structured, inputs: Sequence[Fills]) -> bool:
 
 
 def _initial_fills(op: Structured, number: int) -> Fills | None:
-    """Return the numbers with which result ``number`` is initialized; None if they are unknown.
+    """Return a set of the number that fills the initial tensor of result ``number``, or None.
 
-    Return zeros if the body does not read the initial tensor.
+    The set is ``ZEROS`` if the body does not read the initial tensor. None if the number is
+    unknown.
     """
     if not op.reads_output(number):
         return ZEROS
@@ -107,10 +110,11 @@ def _number(scalar: ir.Value) -> float | None:
 
 
 def _reduced_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
-    """Return the possible numbers of each result, from evaluations of the body.
+    """Return the possible numbers of each result, by evaluating the body on all combinations.
 
-    A reduction's results are fed back as accumulators until a fixpoint. None if the numbers are
-    unknown, not finite, or more than ``_MOST_FILLS``.
+    ``inputs`` has the possible numbers of each input. A reduction's results are fed back as
+    accumulators until a fixpoint. None if the numbers of a result are unknown, not finite, or more
+    than ``_MOST_FILLS``.
     """
     found: list[set[float]] = []
     for number in range(op.num_outputs):

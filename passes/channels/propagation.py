@@ -1,10 +1,11 @@
 """Propagation of a layout change along channels through a network.
 
-The *change* of a value concerns a dimension: it is stored in blocks (``channels/layout.py``), or
-padding channels are appended (``channels/padding.py``). Changes start at the results of
-contractions with constant weights. Operations that read changed values adapt if the rules of the
-change allow it; otherwise the value is converted to its plain form. A plain value may be
-*converted*, by a copy, if it is concatenated with changed values or if its reader gains by it.
+The *change* of a value concerns a dimension, its channels: they are stored in blocks
+(``channels/layout.py``), or padding channels are appended (``channels/padding.py``). Changes start
+at the results of contractions with constant weights. Operations that read changed values adapt if
+the rules of the change allow it; otherwise a copy converts the value to its plain layout. A plain
+value may be *converted* to the changed layout, by a copy, if it is concatenated with changed values
+or if its reader becomes faster.
 """
 
 from __future__ import annotations
@@ -35,12 +36,13 @@ C = TypeVar("C", bound=Change)
 
 @dataclass(frozen=True)
 class Part(Generic[C]):
-    """The adaptation of an operation to changed values.
+    """The adaptation of an operation to changed operands.
 
     Attributes:
-        loops: the changed loops of a generic; empty for other operations.
-        results: the change of each changed result, by number.
-        pays: whether the operation benefits from changed operands.
+        loops: for a ``linalg.generic``, the numbers of its loops over changed dimensions, which are
+            split into blocks or extended over padding channels; empty for other operations.
+        results: the change of each changed result, by the result's number.
+        pays: whether the operation is faster with changed operands.
     """
 
     loops: frozenset[int]
@@ -76,25 +78,27 @@ class Rules(Protocol[C]):
         ...
 
     def view(self, op: ir.OpView, operands: Sequence[C]) -> C | None:
-        """Return the change of a view's result for the changes of all its operands.
+        """Return the change of the result of a reshape, slice, pad or concatenation.
 
-        None if the view cannot have changed operands.
+        ``operands`` has the change of each operand. None if the operation cannot adapt.
         """
         ...
 
     def made_part(
         self, op: ir.OpView, values: Mapping[ir.Value, C], refused: Container[ir.Value]
     ) -> Part[C] | None:
-        """Return the adaptation of an operation that itself makes or reverts the change.
+        """Return the adaptation of an operation that itself changes the layout or reverts that.
 
-        None for any other operation. Results in ``refused`` may not change.
+        An example is a ``linalg.pack``. None for any other operation. ``values`` has the changes of
+        values; results in ``refused`` may not change.
         """
         ...
 
     def conversion(self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, C]) -> C | None:
-        """Return the change to which a plain operand of a concatenation can be converted.
+        """Return the change to which a copy can convert ``value``, an operand of a concatenation.
 
-        None if it cannot be converted.
+        ``op`` is the concatenation, ``values`` has the changes of its other operands. None if
+        ``value`` cannot be converted.
         """
         ...
 
@@ -111,9 +115,10 @@ class Rules(Protocol[C]):
 
 
 def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
-    """Return the changes of a block's values and operations by the propagation rules.
+    """Return the changes of values and the adaptations of operations by the propagation rules.
 
-    A change that costs something and reaches no operation that benefits from it is left out.
+    ``operations`` are those of an MLIR block in order. A change that costs something and reaches no
+    operation that benefits from it is left out.
     """
     converted, changes = _conversions(operations, rules)
     refused: set[ir.Value] = set()
@@ -127,9 +132,9 @@ def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
 def _conversions(
     operations: Sequence[ir.OpView], rules: Rules[C]
 ) -> tuple[dict[ir.Value, C], Changes[C]]:
-    """Return the changes of plain values to convert, and the changes that then propagate.
+    """Return the plain values to convert with their changes, and all changes that result.
 
-    Plain values are converted if concatenations can adapt by it, or if generics gain by it.
+    Plain values are converted if that lets a concatenation adapt, or makes a generic faster.
     """
     concatenations = [op for op in operations if op.operation.name == CONCAT]
     changes = _spread(operations, rules, {}, frozenset())
@@ -149,10 +154,10 @@ def _conversions(
 def _converted_operands(
     op: ir.OpView, rules: Rules[C], values: Mapping[ir.Value, C]
 ) -> dict[ir.Value, C]:
-    """Return the changes of a concatenation's plain operands, by operand.
+    """Return the changes to which copies can convert a concatenation's plain operands, by operand.
 
     Empty if the plain operands have more than half of the result's elements, or if any of them
-    cannot be converted.
+    cannot be converted. ``values`` has the changes of the other operands.
     """
     plain = [value for value in op.operation.operands if value not in values]
     elements = [prod(shape_of(value)) for value in plain]
@@ -203,7 +208,7 @@ def _view_part(
 def _useless(
     operations: Sequence[ir.OpView], rules: Rules[C], changes: Changes[C]
 ) -> set[ir.Value]:
-    """Return the changed values that no benefiting operation uses, directly or indirectly.
+    """Return the changed values that no operation that benefits uses, directly or indirectly.
 
     Values whose change is free are left out.
     """
@@ -228,14 +233,14 @@ def changed_loops(
     suits: Callable[[int], bool],
     refused: Container[ir.Value],
 ) -> frozenset[int]:
-    """Return the loops along which a generic may change; empty if it cannot adapt.
+    """Return the numbers of a generic's loops over changed dimensions; empty if it cannot adapt.
 
     Args:
         op: the generic.
-        values: the changes of values; loops over changed dimensions of operands change.
+        values: the changes of values; the loops over changed dimensions of operands are returned.
         weights: the constant weights.
-        suits: whether a number of output channels suits; the loop over a convolution's output
-            channels then changes too.
+        suits: called with the number of output channels of a contraction with a constant weight;
+            if it returns True, the loop over the output channels is returned too.
         refused: the results that may not change.
     """
     loops: set[int] = set()
@@ -254,10 +259,10 @@ def changed_loops(
 def _output_channels(
     op: Structured, weights: Container[ir.Value], suits: Callable[[int], bool]
 ) -> int | None:
-    """Return the loop over the output channels of a contraction of f32 or i8, with a weight.
+    """Return the loop over the output channels of a contraction of f32 or i8 with a weight.
 
-    None for any other operation, for a number of channels that ``suits`` refuses, and if channels
-    are the innermost dimension of the result.
+    None for any other operation, for a number of channels for which ``suits`` returns False, and if
+    channels are the innermost dimension of the result.
     """
     result, dims = op.op.operation.results[0], op.result_dims(0)
     if not op.is_contraction or op.num_outputs != 1 or dims is None:
@@ -288,21 +293,24 @@ def _does_the_same_everywhere(op: Structured) -> bool:
 
 
 def is_convertible(value: ir.Value, weights: Container[ir.Value]) -> bool:
-    """Whether a copy may convert a plain value: a tensor of f32 or i8 that is not a weight."""
+    """Whether a copy may change the layout of a value: a tensor of f32 or i8 that is no weight."""
     element = ir.RankedTensorType(value.type).element_type
     return value not in weights and str(element) in ("f32", "i8")
 
 
 def trailing_elements(value: ir.Value, dim: int) -> int:
-    """Return the number of elements of dimensions after ``dim``.
+    """Return the product of the sizes of a tensor's dimensions after ``dim``.
 
-    If it is 1, blocking does not move elements in memory.
+    If it is 1, blocking dimension ``dim`` does not move elements in memory.
     """
     return prod(shape_of(value)[dim + 1 :])
 
 
 def slice_along(op: ir.OpView, dim: int) -> tuple[int, int, int] | None:
-    """Return a slice's offset, size and stride along ``dim``; None if it is rank-reducing."""
+    """Return the offset, size and stride of a ``tensor.extract_slice`` along dimension ``dim``.
+
+    None if the slice is rank-reducing.
+    """
     operation = op.operation
     if len(shape_of(operation.results[0])) != len(shape_of(operation.operands[0])):
         return None

@@ -1,4 +1,4 @@
-"""Reads contractions of 8-bit integers, whose bodies extend both factors to i32."""
+"""Matches contractions of 8-bit integers, whose bodies extend both factors to i32."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.structured import Structured, plain_dim
 
 TERMS = 4
-"""The number of adjacent terms that a dot-product instruction adds to an i32."""
+"""The number of products of adjacent 8-bit integers that a dot-product instruction adds to an i32.
+
+An example is ``vpdpbusd`` of AVX-512 VNNI.
+"""
 
 EXTENSIONS = {"arith.extsi": False, "arith.extui": True}
-"""Whether an extension reads unsigned integers, by its name."""
+"""By the name of an extending operation: whether its operand is an unsigned integer."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +24,11 @@ class ByteProduct:
 
     Attributes:
         op: the contraction.
-        data, weight: the numbers of the operands, 0 and 1.
-        inner: the reduction loop that indexes the last dimension of the data and a dimension of
-            the weight.
-        lane: the last loop that indexes the weight and not the data.
-        loops: the loop of each dimension of the weight.
+        data, weight: the operand numbers of the data and of the weight: 0 and 1, or 1 and 0.
+        inner: the number of the reduction loop that indexes the last dimension of the data and a
+            dimension of the weight.
+        lane: the number of the last loop that indexes the weight and not the data.
+        loops: the number of the loop that indexes each dimension of the weight.
     """
 
     op: Structured
@@ -37,9 +40,9 @@ class ByteProduct:
 
 
 def find_byte_product(op: Structured, weights: Container[ir.Value]) -> ByteProduct | None:
-    """Return the product of 8-bit integers that an operation computes; None for another operation.
+    """Return an operation as a contraction of 8-bit data with an 8-bit weight, or None.
 
-    ``weights`` are the values known at compile time.
+    None for any other operation. ``weights`` are the values known at compile time.
     """
     if not multiplies_bytes(op):
         return None
@@ -62,10 +65,10 @@ def find_byte_product(op: Structured, weights: Container[ir.Value]) -> ByteProdu
 
 
 def extensions_of(op: Structured) -> tuple[bool | None, bool | None] | None:
-    """Return for both inputs how a body that adds their product in i32 extends them.
+    """Return how the body of a multiply-accumulate in i32 extends each of its two inputs.
 
-    True for an extension of an unsigned, False of a signed integer; None for no extension. None
-    instead of the pair if the body computes something else.
+    For each input: True if it is extended from an unsigned i8, False from a signed i8, None if it
+    is not extended. The result is None instead of a pair if the body computes something else.
     """
     if (len(op.maps), op.num_outputs) != (3, 1) or op.is_elementwise:
         return None
@@ -90,16 +93,16 @@ def extensions_of(op: Structured) -> tuple[bool | None, bool | None] | None:
 
 
 def multiplies_bytes(op: Structured) -> bool:
-    """Whether an operation is a contraction of unsigned and signed 8-bit integers."""
+    """Whether an operation is a contraction of unsigned 8-bit integers with signed ones."""
     signs = extensions_of(op)
     return signs is not None and None not in signs and signs[0] != signs[1]
 
 
 def adds_adjacent_terms(op: Structured) -> bool:
-    """Whether an operation is a product of 8-bit integers whose innermost terms are adjacent.
+    """Whether a dot-product instruction can compute the innermost reduction of an operation.
 
-    A reduction loop of ``TERMS`` steps indexes the last dimension of both factors, one of which is
-    unsigned and the other signed.
+    The operation is a contraction of unsigned with signed 8-bit integers, and a reduction loop of
+    ``TERMS`` iterations indexes the last dimension of both factors.
     """
     if not multiplies_bytes(op):
         return False
@@ -111,6 +114,6 @@ def adds_adjacent_terms(op: Structured) -> bool:
 
 
 def defined_by(value: ir.Value, name: str) -> ir.Operation | None:
-    """Return the operation ``name`` that defines a value; None if another one does."""
+    """Return the operation that defines a value if its name is ``name``, else None."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) or owner.name != name else owner.operation

@@ -14,7 +14,7 @@ from rammer_mlir.passes.ir.structured import (
 from rammer_mlir.passes.weights.derived import DerivedWeights
 
 Terms = dict[int, int]
-"""The coefficient of each dimension of a linear expression, by dimension."""
+"""The coefficients of a linear index expression, by the number of the loop dimension."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Contraction:
     """A contraction with weights, and the elementwise operations on its result.
 
     Attributes:
-        op: the ``linalg.generic``.
+        op: the ``linalg.generic`` of the contraction.
         chain: the elementwise operations that follow, each the only reader of its predecessor.
     """
 
@@ -39,7 +39,7 @@ class Contraction:
     def kind(self) -> object:
         """A key that is equal for contractions with equal element types and equal chains.
 
-        The chains of such contractions may differ in weights.
+        Chains are equal if their operations have equal maps and bodies; their weights may differ.
         """
         element = str(ir.RankedTensorType(self.result.type).element_type)
         return element, tuple(body_key(op) for op in self.chain)
@@ -68,8 +68,8 @@ def terms_of(expr: ir.AffineExpr) -> Terms | None:
 def following_steps(op: ir.OpView, weights: DerivedWeights) -> tuple[ir.OpView, ...]:
     """Return the chain of elementwise operations on the result of ``op``, in order.
 
-    Each operation is the only reader of its predecessor, and its other operands are per-channel
-    weights.
+    Each operation is the only reader of its predecessor, and its other operands are weights that
+    are indexed by dimension 1, the channels.
     """
     found: list[ir.OpView] = []
     while True:
@@ -96,7 +96,7 @@ def _is_step(reading: Structured, source: ir.Value, weights: DerivedWeights) -> 
 
 
 def body_key(op: ir.OpView) -> object:
-    """Return a hashable key of a generic's indexing maps and body.
+    """Return a hashable key of a ``linalg.generic``'s indexing maps and body.
 
     Two generics with equal keys compute the same function of their operands.
     """

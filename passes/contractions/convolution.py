@@ -26,7 +26,7 @@ class Convolution(Contraction):
     Attributes:
         image: the input without padding, [N, C, H, W].
         weight: the filters: [F, C], or [F, C, rows, columns] for a window of several elements.
-        low: the number of rows and of columns of zero padding before the image.
+        low: the number of rows of zeros above the image, and of columns of zeros left of it.
         window: the number of rows and of columns of the window.
         strides: the strides of the window along rows and along columns.
         out: the number of rows and of columns of the result.
@@ -63,17 +63,18 @@ class Convolution(Contraction):
     def kind(self) -> object:
         """A key that is equal for convolutions that can be merged.
 
-        They read the same image with the same strides, have the same rows and columns of the
-        result, and chains that differ in weights only.
+        They read the same image with the same strides, their results have the same numbers of rows
+        and columns, and their chains differ in weights only.
         """
         return "convolution", self.image, self.strides, self.out, super().kind
 
 
 def find_convolution(op: ir.OpView, weights: DerivedWeights) -> Convolution | None:
-    """Return the convolution that an operation computes from constant weights.
+    """Return the convolution that an operation computes from constant weights, or None.
 
-    None if it is no convolution of floats of a 4-dimensional image by weights, starts from other
-    values than zero, or has loops in another order than batch, filters, rows, columns, reductions.
+    None if the operation is no convolution of floats of a 4-dimensional image by weights, if its
+    initial tensor is not zero, or if its loops have another order than batch, filters, rows,
+    columns, reductions.
     """
     if not is_generic(op) or not multiplies_and_adds(op):
         return None
@@ -103,8 +104,8 @@ def find_convolution(op: ir.OpView, weights: DerivedWeights) -> Convolution | No
 class _Axis:
     """The window of a convolution along rows or columns.
 
-    ``stride`` is its step in elements of the image, ``loop`` the number of the loop over its
-    elements; None for a window of one element.
+    ``stride`` is the distance of adjacent windows in elements of the image, ``loop`` the number of
+    the loop over a window's elements, or None for a window of one element.
     """
 
     stride: int
@@ -112,10 +113,11 @@ class _Axis:
 
 
 def _axis(terms: Terms | None, parallel: int) -> _Axis | None:
-    """Match the index expression ``stride * parallel + loop`` of an image's rows or columns.
+    """Return the window of the index expression ``stride * d[parallel] + d[loop]``, or None.
 
-    ``parallel`` is the number of the loop over the result. A window of one element has no ``loop``.
-    None for any other expression, such as a dilated window.
+    ``terms`` has the coefficients of the index expression of an image's rows or columns,
+    ``parallel`` is the number of the loop over the result's rows or columns. A window of one
+    element has no ``d[loop]``. None for any other expression, such as that of a dilated window.
     """
     if terms is None or terms.get(parallel, 0) < 1:
         return None
@@ -128,9 +130,9 @@ def _axis(terms: Terms | None, parallel: int) -> _Axis | None:
 
 
 def _has_usual_order(terms: list[list[Terms | None]], rows: _Axis, columns: _Axis) -> bool:
-    """Whether the loops are image, filter, row, column, channel, and then the window's loops.
+    """Whether the loops run over images, filters, rows, columns, channels, and then the window.
 
-    ``terms`` has the coefficients of each operand's index expressions.
+    ``terms`` has the coefficients of the index expressions of the image, the weight and the result.
     """
     image, kernel, out = terms
     window = [axis.loop for axis in (rows, columns) if axis.loop is not None]
@@ -143,9 +145,10 @@ def _has_usual_order(terms: list[list[Terms | None]], rows: _Axis, columns: _Axi
 
 
 def _without_padding(image: ir.Value) -> tuple[ir.Value, tuple[int, int]]:
-    """Return the image before its zero padding, and the numbers of padding rows and columns.
+    """Return the image without zero padding of its rows and columns, and the size of the padding.
 
-    The numbers are those before the first row and the first column, (0, 0) without zero padding.
+    The size is the number of rows of zeros above the image and of columns left of it. If no such
+    padding computes ``image``, return it with (0, 0).
     """
     pad = padding_of(image)
     if pad is None or not pad.is_zero or any((*pad.low[:2], *pad.high[:2])):

@@ -1,4 +1,4 @@
-"""Matches matrix products with constant weights and their elementwise consumers; emits products."""
+"""Matches matrix products with constant weights and their elementwise readers; emits products."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Product(Contraction):
     """A matrix times weights, and the elementwise operations on its result.
 
     Attributes:
-        is_transposed: whether the weights are [columns of the result, inner dimension].
+        is_transposed: whether the weights have the shape [columns of the result, inner dimension]
+            instead of [inner dimension, columns of the result].
     """
 
     is_transposed: bool
@@ -59,10 +60,10 @@ class Product(Contraction):
 
 
 def find_product(op: ir.OpView, weights: DerivedWeights) -> Product | None:
-    """Return the product of a matrix and constant weights that an operation computes.
+    """Return the product of a matrix and constant weights that an operation computes, or None.
 
-    None if the operation is no matrix product, its right factor is no weight, its left factor is
-    one, or it starts from other values than zero.
+    None if the operation is no matrix product of floats, if its right factor is no weight or its
+    left factor is one, or if its initial tensor is not zero.
     """
     if not is_generic(op) or not multiplies_and_adds(op):
         return None
@@ -85,9 +86,9 @@ def emit_product(matrix: ir.Value, weight: ir.Value, is_transposed: bool) -> ir.
     """Emit a matrix times weights at the current insertion point, and return the result.
 
     Args:
-        matrix: rows by inner dimension.
-        weight: inner dimension by columns.
-        is_transposed: whether the weight is columns by inner dimension instead.
+        matrix: a tensor of shape [rows, inner dimension].
+        weight: a tensor of shape [inner dimension, columns].
+        is_transposed: whether the shape of ``weight`` is [columns, inner dimension] instead.
     """
     m, n, k = (ir.AffineDimExpr.get(dim) for dim in range(3))
     right = [n, k] if is_transposed else [k, n]

@@ -1,4 +1,4 @@
-"""The right side of a product: the operand whose columns are the columns of the result."""
+"""The right side of a matrix product: the operand whose columns are the columns of the result."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class RightSide:
 
     Attributes:
         op: the product, with one reduction loop.
-        number: the number of the operand.
-        loops: the loop of each dimension of the operand.
-        column: the loop over the columns of the result, its last dimension.
-        inner: the reduction loop.
+        number: the operand number of the right side, 0 or 1.
+        loops: the number of the loop that indexes each dimension of the right side.
+        column: the number of the loop over the columns of the result, its last dimension.
+        inner: the number of the reduction loop.
     """
 
     op: Structured
@@ -31,18 +31,18 @@ class RightSide:
 
     @property
     def value(self) -> ir.Value:
-        """The operand."""
+        """The operand that is the right side."""
         return self.op.inputs[self.number]
 
     @property
     def rows(self) -> int:
-        """The number of rows of the result for which each element of the operand is read."""
+        """The number of rows of the result that are computed from each element of the operand."""
         others = set(self.op.parallel_loops) - set(self.loops)
         return prod(self.op.extents[loop] for loop in others)
 
     @property
     def num_bytes(self) -> int:
-        """The bytes of one matrix of the operand, without batches."""
+        """The size in bytes of one matrix of the operand, without batch dimensions."""
         size = element_bytes(ir.RankedTensorType(self.value.type).element_type)
         return size * self.op.extents[self.inner] * self.op.extents[self.column]
 
@@ -52,9 +52,10 @@ class RightSide:
         return self.loops[-1] == self.inner
 
     def source_of_transpose(self) -> tuple[ir.Value, tuple[int, ...]] | None:
-        """Return the value whose transposing copy the operand is, and the loop of its dimensions.
+        """Return, if the operand is a transposing copy, the copied value and the value's loops.
 
-        None if the operand is no such copy.
+        The loops are the numbers of the product's loops along each dimension of the copied value.
+        None if the operand is no transposing copy.
         """
         owner = self.value.owner
         if isinstance(owner, ir.Block) or not is_generic(owner.opview):
@@ -66,7 +67,10 @@ class RightSide:
         return copy.inputs[0], tuple(place[dim] for dim in range(len(self.loops)))
 
     def read_directly(self, source: ir.Value, loops: tuple[int, ...]) -> None:
-        """Make the product read ``source``, whose dimensions have the loops ``loops``."""
+        """Make the product read ``source`` instead of the operand.
+
+        ``loops`` has the number of the product's loop that indexes each dimension of ``source``.
+        """
         maps = list(self.op.maps)
         exprs = [ir.AffineExpr.get_dim(loop) for loop in loops]
         maps[self.number] = ir.AffineMap.get(maps[self.number].n_dims, 0, exprs)
@@ -75,7 +79,7 @@ class RightSide:
         operation.attributes["indexing_maps"] = indexing_maps(maps)
 
     def copy_transposed(self) -> None:
-        """Make the product read a transposing copy, in which the elements of a row are adjacent."""
+        """Emit a transposing copy, whose rows are adjacent in memory; make the product read it."""
         others = [loop for loop in self.loops if loop not in (self.inner, self.column)]
         loops = (*others, self.inner, self.column)
         with ir.InsertionPoint(self.op.op), self.op.op.operation.location:
@@ -86,9 +90,9 @@ class RightSide:
 
 
 def find_right_side(op: Structured, weights: Container[ir.Value]) -> RightSide | None:
-    """Return the right side of a product; None for another operation or a constant right side.
+    """Return the right side of a matrix product; None for another operation or a constant side.
 
-    ``weights`` are the values known at compile time.
+    ``weights`` are the values known at compile time, which are constant.
     """
     dims = [found for n in range(len(op.maps)) if (found := op.operand_dims(n)) is not None]
     is_product = (

@@ -1,4 +1,4 @@
-"""Batches products with the same weights into one product over the rows of all.
+"""Chooses products with the same weights to merge into one product over the rows of all.
 
 An unrolled recurrent layer multiplies the input of each step by the same weights. These products
 are independent, so several can be merged, which reads the weights only once (Appleyard et
@@ -19,14 +19,15 @@ from rammer_mlir.passes.ir.structured import captured_values
 def choose_batches(
     operations: Sequence[ir.OpView], products: Sequence[Product], most_rows: int
 ) -> list[list[int]]:
-    """Choose batches; return the numbers of the operations, a list for each batch, in an order.
+    """Return the operations' numbers in a new order, in which a list has the products of a batch.
 
-    The order respects dependences; an operation outside of batches is a list by itself.
+    Each operation outside of batches is a list by itself. The order respects dependences.
 
     Args:
-        operations: the operations of a block, in an order that respects their dependences.
+        operations: the operations of an MLIR block in order; their positions are their numbers.
         products: the products among them that may become parts of a batch.
-        most_rows: maximum rows of a batch; a product with more than half of them is not batched.
+        most_rows: maximum number of rows of a batch; a product with more than half of it is not
+            batched.
     """
     alike: dict[object, list[Product]] = {}
     for product in products:
@@ -47,7 +48,7 @@ def choose_batches(
 
 
 def equal_parts(numbers: Sequence[int], most: int) -> list[Sequence[int]]:
-    """Cut a sequence into consecutive parts of at most ``most`` elements, and return them in order.
+    """Cut a sequence into consecutive parts of at most ``most`` elements, and return the parts.
 
     All parts have equal size, to share code, if a size above half of ``most`` divides the length.
     Otherwise the sizes differ by at most one.
@@ -62,7 +63,7 @@ def equal_parts(numbers: Sequence[int], most: int) -> list[Sequence[int]]:
 
 
 class _Dependences:
-    """The dependence graph of a block's operations, in which each batch is contracted to a node."""
+    """The dependence graph of an MLIR block's operations, in which each batch becomes a node."""
 
     def __init__(self, operations: Sequence[ir.OpView]) -> None:
         numbers = {op.operation: number for number, op in enumerate(operations)}
@@ -85,9 +86,10 @@ class _Dependences:
         return [self._members[node] for node in self._order()]
 
     def peers(self, numbers: Iterable[int]) -> list[list[int]]:
-        """Partition the operations ``numbers`` into levels, and return the levels, each ascending.
+        """Partition the operations ``numbers`` into lists of independent operations.
 
-        No operation of a level depends on another of the level.
+        No operation of a list depends on another of the list, directly or indirectly. Each list is
+        in ascending order.
         """
         members = set(numbers)
         levels: dict[int, int] = {}
@@ -101,7 +103,7 @@ class _Dependences:
         return [sorted(part) for part in found.values()]
 
     def contract(self, nodes: Sequence[int]) -> None:
-        """Contract several independent nodes to one node, which has all their operations."""
+        """Merge several independent nodes into one node, which has all their operations."""
         kept, *others = nodes
         for node in others:
             for source in self._sources.pop(node):

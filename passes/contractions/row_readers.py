@@ -1,4 +1,4 @@
-"""The slices that read a matrix in steps of equally many rows."""
+"""Finds the slices that read a matrix, each slice the same number of consecutive rows."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rammer_mlir.passes.ir.structured import shape_of
 
 @dataclass(frozen=True)
 class RowReaders:
-    """The slices that read a matrix, each a step of ``rows`` rows.
+    """The slices that read a matrix, each a step: ``rows`` consecutive rows.
 
     Attributes:
-        view: the ``tensor.expand_shape`` between the matrix and the slices, with the steps as its
-            first dimension; None if the slices read the matrix itself.
+        view: the ``tensor.expand_shape`` between the matrix and the slices, whose first dimension
+            counts the steps; None if the slices read the matrix itself.
         slices: the ``tensor.extract_slice`` operations.
-        steps: the step that each slice reads.
+        steps: the number of the step that each slice reads, from 0.
         num_steps: the number of steps in the matrix.
-        rows: rows of each step.
+        rows: the number of rows of each step.
     """
 
     view: ir.Operation | None
@@ -32,7 +32,8 @@ class RowReaders:
 def find_row_readers(matrix: ir.Value) -> RowReaders | None:
     """Return the slices that read a matrix, directly or through one ``tensor.expand_shape``.
 
-    None if the matrix has no reader, or a reader that is not a slice of a single step.
+    None if the matrix has no reader, or a reader that is no slice of exactly one step, which is one
+    index of the first dimension of the slice's operand.
     """
     users = _users(matrix)
     view = users[0] if len(users) == 1 and users[0].name == "tensor.expand_shape" else None

@@ -1,4 +1,4 @@
-"""Splits a product with weights and its elementwise consumers into parts of equally many rows."""
+"""Splits a product with weights and its elementwise readers into parts of equally many rows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rammer_mlir.passes.ir.structured import Structured, shape_of
 
 
 def split_product(product: Product, readers: RowReaders, steps: int) -> None:
-    """Split a product into products of ``steps`` steps, and redirect the readers to the parts.
+    """Replace a product by products of ``steps * readers.rows`` rows each, for ``readers`` to read.
 
-    Steps are those of ``readers``, each of several rows. If ``steps`` does not divide their number,
-    the last part overlaps its predecessor.
+    A step is ``readers.rows`` rows, which a slice of ``readers`` reads. If ``steps`` does not
+    divide the number of all steps, the last product overlaps its predecessor.
     """
     last = (product.chain or (product.op,))[-1].operation
     # The last part overlaps its predecessor where the steps do not divide evenly: parts of equal
@@ -33,9 +33,9 @@ def split_product(product: Product, readers: RowReaders, steps: int) -> None:
 
 
 def _part(product: Product, readers: RowReaders, begin: int, steps: int) -> ir.Value:
-    """Emit the product and its chain for ``steps`` steps from ``begin`` on, and return the result.
+    """Emit the product and its chain for ``steps`` steps from step ``begin`` on.
 
-    It has the shape that the readers slice.
+    Return the result, expanded as the operand of the slices of ``readers`` if that is expanded.
     """
     rows = steps * readers.rows
     inner = shape_of(product.matrix)[1]
@@ -61,7 +61,7 @@ def _zeros(product: Product, rows: int) -> ir.Value:
 
 
 def _clone(op: ir.OpView, source: ir.Value, part: ir.Value, start: ir.Value) -> ir.Value:
-    """Clone a generic for a part of its rows, and return the clone's result.
+    """Clone a ``linalg.generic`` for a part of its rows, and return the clone's result.
 
     Args:
         op: the generic.

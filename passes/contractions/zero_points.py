@@ -1,4 +1,4 @@
-"""Reads contractions of 8-bit integers less their zero points, as in ONNX's MatMulInteger."""
+"""Matches contractions of 8-bit integers minus their zero points, as in ONNX's MatMulInteger."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Zero:
     """A zero point, which is subtracted from each element of a factor.
 
     Attributes:
-        value: a tensor of i8.
-        dims: the factor's dimension for each dimension of ``value``.
-        is_unsigned: whether its elements are unsigned.
+        value: a tensor of i8, which is broadcast to the factor.
+        dims: for each dimension of ``value``, the dimension of the factor along which it varies.
+        is_unsigned: whether the elements of ``value`` are unsigned.
     """
 
     value: ir.Value
@@ -31,7 +31,7 @@ class Zero:
 
     @property
     def number(self) -> int | None:
-        """The bits of the zero point as a signed integer.
+        """The 8 bits of the zero point read as a signed integer, -128 to 127.
 
         None if it is not constant, or differs between elements.
         """
@@ -50,8 +50,8 @@ class Scale:
     """A scale, by which each element of a factor is multiplied.
 
     Attributes:
-        value: a tensor of f32.
-        dims: the factor's dimension for each dimension of ``value``.
+        value: a tensor of f32, which is broadcast to the factor.
+        dims: for each dimension of ``value``, the dimension of the factor along which it varies.
     """
 
     value: ir.Value
@@ -60,11 +60,12 @@ class Scale:
 
 @dataclass(frozen=True)
 class ByteFactor:
-    """A factor of a contraction: a tensor of i8 less its zero point, perhaps scaled to f32.
+    """A factor of a contraction: a tensor of i8 minus its zero point, perhaps scaled to f32.
 
     Attributes:
-        value: the tensor.
-        views: the reshapes and zero paddings, in order, that make the factor from the difference.
+        value: the tensor of i8.
+        views: the reshapes and zero paddings, in order, that are applied to the difference (or
+            scaled difference) and give the factor.
         is_unsigned: whether the elements of ``value`` are unsigned.
         zero: the zero point; None if it is 0.
         scale: the scale; None if the factor consists of integers.
@@ -78,18 +79,18 @@ class ByteFactor:
 
     @property
     def is_padded(self) -> bool:
-        """Whether the factor is padded, by its zero point."""
+        """Whether ``views`` pads the factor with zeros, and so ``value`` with its zero point."""
         return any(view.name == PAD for view in self.views)
 
 
 @dataclass(frozen=True)
 class ByteDifferences:
-    """A contraction of 8-bit integers less their zero points, with a weight as the right factor.
+    """A contraction of 8-bit integers minus their zero points, with a weight as the right factor.
 
     Attributes:
         op: the contraction, of i32, or of f32 if both factors have scales.
-        left, right: the numbers of the factors among the operands, 0 and 1.
-        factors: the factors, in the order of the operands.
+        left, right: the operand numbers of the data and of the weight: 0 and 1, or 1 and 0.
+        factors: the two factors, in the order of the operands.
     """
 
     op: Structured
@@ -99,9 +100,10 @@ class ByteDifferences:
 
 
 def find_byte_differences(op: Structured, weights: Container[ir.Value]) -> ByteDifferences | None:
-    """Return an operation as a contraction of differences; None for another operation.
+    """Return an operation as a contraction of 8-bit integers minus zero points, or None.
 
-    ``weights`` are the values known at compile time. A factor without a zero point counts.
+    None for any other operation. Either factor may lack a zero point. ``weights`` are the values
+    known at compile time.
     """
     factors = _read_factors(op)
     if factors is None or op.result_dims(0) is None or not starts_at_zero(op):
@@ -128,9 +130,10 @@ def _read_factors(op: Structured) -> tuple[ByteFactor, ByteFactor] | None:
 
 
 def _read_factor(value: ir.Value, is_unsigned: bool | None) -> ByteFactor | None:
-    """Return an operand of a contraction as a factor; None if it has other elements.
+    """Return the factor that an operand of a contraction is; None if it is no 8-bit difference.
 
-    ``is_unsigned`` is how the contraction's body extends it; None if it does not.
+    ``is_unsigned`` tells whether the contraction's body extends the operand from an unsigned i8;
+    None if the body does not extend it, because another operation computes the difference.
     """
     if is_unsigned is not None:
         return ByteFactor(value, (), is_unsigned)
@@ -151,7 +154,10 @@ def _is_view(operation: ir.Operation) -> bool:
 
 
 def _read_difference(op: Structured, views: tuple[ir.Operation, ...]) -> ByteFactor | None:
-    """Return the factor that an elementwise operation computes; None for another operation."""
+    """Return the factor that is the result of an elementwise operation, after ``views``, or None.
+
+    None if the operation computes no 8-bit difference.
+    """
     body = _read_body(op)
     if body is None:
         return None
@@ -177,9 +183,10 @@ def _read_difference(op: Structured, views: tuple[ir.Operation, ...]) -> ByteFac
 def _dims_after(
     dims: Sequence[int] | None, views: Sequence[ir.Operation]
 ) -> tuple[int, ...] | None:
-    """Return the dimensions that reshapes and paddings make of ``dims``.
+    """Return the dimensions after reshapes and paddings that correspond to ``dims`` before them.
 
-    None if a dimension is padded, or is not the only one of its group with several elements.
+    None if ``dims`` is None, if one of the dimensions is padded, or if a reshape merges it with, or
+    splits it into, several dimensions of sizes above 1.
     """
     found = dims
     for view in views:
@@ -211,8 +218,8 @@ class _Body:
     """The computation ``(value - zero) * scale`` of an elementwise operation.
 
     Attributes:
-        value, zero, scale: the numbers of the inputs; None for a missing one.
-        is_unsigned, zero_is_unsigned: whether the elements of the value and zero are unsigned.
+        value, zero, scale: the input numbers of the three operands; None for a missing operand.
+        is_unsigned, zero_is_unsigned: whether the elements of ``value`` and ``zero`` are unsigned.
     """
 
     value: int
@@ -223,9 +230,9 @@ class _Body:
 
 
 def _read_body(op: Structured) -> _Body | None:
-    """Return the computation of an elementwise operation, in i32 or scaled to f32.
+    """Return the operands of the 8-bit difference that an elementwise operation computes, or None.
 
-    None if it computes something else.
+    The difference is in i32, or scaled to f32. None if the operation computes something else.
     """
     if not op.is_elementwise or op.num_outputs != 1:
         return None
@@ -250,7 +257,10 @@ def _read_body(op: Structured) -> _Body | None:
 
 
 def _extension(op: Structured, value: ir.Value) -> tuple[int, bool] | None:
-    """Return the input of i8 that a value extends, and whether it is unsigned; None otherwise."""
+    """Return the number of the i8 input that a value extends, and whether it is unsigned, or None.
+
+    None if ``value`` is no extension of an i8 input of ``op``.
+    """
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name not in EXTENSIONS:
         return None

@@ -35,19 +35,22 @@ from rammer_mlir.scheduling.designs.problem import (
 )
 
 _MOST_DECIDED = 6
-"""Maximum number of values that the search decides on; each triples the number of designs."""
+"""Maximum number of values for which the search decides whether to keep, recompute or store them.
+
+Each triples the number of designs.
+"""
 
 Dims = tuple[int | None, ...]
-"""For each dimension of a value, the loop that alone indexes it; None if there is none."""
+"""For each dimension of a value, the number of the loop that alone indexes it, or None."""
 
 
 def read_problem(computation: Computation, *, decide_values: bool = False) -> Problem | None:
     """Return the loops, values and memory traffic of a function; None if it has no loop to map.
 
     Args:
-        computation: a function on whole tensors.
-        decide_values: whether the search decides on values that are broadcast or read more than
-            once: keep them, recompute them in each reader, or store them in memory and end the
+        computation: the function of an rOperator, on whole tensors.
+        decide_values: whether the design search decides on values that are broadcast or read more
+            than once: keep them, recompute them in each reader, or store them in memory and end the
             fused group there. It decides on the first ``_MOST_DECIDED`` of these values.
     """
     reader = _Reader(computation)
@@ -67,7 +70,7 @@ def _with_decisions(problem: Problem, opaque: set[int]) -> Problem:
 
 
 def _is_shared(problem: Problem, value: int) -> bool:
-    """Whether value ``value`` is read more than once, or broadcast over loops of its reader."""
+    """Whether value number ``value`` is read more than once, or broadcast over a reader's loops."""
     reads = [read for read in problem.reads if read.value == value]
     return len(reads) > 1 or any(
         not set(problem.assignments[read.reader].loops) <= set(read.dims) for read in reads
@@ -76,9 +79,9 @@ def _is_shared(problem: Problem, value: int) -> bool:
 
 @dataclass(frozen=True)
 class _Source:
-    """A value of the group from which another value is computed by operations without loops.
+    """A numbered value of the function from which an operand is computed without loops.
 
-    ``value`` is its number; ``is_direct`` is True if the other value is this value itself.
+    ``value`` is its number; ``is_direct`` is True if the operand is this value itself.
     """
 
     value: int
@@ -86,7 +89,7 @@ class _Source:
 
 
 class _Reader:
-    """The reader of a function's assignments, loops and values, each numbered in order."""
+    """Reads a function's assignments, loops and values, and numbers each in order."""
 
     def __init__(self, computation: Computation) -> None:
         self._computation = computation
@@ -105,7 +108,7 @@ class _Reader:
 
     @cached_property
     def _first_loops(self) -> list[int]:
-        """The number of each assignment's first loop, and last the number of all loops."""
+        """The number of each assignment's first loop; the last element is the number of loops."""
         first = [0]
         for op in self.operations:
             first.append(first[-1] + len(op.parallel))
@@ -184,7 +187,7 @@ class _Reader:
                 yield Read(source.value, number, (None,) * len(shape_of(result)))
 
     def _sources(self, value: ir.Value) -> Iterator[_Source]:
-        """Yield the values of the group that ``value`` equals or is computed from."""
+        """Yield the numbered values of the function that ``value`` equals or is computed from."""
         if value in self._values:
             yield _Source(self._values[value], is_direct=True)
             return
@@ -197,7 +200,7 @@ class _Reader:
     def _traffic(self, number: int) -> Iterator[Traffic]:
         """Yield the memory traffic of assignment ``number``: inputs, gathers and returned results.
 
-        An input that is read by equal indexing maps counts once.
+        An input that several assignments read by equal indexing maps counts once.
         """
         op = self.operations[number]
         for position, value in enumerate(op.operands):
@@ -219,9 +222,10 @@ class _Reader:
         return not known
 
     def _points(self, number: int) -> tuple[Span, ...]:
-        """Return a span for each loop of assignment ``number``, for the traffic of a gather.
+        """Return the number of elements that a gather of assignment ``number`` reads in a tile.
 
-        A gather reads an element at every point of the loops.
+        It is a product of spans, one for each loop, because a gather reads an element at every
+        point of the loops.
         """
         loops = range(self._first_loops[number], self._first_loops[number + 1])
         return tuple(Span(((loop, 1),)) for loop in loops)
@@ -244,7 +248,7 @@ def _returns(computation: Computation, operation: ir.Operation) -> bool:
 
 
 def _is_contiguous(op: Structured, loop: int) -> bool:
-    """Whether a loop has stride one along the last dimension of all operands that it indexes."""
+    """Whether a loop indexes only last dimensions of operands, with a coefficient of 1 or -1."""
     for map_ in op.maps:
         *outer, last = map_.results or [None]
         if any(loop in loops_in(expr) for expr in outer if expr is not None):

@@ -1,4 +1,4 @@
-"""Rules that decide whether two groups merge into one rOperator, asked while groups grow."""
+"""Boundaries of fusion: rules that decide whether two groups merge into one rOperator."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rammer_mlir.passes.fusion.spaces import FusedSpace
 from rammer_mlir.passes.ir.structured import shape_of
 
 _SMALL_WORK = 200_000
-"""Maximum scalar operations of a group that is fused although parallelism is lost.
+"""Maximum scalar operations of a merged group that has less parallelism than its parts.
 
-For less work, the lost parallelism costs less than one more rOperator.
+For less work, the lost parallelism costs less time than one more rOperator.
 """
 
 _ENOUGH_TASKS = 64
@@ -23,11 +23,11 @@ _ENOUGH_TASKS = 64
 
 @dataclass(frozen=True)
 class Joined:
-    """Two groups that may be merged.
+    """Two groups that may legally be merged, about which a boundary is asked.
 
     Attributes:
-        parts: the facts about both groups.
-        merged: the facts about the merged group.
+        parts: the parallelism and work of each of the two groups.
+        merged: the parallelism and work of the merged group.
         operations: the operations of the merged group.
         units: memoized facts about operations.
     """
@@ -44,13 +44,13 @@ class Joined:
 
 
 class Boundary(Protocol):
-    """A rule for whether an operation joins the group of a producer of its operands."""
+    """A rule that decides whether to merge an operation with the group of an operand's producer."""
 
     gathers: ClassVar[bool]
-    """Whether the rule lets an operation gather from values of its own group."""
+    """Whether the rule lets an operation gather from values that its own group computes."""
 
     def admits(self, joined: Joined) -> bool:
-        """Whether the rule merges the two groups ``joined``, which may legally be merged."""
+        """Whether to merge the two groups ``joined``, which may legally be merged."""
         ...
 
 
@@ -68,14 +68,15 @@ class Separate:
 
 @dataclass(frozen=True)
 class Parallelism:
-    """The rule that merges groups unless that loses parallelism that matters."""
+    """The rule that merges groups unless too few independent rTasks remain."""
 
     gathers: ClassVar[bool] = False
 
     def admits(self, joined: Joined) -> bool:
-        """Whether merging loses no parallelism, or parallelism that does not matter.
+        """Whether the merged group has the parallelism of both parts, or enough parallelism.
 
-        It matters for a contraction, or if fewer than ``_ENOUGH_TASKS`` rTasks remain of much work.
+        Without a contraction, at least ``_ENOUGH_TASKS`` independent rTasks are enough, or at most
+        ``_SMALL_WORK`` scalar operations of the merged group.
         """
         merged = joined.merged
         if merged.parallelism >= max(part.parallelism for part in joined.parts):
@@ -89,8 +90,8 @@ class Parallelism:
 class UniqueInputs:
     """The rule that merges groups up to ``most`` unique inputs of the merged group; 0 is no limit.
 
-    This is F_max of Dali: an operation that would exceed the limit begins a new group as its leaf,
-    and an operation that exceeds the limit alone forms a separate group.
+    This is F_max of the Dali paper: an operation that would exceed the limit begins a new group,
+    and an operation that exceeds the limit alone is a separate group.
     """
 
     most: int

@@ -22,7 +22,7 @@ from rammer_mlir.passes.fusion.unit_costs import UnitCosts
 from rammer_mlir.scheduling.device_costs import Device
 
 RULES: tuple[Boundary, ...] = (Parallelism(), *(UniqueInputs(most) for most in range(9)))
-"""The boundaries by which the starting points of the search are grouped."""
+"""The boundaries whose greedy groupings are the starting points of the search."""
 
 
 _MOST_SEARCHED = 2000
@@ -42,7 +42,7 @@ def group_by_cost(block: ir.Block, device: Device, *, launches: bool = False) ->
     Args:
         block: the block of the entry function.
         device: the device whose cost model predicts times.
-        launches: whether each rOperator is a separate launch.
+        launches: whether each rOperator is a separate launch; otherwise a barrier precedes it.
     """
     return CheapestGroups(block, device, launches=launches).groups()
 
@@ -83,7 +83,7 @@ class CheapestGroups:
         return sorted([*fused, *alone], key=lambda g: self._number[g.operations[-1].operation])
 
     def price(self, groups: Sequence[Group]) -> float:
-        """Return the sum of the groups' predicted seconds, without groups that cannot be tiled."""
+        """Return the sum of the predicted seconds of those groups that can be tiled."""
         units = map(self._unit, groups)
         return sum(self.costs.seconds(unit) for unit in units if unit <= self._fusable)
 
@@ -91,7 +91,7 @@ class CheapestGroups:
         return Unit(self._number[op.operation] for op in group.operations)
 
     def _cut(self, partition: Partition, tree: Sequence[int]) -> None:
-        """Put the cheapest units of a tree, the numbers of its operations, into the partition."""
+        """Put the cheapest units of the operations ``tree``, a tree, into the partition."""
         inside = set(tree)
         sources = {number: self._graph.sources[number] & inside for number in tree}
         partition.put(cheapest_cuts(tree, sources, self.costs.seconds))
@@ -107,9 +107,10 @@ class CheapestGroups:
 
         Args:
             partition: the partition of the block's operations.
-            component: the numbers of the operations, a connected component.
-            starts: partitions of the block, which are compared. In small blocks, the result of
-                greedy merging is compared too, and the best is improved.
+            component: the numbers of the operations of a connected component.
+            starts: partitions of the whole block, of which the cheapest is taken for the component.
+                In small blocks, the result of merging by gain is compared too, and the cheapest is
+                improved by merges and moves.
         """
         alone = [Unit([number]) for number in component]
         if not self._is_large:
@@ -157,7 +158,7 @@ class CheapestGroups:
                 yield other
 
     def _is_tree(self, component: Sequence[int]) -> bool:
-        """Whether each operation of ``component`` but the last has a single reader, also in it.
+        """Whether each operation of a component but the last has one reader, in the component.
 
         ``component`` has the numbers of the operations in order.
         """

@@ -1,4 +1,4 @@
-"""Redirects gathers from a view of a computed tensor to the tensor, so that both may be fused."""
+"""Redirects gathers from a reshape of a computed tensor to the tensor itself, for fusion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from rammer_mlir.passes.ir.structured import Structured, is_generic, shape_of
 
 
 def fold_views_of_gathers(block: ir.Block) -> None:
-    """Let gathers from a reshape that only adds or drops unit dimensions read its operand."""
+    """Replace gathers from a reshape of a computed tensor by gathers from the reshape's operand.
+
+    The reshape may only add or drop dimensions of size 1.
+    """
     for op in block.operations:
         for gather in gathers_of(Structured(op)) if is_generic(op) else ():
             _fold(gather)

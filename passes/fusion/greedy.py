@@ -1,7 +1,7 @@
-"""Greedy grouping in def-before-use order.
+"""Greedy grouping of operations into rOperators in def-before-use order.
 
-An operation joins the groups that produce its operands if their union may be an rOperator
-(``grouping.Units``), the boundary admits it, and the graph stays acyclic.
+An operation is merged with the groups that compute its operands if the union may be an rOperator
+(``grouping.Units``), the boundary admits it, and the graph of groups stays acyclic.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def group_operations(
 
     Args:
         block: the block of the entry function.
-        boundary: the rule for the end of an rOperator.
-        units: memoized results to reuse, computed with the boundary's ``gathers``.
+        boundary: the rule that decides whether two groups are merged.
+        units: memoized facts to reuse, computed with the boundary's ``gathers``.
     """
     units = units or Units(gathers=boundary.gathers)
     return _Grouping(list(block.operations)[:-1], boundary, units).groups()
@@ -82,10 +82,11 @@ class _Grouping:
         return sorted(found, key=self._latest_input, reverse=True)
 
     def _latest_input(self, group: Group) -> int:
-        """Return the position of the last definition among a group's inputs, -1 without inputs.
+        """Return the position in the block of the last operation that computes an input of a group.
 
-        A sum of two products can join only one of them: the product whose inputs are ready last.
-        The other product can then run early, beside the producers of those inputs.
+        -1 if no operation computes an input. A sum of two products can be merged with only one of
+        them: the product whose inputs are ready last. The other product can then run early, beside
+        the producers of those inputs.
         """
         return max(map(self._root_position, self._units.inputs(group.operations)), default=-1)
 
@@ -122,9 +123,10 @@ class _Grouping:
         )
 
     def _stays_acyclic(self, producer: Group, consumer: Group) -> bool:
-        """Whether merging two groups surely makes no cycle.
+        """Whether merging two groups is known to create no dependence cycle.
 
-        A cycle is a path that leaves ``producer`` and returns to an operand of ``consumer``.
+        A cycle is a path from ``producer`` through other groups to an operand of ``consumer``. The
+        check is conservative: False does not prove a cycle.
         """
         inside = {op.operation for op in producer.operations + consumer.operations}
         if self._used_only_in(producer, inside):

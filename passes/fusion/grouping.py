@@ -1,8 +1,9 @@
 """Legality of fusion: which operations may form an rOperator, independent of the boundary.
 
-The union has to be cut into independent rTasks (see ``tiling/space.py``), contain at most one
-contraction and only small temporaries, and have few operands. This is the fusion that RAMMER
-section 4 asks for, decided on the loops instead of on operator names.
+The operations together have to be divisible into independent rTasks (see ``tiling/space.py``),
+contain at most one contraction and only small temporaries, and have few operands. This is the
+fusion that section 4 of the RAMMER paper asks for, decided on the loops instead of on operator
+names.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from rammer_mlir.passes.ir.structured import (
 from rammer_mlir.passes.tiling.space import is_free
 
 VIEWS = frozenset({"tensor.collapse_shape", "tensor.expand_shape", "tensor.extract_slice"})
-"""Operations that only address a tensor in another way.
+"""Reshapes and slices, which change how a tensor is addressed and copy nothing.
 
 They stay between rOperators and cost nothing.
 """
 
 CONCAT = "tensor.concat"
-"""The operation that joins tensors; its operands are computed in the result's buffer."""
+"""The name of concatenations; their operands are computed in the result's buffer."""
 
 OPERATOR = "rtask.operator"
-"""An rOperator that exists already, such as a region for a code generator; it is never fused."""
+"""The name of rOperators that exist before fusion, such as regions; they are never fused."""
 
 _MOST_OPERANDS = 64
 """Maximum inputs and results of an rOperator; the dialect allows 96 of each."""
@@ -48,8 +49,8 @@ class Group:
 
     Attributes:
         operations: the operations in def-before-use order.
-        start: the least position in the block of an operation of the group.
-        space: the facts about their loops; None if the group cannot be tiled.
+        start: the position in the block of the group's first operation.
+        space: the group's parallelism, work and temporaries; None if it cannot be tiled.
     """
 
     operations: list[ir.OpView]
@@ -63,9 +64,9 @@ class Group:
 
 
 def is_cloned(op: ir.OpView) -> bool:
-    """Whether every user gets a clone of an operation instead of reading its result.
+    """Whether each rOperator that uses an operation contains a clone of it.
 
-    These are constants, empty tensors, fills, small sequences and index arithmetic.
+    These operations are constants, empty tensors, fills, small ranges and index arithmetic.
     """
     name = op.operation.name
     if name in ("arith.constant", "tensor.empty"):
@@ -83,10 +84,10 @@ def is_cloned(op: ir.OpView) -> bool:
 
 
 def _is_large_sequence(op: Structured) -> bool:
-    """Whether an operation computes large tensors from indices, as an ``iota``.
+    """Whether an operation computes large tensors from loop indices alone, as an ``iota`` does.
 
-    A reduction over such a tensor could not hold it in one rTask. A fill writes only an rTask's
-    share, so that the tensor's size does not matter.
+    A clone of it in an rTask that reduces over the tensor would need a temporary of the tensor's
+    size. A clone of a fill computes only the rTask's tile, so that the tensor's size is irrelevant.
     """
     return op.uses_index and any(
         prod(shape_of(value)) * element_bytes(value.type) > _TEMPORARY_BYTES
@@ -112,13 +113,13 @@ def is_computed(op: ir.OpView) -> bool:
 
 
 class Units:
-    """Memoized facts about units, the sets of operations that may become an rOperator."""
+    """Memoized facts about units: sets of operations that may become an rOperator."""
 
     def __init__(self, *, gathers: bool) -> None:
         """Start with an empty cache.
 
         Args:
-            gathers: whether an operation may gather from values of its unit.
+            gathers: whether an operation may gather from values that its unit computes.
         """
         self._spaces = FusedSpaces(gathers=gathers)
         self._used: dict[ir.Operation, list[ir.Value]] = {}
@@ -128,7 +129,7 @@ class Units:
         return self._spaces.structured(op)
 
     def kind(self, op: ir.OpView) -> int:
-        """Return the number of an operation's pattern; equal patterns have equal numbers."""
+        """Return a number that is equal for operations with equal loops, types and bodies."""
         return self._spaces.kind(op)
 
     def values(self, op: ir.OpView) -> list[ir.Value]:
@@ -146,13 +147,13 @@ class Units:
         return self._used[op.operation]
 
     def inputs(self, operations: Sequence[ir.OpView]) -> list[ir.Value]:
-        """Return the values that a unit reads from outside, each once."""
+        """Return the values that a unit reads and does not compute, each once."""
         inside = {op.operation for op in operations}
         used = (value for op in operations for value in self.values(op))
         return list(dict.fromkeys(v for v in used if not is_defined_in(v, inside)))
 
     def space(self, operations: Sequence[ir.OpView]) -> FusedSpace | None:
-        """Return the facts about a unit of ``linalg.generic`` operations.
+        """Return the parallelism, work and temporaries of a unit of ``linalg.generic`` operations.
 
         None if they may not be fused.
         """
@@ -172,7 +173,7 @@ def is_defined_in(value: ir.Value, inside: Container[ir.Operation]) -> bool:
 
 
 def enclosing(user: ir.OpView, top: Container[ir.Operation]) -> ir.Operation:
-    """Return ``user`` itself or the operation around it that is in ``top``."""
+    """Return ``user`` if it is in ``top``, else the operation of ``top`` in which it is nested."""
     operation = user.operation
     while operation not in top and operation.parent is not None:
         operation = operation.parent.operation

@@ -1,4 +1,4 @@
-"""The data-flow graph of a block: operations by number, their sources and readers."""
+"""The data-flow graph of an MLIR block: operations by number, their sources and readers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from rammer_mlir.passes.ir.structured import captured_values, is_generic
 
 
 class OperationGraph:
-    """A block without its terminator, whose operations are numbered in order."""
+    """The data-flow graph of an MLIR block without terminator, operations numbered in order."""
 
     def __init__(self, block: ir.Block, units: Units) -> None:
-        """Read the block, which must not change afterwards."""
+        """Read the block, which must not change afterwards.
+
+        ``units`` has memoized facts about sets of operations, to which this graph adds.
+        """
         *self.operations, self._terminator = list(block.operations)
         self._units = units
         everything = [*self.operations, self._terminator]
@@ -34,7 +37,7 @@ class OperationGraph:
 
     @cached_property
     def readers(self) -> list[set[int]]:
-        """For each operation, the numbers of its readers; the terminator has the last number."""
+        """For each operation, the numbers of its readers; the terminator has the largest number."""
         found: list[set[int]] = [set() for _ in self.operations]
         for number, results in enumerate(self.readers_of_results):
             found[number].update(*results)
@@ -53,7 +56,7 @@ class OperationGraph:
 
     @cached_property
     def scalar_groups(self) -> list[list[int]]:
-        """Groups of operations that exchange scalars, by number.
+        """The numbers of the operations of each group that exchanges scalar values.
 
         Each group has to become one rOperator, because the operands of an rOperator are tensors.
         """
@@ -84,10 +87,10 @@ class OperationGraph:
 
     @cached_property
     def alone(self) -> list[list[int]]:
-        """The numbers of the operations of each rOperator that is not formed by fusion.
+        """The operation numbers of each rOperator that is not formed by the search for fusion.
 
-        A list for each group of operations that exchange scalars, and a list of one number for each
-        other operation that is not fusable. Views and constants are left out.
+        There is a list for each group of operations that exchange scalars, and a list of one number
+        for each other operation that is not fusable. Views and constants are left out.
         """
         grouped = {number for group in self.scalar_groups for number in group}
         others = grouped.union(self.fusable)
@@ -99,5 +102,5 @@ class OperationGraph:
         return sorted([*self.scalar_groups, *single])
 
     def members(self, unit: Collection[int]) -> Sequence[ir.OpView]:
-        """Return the operations of a unit, a set of numbers, in the order of the block."""
+        """Return the operations with the numbers ``unit`` in the order of the block."""
         return [self.operations[number] for number in sorted(unit)]

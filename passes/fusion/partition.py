@@ -1,7 +1,8 @@
 """Partitions of a graph's operations into units without cyclic dependences.
 
-A greedy search lowers the price of a partition: it merges the two neighbours with the largest gain,
-and moves single operations to a neighbouring unit or into a new unit.
+A unit becomes one rOperator; its price is its predicted time. A greedy search lowers the price of a
+partition: it merges the two neighbouring units with the largest gain, and moves single operations
+to a neighbouring unit or into a new unit.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ _LEAST_GAIN = 1e-12
 """Minimum gain of a merge or a move in seconds; a smaller gain is rounding error."""
 
 _FEW_UNITS = 2
-"""Maximum number of changed units for which a search for a cycle starts at each.
+"""Maximum number of changed units for which a search for a cycle starts at each changed unit.
 
 For more changed units, all units are sorted topologically.
 """
 
 _MOST_ROUNDS = 8
-"""Maximum number of rounds in which every operation is tried for a move."""
+"""Maximum number of rounds; in a round, a move of every operation to another unit is tried."""
 
 
 class Partition:
@@ -40,7 +41,7 @@ class Partition:
             sources: for each operation, the numbers of the operations that it reads from.
             readers: for each operation, the numbers of the operations that read from it; numbers
                 after the last operation's are ignored.
-            seconds: the price of a unit in seconds, infinite if the unit is illegal.
+            seconds: called with a unit; returns its price in seconds, infinite if it is illegal.
         """
         self._sources = sources
         self._readers = [[n for n in found if n < len(sources)] for found in readers]
@@ -105,9 +106,9 @@ class Partition:
         return False
 
     def try_put(self, units: Sequence[Unit]) -> bool:
-        """Replace units by ``units`` unless that creates a cycle of units.
+        """Make ``units`` a part of the partition, unless that creates a dependence cycle of units.
 
-        Return whether they were replaced.
+        Return whether the partition was changed.
         """
         before = self.units(number for unit in units for number in unit)
         self.put(units)
@@ -147,8 +148,8 @@ class Partition:
     ) -> Iterator[tuple[float, int, int, Unit, Unit]]:
         """Yield each merge of the unit with a neighbour in ``inside`` that lowers the price.
 
-        A merge is the price change in seconds (negative), the least operation of each unit, which
-        order merges of equal gain, and the two units.
+        A merge is a tuple of the price change in seconds, which is negative, the least operation
+        number of each of the two units (to order merges of equal gain), and the two units.
         """
         for other in self._neighbours(unit, inside):
             loss = self._seconds(unit | other) - self._seconds(unit) - self._seconds(other)
@@ -187,7 +188,7 @@ class Partition:
         return any(self.try_put(units) for _, _, units in sorted(options, key=lambda o: o[:2]))
 
     def _connected(self, numbers: Collection[int]) -> list[Unit]:
-        """Return the connected components of the operations ``numbers``, joined by their edges."""
+        """Return the connected components of the graph's subgraph of the operations ``numbers``."""
         left, found = set(numbers), list[Unit]()
         while left:
             pending, unit = [min(left)], set[int]()

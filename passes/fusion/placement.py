@@ -1,8 +1,8 @@
 """Assigns a buffer and a layout to each tensor of the data-flow graph.
 
-Views cost nothing and concatenations are written in place: a value that is returned or concatenated
-is computed directly in its final buffer. A view whose layout strides cannot express, and a value
-that would need two places, are listed as conflicts, which a copy resolves.
+Views cost nothing and concatenations are computed in place: a value that is returned or
+concatenated is computed directly in its final buffer. A view whose layout strides cannot express,
+and a value that would have to be in two places, are listed as conflicts, which a copy resolves.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from rammer_mlir.passes.ir.structured import element_bytes, shape_of
 
 @dataclass(frozen=True)
 class Storage:
-    """The buffer and the layout of a value.
+    """The buffer and the layout of a tensor.
 
-    ``root`` is the value that owns the buffer: an argument, a result to be allocated, or the number
-    of an output of the function. ``layout`` has the offset and the strides in elements.
+    ``root`` identifies the buffer: the argument or the result for which it is passed or allocated,
+    or the number of an output of the entry function. ``layout`` has the offset of the tensor in the
+    buffer and its strides, in elements.
     """
 
     root: ir.Value | int
@@ -31,7 +32,7 @@ class Storage:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Operand number ``index`` of ``user``, which has to be copied before ``user``."""
+    """An operand that has to be copied before it is read: number ``index`` of ``user``."""
 
     user: ir.OpView
     index: int
@@ -39,10 +40,10 @@ class Conflict:
 
 @dataclass
 class Placement:
-    """The placement of the tensors of a block in buffers.
+    """The placement of the tensors of an entry block in buffers.
 
     Attributes:
-        storage: the storage of every tensor.
+        storage: the buffer and layout of each tensor.
         conflicts: the operands that need a copy, in the order in which they were found.
     """
 
@@ -58,26 +59,27 @@ class Placement:
             self.conflicts.append(Conflict(user, index))
 
     def is_callers(self, value: ir.Value) -> bool:
-        """Whether a value lies in an array of the program's caller, whose alignment is unknown."""
+        """Whether a tensor is in an array of the program's caller, whose alignment is unknown."""
         root = self.storage[value].root
         if isinstance(root, int):
             return True
         return isinstance(root.owner, ir.Block) and not is_constant(root)
 
     def is_aligned(self, value: ir.Value, alignment: int) -> bool:
-        """Whether a value begins at a multiple of ``alignment`` bytes in memory of the compiler.
+        """Whether a tensor is known to begin at an address that is a multiple of ``alignment``.
 
-        ``alignment`` must not exceed ``ALIGNMENT``, with which buffers begin.
+        That is never known of an array of the program's caller. ``alignment`` is in bytes, and at
+        most ``ALIGNMENT``, that of all other buffers.
         """
         start = self.storage[value].layout.offset * element_bytes(value.type)
         return start % alignment == 0 and not self.is_callers(value)
 
 
 def place(block: ir.Block) -> Placement:
-    """Return the storage of every tensor of an entry block at the `operators` or `tasks` stage.
+    """Return the placement of the tensors of an entry block at the `operators` or `tasks` stage.
 
-    A value that would need two places or an impossible layout has no storage; its uses are the
-    conflicts.
+    A use of a tensor that would have to be in two places, or of a view whose layout strides cannot
+    express, is a conflict.
     """
     placement = Placement()
     operations = list(block.operations)
@@ -93,9 +95,11 @@ def place(block: ir.Block) -> Placement:
 
 
 def _request(op: ir.OpView, requested: dict[ir.Value, Storage], placement: Placement) -> None:
-    """Request the operands of a return, a concatenation or a requested reshape in place.
+    """Request that the operands of an operation are computed where its result has to be.
 
-    ``requested`` maps values to storage and is extended; conflicts are added to ``placement``.
+    The operation is a return, a concatenation, or a reshape whose result is in ``requested``.
+    ``requested`` maps values to the requested buffer and layout; the operands are added to it, or
+    to the conflicts of ``placement``.
     """
     name = op.operation.name
     if name == "func.return":
@@ -134,10 +138,10 @@ def _ask(
 def _can_be_computed_in(
     value: ir.Value, storage: Storage, requested: dict[ir.Value, Storage]
 ) -> bool:
-    """Whether the producer of ``value`` can compute it directly in ``storage``.
+    """Whether ``value`` can be computed directly in the buffer and layout ``storage``.
 
-    The producer is an rOperator or a concatenation, possibly followed by reshapes that the layout
-    allows.
+    That is possible if an rOperator or a concatenation computes it, possibly followed by reshapes
+    that the layout allows. ``requested`` has the places already requested for other values.
     """
     owner = value.owner
     if isinstance(owner, ir.Block):
@@ -177,7 +181,7 @@ def _resolve(op: ir.OpView, requested: dict[ir.Value, Storage], placement: Place
 
 
 def _is_recomputed(value: ir.Value) -> bool:
-    """Whether every user clones the producer of a tensor, so that the tensor needs no memory."""
+    """Whether every user contains a clone of a tensor's producer, so that it needs no buffer."""
     return not isinstance(value.owner, ir.Block) and is_cloned(value.owner.opview)
 
 
@@ -196,7 +200,10 @@ def _parts(concat: ir.OpView, whole: Layout) -> list[Layout]:
 
 
 def view_layout(op: ir.OpView, source: Layout) -> Layout | None:
-    """Return the layout of a view's result; None if strides cannot express it or for no view."""
+    """Return the layout of the result of a reshape or slice; ``source`` is its operand's layout.
+
+    None if strides cannot express it, and for any other operation.
+    """
     name = op.operation.name
     if name == "tensor.collapse_shape":
         groups = reassociation(op)
@@ -235,7 +242,7 @@ def _drop_unit_dims(layout: Layout, op: ir.OpView) -> Layout:
 
 
 def _undo_reshape(op: ir.OpView, result: Layout) -> Layout | None:
-    """Return the operand's layout for which the reshape's result has the layout ``result``.
+    """Return the layout of a reshape's operand, given that its result has the layout ``result``.
 
     None if strides cannot express it.
     """

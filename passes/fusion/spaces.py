@@ -1,4 +1,4 @@
-"""Memoized facts about fused operations, computed once per pattern.
+"""Memoized facts about groups of operations, computed once for all groups of equal patterns.
 
 A recurrent network has the same few operations thousands of times. Operations have equal patterns
 if they have the same loops, operand types and arithmetic, and groups of them if values also flow
@@ -17,7 +17,7 @@ from rammer_mlir.passes.ir.structured import Structured, body_operations
 from rammer_mlir.passes.tiling.space import TileSpace, analyze
 
 _Indices = tuple[tuple[int | None, ...], ...]
-"""For each gather of a body, the loop that indexes each dimension; None without such a loop."""
+"""For each gather in a body, the number of the loop that indexes each dimension, or None."""
 _Kind = tuple[ir.Attribute, ir.Attribute, tuple[ir.Type, ...], tuple[str, ...], _Indices]
 _Source = tuple[int, int] | None
 """The producer of a value: an operation's number in the group, and the number of its result.
@@ -29,13 +29,14 @@ _Pattern = tuple[tuple[int, tuple[_Source, ...]], ...]
 
 @dataclass(frozen=True)
 class FusedSpace:
-    """Facts about a group of operations whose loops line up.
+    """Facts about a group of operations whose parallel loops can be tiled together.
 
     Attributes:
-        parallelism: number of independent rTasks of the finest tiling.
-        contractions: number of contractions among the operations.
-        temporary_bytes: bytes of the largest value inside one rTask of the finest tiling.
-        work: number of scalar operations of the whole group.
+        parallelism: the number of independent rTasks of the finest tiling.
+        contractions: the number of contractions among the operations.
+        temporary_bytes: the size in bytes of the largest value that one rTask of the finest tiling
+            computes, with 4 bytes for each element.
+        work: the number of scalar operations of the whole group.
     """
 
     parallelism: int
@@ -51,7 +52,7 @@ class FusedSpaces:
         """Start with an empty cache.
 
         Args:
-            gathers: whether bodies may gather from values of their group.
+            gathers: whether bodies may gather from values that their group computes.
         """
         self._gathers = gathers
         self._structured: dict[ir.Operation, tuple[int, Structured]] = {}
@@ -59,7 +60,7 @@ class FusedSpaces:
         self._known: dict[_Pattern, FusedSpace | None] = {}
 
     def of(self, operations: Sequence[ir.OpView]) -> FusedSpace | None:
-        """Return the facts about fused operations; None if their loops do not line up."""
+        """Return the facts about a group; None if its loops cannot be tiled together."""
         pattern = self._pattern(operations)
         if pattern not in self._known:
             read = [self._read(op)[1] for op in operations]
@@ -72,11 +73,11 @@ class FusedSpaces:
         return self._read(op)[1]
 
     def kind(self, op: ir.OpView) -> int:
-        """Return the number of an operation's pattern; equal patterns have equal numbers."""
+        """Return a number that is equal for operations with equal loops, types and arithmetic."""
         return self._read(op)[0]
 
     def captures(self, op: ir.OpView) -> Sequence[ir.Value]:
-        """Return the values from outside of an operation that its body uses, memoized."""
+        """Return the values defined outside of an operation that its body uses, memoized."""
         return self._read(op)[1].captures
 
     def _pattern(self, operations: Sequence[ir.OpView]) -> _Pattern:

@@ -1,8 +1,8 @@
 """Optimal cuts of a tree of operations into units, by dynamic programming over its edges.
 
-In a tree each operation has at most one reader. A state of an operation is the open unit that
-contains it: its edge to the reader is either cut, which closes the unit at its price, or the unit
-grows into the reader's unit.
+In a tree each operation has at most one reader. A state of an operation is a possible unit that
+contains it and operations before it, the open unit. The edge to the reader is either cut, which
+closes the unit and adds its price, or the open unit becomes a part of the reader's unit.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ Unit = frozenset[int]
 """A unit: the numbers of the operations that become one rOperator."""
 
 Seconds = Callable[[Unit], float]
-"""A function that returns the price of a unit in seconds.
+"""A function that returns the price of a unit, its predicted time in seconds.
 
-If a unit has an infinite price, so have its supersets.
+If a unit has an infinite price, so have all sets of operations that contain it.
 """
 
 MOST_STATES = 512
 """Maximum number of open units of an operation that the search keeps; small trees have fewer."""
 
 _Cut = tuple[float, tuple[Unit, ...]]
-"""The total price in seconds of some closed units, and these units."""
+"""Closed units: the sum of their prices in seconds, and the units."""
 
 
 def cheapest_cuts(
@@ -35,11 +35,11 @@ def cheapest_cuts(
     """Return the units with the least total price.
 
     Args:
-        order: the tree's operations, each after its sources; the last is the root.
+        order: the numbers of the tree's operations, each after its sources; the last is the root.
         sources: for each operation the operations that it reads from, each with no other reader.
-        seconds: the price of a unit.
-        most: maximum open units per operation; the result is optimal unless there are more, of
-            which the cheapest are kept.
+        seconds: called with a unit; returns its price.
+        most: maximum number of open units that are kept for an operation; if there are more, the
+            cheapest are kept, and the result may not be optimal.
     """
     open_units: dict[int, dict[Unit, _Cut]] = {}
     closed: dict[int, _Cut] = {}
@@ -59,15 +59,15 @@ def cheapest_cuts(
 def _grow(
     states: Mapping[Unit, _Cut], above: Mapping[Unit, _Cut], cut: _Cut
 ) -> Iterable[tuple[Unit, _Cut]]:
-    """Yield the open units of an operation after the edge to one more source is decided.
+    """Yield the open units of an operation with, and without, one more of its sources.
 
-    Each open unit comes with the closed units below it: once with the edge cut, and once for each
-    open unit of the source that it absorbs.
+    Each open unit of ``states`` is yielded once with the edge to the source cut, and once merged
+    with each open unit of the source; a unit's closed units are those before it in the tree.
 
     Args:
-        states: the open units of the operation, which contain other sources only.
-        above: the open units of the source.
-        cut: the closed units if the edge between the source and the operation is cut.
+        states: the operation's open units so far, with their closed units.
+        above: the open units of the source, with their closed units.
+        cut: the closed units of the source if the edge to it is cut.
     """
     for unit, (rest, units) in states.items():
         yield unit, (rest + cut[0], (*units, *cut[1]))

@@ -22,8 +22,9 @@ from rammer_mlir.scheduling.graph import RKernel
 _Pattern = tuple[tuple[int, tuple[tuple[int, int], ...], tuple[bool, ...]], ...]
 """A key of a unit for which equal keys have equal costs.
 
-For each operation: the number of its pattern, the origin of each used value (an operation and a
-result, or ``_OUTSIDE`` or ``_CONSTANT``), and whether each result escapes.
+For each operation: the number of its pattern (``Units.kind``), the origin of each used value, and
+for each result whether the unit writes it to memory. An origin is a pair: an operation's position
+in the unit and a result's number, or ``_OUTSIDE`` and the value's number, or ``_CONSTANT`` and 0.
 """
 
 _OUTSIDE, _CONSTANT = -1, -2
@@ -31,7 +32,7 @@ _OUTSIDE, _CONSTANT = -1, -2
 
 
 class UnitCosts:
-    """Predicted seconds of units of a block; units with equal patterns are estimated once."""
+    """The predicted seconds of a block's units; units with equal patterns are estimated once."""
 
     def __init__(
         self, graph: OperationGraph, units: Units, device: Device, *, launches: bool = False
@@ -40,7 +41,7 @@ class UnitCosts:
 
         Args:
             graph: the block's operations.
-            units: the legality of units.
+            units: decides which units are legal, and memoizes facts about operations.
             device: the device whose cost model and tiles are used.
             launches: whether each rOperator is a separate launch; otherwise a barrier precedes it.
         """
@@ -59,7 +60,8 @@ class UnitCosts:
     def seconds(self, unit: frozenset[int]) -> float:
         """Return the predicted seconds of a unit, including its barrier or launch.
 
-        They are infinite if the unit is illegal, or slower than the cost model predicts.
+        They are infinite if the unit is illegal, or if fusion keeps a contraction in it from tiling
+        a loop, which makes it slower than the cost model predicts.
         """
         if unit not in self._of_unit:
             self._of_unit[unit] = self._seconds(unit)
@@ -79,8 +81,8 @@ class UnitCosts:
     def _slows_a_contraction(self, members: Sequence[ir.OpView], space: FusedSpace) -> bool:
         """Whether fusion prevents a contraction of the unit from tiling a loop.
 
-        Its code is then blocked for neither caches nor registers, which the cost model does not
-        see: a product with a normalization in its rTasks was measured to take twice as long.
+        Its code then has no blocking for caches or registers, which the cost model ignores: a
+        product with a normalization in its rTasks was measured to take twice as long.
         """
         alone = (
             self._units.space([op]) for op in members if self._units.structured(op).is_contraction
@@ -107,7 +109,7 @@ class UnitCosts:
         return tuple(found)
 
     def _estimate(self, unit: Sequence[int]) -> RKernel:
-        """Return the unit's fastest rKernel, over possible tilings, by the device's cost model."""
+        """Return the rKernel of the unit's fastest tiling by the device's cost model."""
         operations = self._graph.members(unit)
         returned = [
             value
@@ -130,9 +132,10 @@ def estimate(
     returned: Sequence[ir.Value],
     device: Device,
 ) -> RKernel:
-    """Return the fastest rKernel, over possible tilings, of fusable operations on a device.
+    """Return the rKernel of the tiling that is fastest by the device's cost model.
 
-    ``inputs`` are the values read from outside, ``returned`` the results written to memory.
+    The rKernel has costs, but no boxes. ``operations`` can be fused; ``inputs`` are the values that
+    they read and do not compute, ``returned`` the results that are written to memory.
     """
     space = analyze(operations, returned)
     assert space is not None, "expected operations whose loops line up"

@@ -1,4 +1,4 @@
-"""The hooks of a running pipeline."""
+"""The base class of hooks that a pass pipeline calls before and after each pass."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ class WatchedPass:
 
     Attributes:
         number: the pass's number in the pipeline, from 0.
-        text: the pass with its options, nested in its operations below the module.
-        argument: the pass's name alone.
-        remaining: the pipeline from this pass on.
+        text: the pass with its options and the operations below the module on which it runs, as in
+            ``func.func(canonicalize{max-iterations=2})``.
+        argument: the pass's name alone, as in ``canonicalize``.
+        remaining: the text of the pipeline from this pass on.
     """
 
     number: int
@@ -25,9 +26,9 @@ class WatchedPass:
 
 
 class Instrumentation:
-    """Base class of hooks that run around each pass with the current module.
+    """Base class of hooks that a pipeline calls before and after each pass with the module.
 
-    Its hooks do nothing.
+    The hooks of this class do nothing.
     """
 
     def before(self, step: WatchedPass, module: ir.Module) -> None:

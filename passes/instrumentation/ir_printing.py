@@ -21,13 +21,14 @@ class IrPrinting(Instrumentation):
     """Instrumentation that prints the whole module before and after passes.
 
     Attributes:
-        text_of: returns the module as text in the requested form; the module may be invalid.
+        text_of: called with a module, which may be invalid; returns the text to print.
         before_all, after_all: print before, or after, each pass.
         before_names, after_names: print before, or after, the passes of these names.
-        only_changes: print after a pass only if it changed the module; this applies to all passes
-            unless ``after_names`` are given.
+        only_changes: print after a pass only if it changed the module; without ``after_names``,
+            this requests printing after all passes.
         after_failure: print the module that a failed pass leaves.
-        folder: the folder in which each printing is a file; None to print to ``stream``.
+        folder: the folder in which a file is written for each printed module; None to print to
+            ``stream``.
         stream: the stream to print to; None for standard error.
     """
 

@@ -58,9 +58,9 @@ def read_reproducer(text: str) -> Recorded:
 
 
 def with_pipeline(text: str, pipeline: str, *, verify_each: bool) -> str:
-    """Return the text of a module with a pipeline in its metadata, which makes it a reproducer.
+    """Return a module's text with a pipeline added as metadata, which makes it a reproducer.
 
-    ``verify_each`` is stored with the pipeline: whether to verify after each pass.
+    ``verify_each`` is stored with the pipeline: whether to verify the module after each pass.
     """
     each = str(verify_each).lower()
     return (
@@ -74,15 +74,15 @@ def with_pipeline(text: str, pipeline: str, *, verify_each: bool) -> str:
 
 @dataclass
 class Reproducer(Instrumentation):
-    """Keeps a file from which the run of a pipeline can be repeated.
+    """Instrumentation that keeps a file from which the run of a pipeline can be repeated.
 
     The file is written before the first pass, so that it exists even if native code ends the
     process, and it is removed when all passes have run.
 
     Attributes:
         path: the path of the file.
-        text_of: returns the module as text that can be parsed.
-        verify_each: whether the reproducer asks for verification between passes.
+        text_of: called with a module; returns its text, which can be parsed.
+        verify_each: whether a run of the reproducer verifies the module after each pass.
         local: rewrite the file at each pass, so that it contains only the failing pass.
         keeps: keep the file when all passes have run.
     """

@@ -16,7 +16,7 @@ _RULE = "===" + "-" * 73 + "==="
 
 @dataclass
 class _Entry:
-    """A line of a report: a name, its seconds, and the entries nested in it."""
+    """A line of a report: a name, its seconds without nested lines, and the nested lines."""
 
     name: str
     seconds: float = 0.0
@@ -39,7 +39,10 @@ class _Entry:
 
 
 class Timing(Instrumentation):
-    """Measures the seconds of passes including their verification, and of other phases of a run."""
+    """Instrumentation that measures the wall-clock seconds of passes and of other phases of a run.
+
+    The time of a pass includes the verification after it.
+    """
 
     def __init__(self) -> None:
         """Start the clock of the whole run."""
@@ -65,7 +68,7 @@ class Timing(Instrumentation):
 
     @contextmanager
     def measure(self, name: str) -> Generator[None]:
-        """Return a context that adds the seconds of its ``with`` block as a phase of this name."""
+        """Return a context that adds the seconds of its ``with`` block as the phase ``name``."""
         start = time.perf_counter()
         try:
             yield
@@ -78,7 +81,7 @@ class Timing(Instrumentation):
         Args:
             display: ``tree`` in the order of the pipeline, or ``list`` with one line per name, the
                 slowest first.
-            form: ``text``, or ``json`` with the same entries.
+            form: ``text``, or ``json`` with the same lines.
         """
         whole = time.perf_counter() - self._begin
         entries = _as_list(self._root) if display == "list" else list(_as_tree(self._root, 0))
@@ -98,7 +101,7 @@ _Row = tuple[int, str, float]
 def _levels(text: str) -> list[str]:
     """Return the names of the operations around a pass, outermost first, and then the pass itself.
 
-    ``text`` is the pass with its options in pipeline syntax.
+    ``text`` is the pass in pipeline syntax: ``func.func(cse)`` gives ``["func.func", "cse"]``.
     """
     levels: list[str] = []
     while "(" in text.partition("{")[0]:

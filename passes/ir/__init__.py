@@ -1,1 +1,1 @@
-"""Access to linalg operations, functions and weights, which all passes share."""
+"""Helpers of all passes that read and emit linalg operations, functions, weights and rKernels."""

@@ -8,8 +8,8 @@ from rammer_mlir.bindings import ir
 def sort_block(block: ir.Block) -> None:
     """Sort the operations of a block topologically; an operation moves only after its operands.
 
-    A call that replaces several operations stands where the last of them stood, which may be after
-    a user of its results.
+    Sorting is needed after operations were replaced by a call in the place of the last of them: a
+    user of a result of another of them may then precede the call.
     """
     operations = [op.operation for op in block.operations]
     here, placed = set(operations), set[ir.Operation]()
@@ -34,7 +34,7 @@ def sort_block(block: ir.Block) -> None:
 
 
 def _used(op: ir.Operation) -> list[ir.Value]:
-    """Return the values that an operation or an operation in its regions uses."""
+    """Return the operands of an operation and of all operations nested in it."""
     values = list(op.operands)
     for region in op.regions:
         for block in region.blocks:

@@ -1,4 +1,4 @@
-"""Boxes of operands that a tile of the iteration space accesses, as affine functions of the tile.
+"""Boxes of operands that a tile of the iteration space accesses, as affine functions of the rTask.
 
 All offsets are affine expressions of one dimension, the rTask's id; all sizes are the static sizes
 of a full tile (a tile at the edge of the iteration space is clipped to the operand's shape).
@@ -81,17 +81,20 @@ def linear_form(expr: ir.AffineExpr) -> Linear | None:
 
 
 PANEL_WIDTH = 32
-"""The number of points in a panel: two AVX-512 registers of f32.
+"""The number of consecutive iterations of a loop in a panel: two AVX-512 registers of f32.
 
-Tiles of loops over panels are whole panels.
+Operands are packed so that the elements of a panel are contiguous. Tiles of loops over panels are
+whole panels.
 """
 
 
 @dataclass(frozen=True)
 class PanelIndex:
-    """An index into panels of ``PANEL_WIDTH`` points of the loop ``loop``.
+    """The index ``loop floordiv PANEL_WIDTH`` or ``loop mod PANEL_WIDTH`` of an operand in panels.
 
-    It is the panel's number if ``is_number``, else the position of a point in its panel.
+    Attributes:
+        loop: the number of the loop.
+        is_number: whether it is the panel's number (floordiv), else the position within the panel.
     """
 
     loop: int
@@ -99,10 +102,7 @@ class PanelIndex:
 
 
 def panel_index(expr: ir.AffineExpr) -> PanelIndex | None:
-    """Return the panel index of ``loop floordiv PANEL_WIDTH`` or ``loop mod PANEL_WIDTH``.
-
-    None for any other expression.
-    """
+    """Match ``loop floordiv PANEL_WIDTH`` and ``loop mod PANEL_WIDTH``; None for other indices."""
     if not isinstance(expr, ir.AffineFloorDivExpr | ir.AffineModExpr):
         return None
     if not isinstance(expr.lhs, ir.AffineDimExpr) or expr.rhs != panel_width():
@@ -116,12 +116,12 @@ def panel_width() -> ir.AffineExpr:
 
 
 def panel_number(index: ir.AffineExpr) -> ir.AffineExpr:
-    """Return the expression of the number of the panel that contains the point ``index``."""
+    """Return ``index floordiv PANEL_WIDTH``: the number of the panel with iteration ``index``."""
     return ir.AffineExpr.get_floor_div(index, panel_width())
 
 
 def point_of_panel(index: ir.AffineExpr) -> ir.AffineExpr:
-    """Return the expression of the position of the point ``index`` in its panel."""
+    """Return ``index mod PANEL_WIDTH``: the position of iteration ``index`` in its panel."""
     return ir.AffineExpr.get_mod(index, panel_width())
 
 
@@ -135,9 +135,10 @@ def loops_in(expr: ir.AffineExpr) -> set[int]:
 
 
 def can_slice(expr: ir.AffineExpr, tiled: set[int]) -> bool:
-    """Whether a dimension indexed by ``expr`` shrinks to a box when the loops ``tiled`` are tiled.
+    """Whether tiles of the loops ``tiled`` access a box along a dimension that ``expr`` indexes.
 
-    A panel index shrinks if tiles consist of whole panels.
+    A linear expression gives a box if it uses none of these loops, or if no coefficient and no
+    constant is negative. A panel index gives a box, because tiles consist of whole panels.
     """
     if panel_index(expr) is not None:
         return True

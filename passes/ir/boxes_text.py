@@ -1,4 +1,4 @@
-"""Boxes of rTasks as users write them."""
+"""Boxes that a user or a code generator gives for an rKernel's inputs and outputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ The offset is a number, or an expression of the rTask's id ``d0``.
 
 
 def box_problems(kinds: Sequence[ir.Type], boxes: object) -> Iterator[tuple[str, object]]:
-    """Yield the errors in user-written boxes, each as the expected form and the found object.
+    """Yield, for each error in user-written boxes, the expected form and the found text.
 
     Args:
         kinds: types of the inputs, or of the outputs.
@@ -54,11 +54,12 @@ def _is_offset(offset: int | str) -> bool:
 
 
 def accesses_of(kinds: Sequence[ir.Type], boxes: Mapping[int, Box], first: int) -> ir.ArrayAttr:
-    """Return the attribute with the boxes of all inputs or of all outputs.
+    """Return the attribute ``reads`` or ``writes`` of an ``rtask.kernel`` from user-written boxes.
 
     Args:
         kinds: types of the inputs, or of the outputs.
-        boxes: boxes by number of input or output; one without a box is accessed whole.
+        boxes: boxes by number of input or output; an input or output without a box is accessed
+            whole.
         first: the number of the rKernel's argument that holds the first input or output.
     """
     found: list[ir.Attribute] = []

@@ -18,6 +18,9 @@ DType = np.dtype[np.generic]
 class FloatFormat:
     """A float format of a sign, an exponent and a mantissa.
 
+    A code is the bit pattern of a number as an integer; all codes here are those of positive
+    numbers.
+
     Attributes:
         exponent: bits of the exponent.
         mantissa: bits of the mantissa.
@@ -68,7 +71,10 @@ BYTE_INTEGERS: Mapping[DType, int] = {
 
 
 def in_bytes(dtype: DType) -> bool:
-    """Whether elements of a type are bytes that code only moves and converts to other types."""
+    """Whether a type is an 8-bit float or narrower than 8 bits, stored as a byte per element.
+
+    Such elements are only moved and converted to other types.
+    """
     return dtype in BYTE_FLOATS or dtype in BYTE_INTEGERS or dtype == EXPONENTS
 
 
@@ -83,5 +89,5 @@ def is_signed_integer(dtype: DType) -> bool:
 
 
 def is_integer(dtype: DType) -> bool:
-    """Whether a type is an integer."""
+    """Whether a type is a signed or unsigned integer; bool does not count."""
     return dtype.kind in "iu" or dtype in BYTE_INTEGERS

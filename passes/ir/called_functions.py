@@ -30,7 +30,7 @@ def called_functions(module: ir.Module, names: Iterable[str]) -> set[str]:
 def inline_called_functions(
     module: ir.Module, kernels: Sequence[ir.Operation], *, keeps_declared: bool = False
 ) -> None:
-    """Inline the calls in rKernels, and erase the called functions.
+    """Inline the calls in rKernels, and erase the called functions that have no other callers.
 
     Args:
         module: the module of the functions.
@@ -103,7 +103,7 @@ def _declared(call: ir.Operation) -> OperationError:
 
 
 def _erase_unused(module: ir.Module, candidates: Collection[str]) -> None:
-    """Erase those functions named ``candidates`` that no other function calls any more."""
+    """Erase each function that ``candidates`` names and that no other function calls any more."""
     roots = [name for f in functions(module) if (name := symbol_name(f)) not in candidates]
     used = called_functions(module, [*roots, *described_kernels(module)])
     for function in list(functions(module)):

@@ -35,12 +35,12 @@ def emit_module(
 
     Args:
         name: the name of its symbol.
-        form: the format of the code.
+        form: the format of the code, such as ``c``, ``object`` or ``graph``.
         code: source, an object, a graph, or other bytes.
         engine: the engine that runs a graph or other bytes; empty for code that is linked.
         needs: packages that must be installed where the code runs.
         objects: relocatable objects that the code calls.
-        options: values of the engine's options.
+        options: values of the engine's options, by name.
     """
     strings = {"sym_name": name, "form": form, "code": code}
     if engine:

@@ -34,7 +34,10 @@ class ConstantPad:
 
 
 def find_constant_pad(op: ir.OpView) -> ConstantPad | None:
-    """Return an operation as a static padding with a constant; None if it is none."""
+    """Return the constant padding that an operation computes; None for any other operation.
+
+    The operation is a ``tensor.pad`` with static, non-negative widths and a constant value.
+    """
     operation = op.operation
     if operation.name != PAD or len(operation.operands) != 1:
         return None
@@ -103,14 +106,19 @@ def _sides(pad: ConstantPad) -> list[_Side]:
 
 
 def strips_of(pad: ConstantPad) -> list[list[int]]:
-    """Return the shapes of the strips that surround the source of a padding, in order."""
+    """Return the shapes of the strips of padding around a tensor, in the order of ``surrounded``.
+
+    The innermost padded dimension is first; the strip before the tensor precedes the strip after
+    it.
+    """
     return [strip for side in _sides(pad) for strip in (side.low, side.high) if strip is not None]
 
 
 def surrounded(pad: ConstantPad, source: ir.Value, strips: Sequence[ir.Value]) -> ir.Value:
     """Emit the concatenation of ``source`` with the strips of a padding; return the padded tensor.
 
-    ``source`` has the shape of the padding's source, ``strips`` the shapes of ``strips_of``.
+    ``source`` has the shape of ``pad.source``; the strips have the shapes that ``strips_of``
+    returns.
     """
     rest = iter(strips)
     for side in _sides(pad):

@@ -1,14 +1,14 @@
 """Weights: arguments of the entry function with the attribute ``rtask.constant``.
 
-The attribute names a value that is stored outside the IR. ``rtask.value`` stores a small value
-itself. ``rtask.pack`` has the steps that make the argument from the named value at compile time:
-alternating reshapes and transposes, beginning with a reshape; the argument's type is the final
-shape. Other steps, which a reshape follows, are a matrix that multiplies the first dimension,
-``matrix @ x``, and the type ``ui8`` or ``si8``, whose elements are summed along the first dimension
-in i32. From the first matrix on, values are f64, and rounded once at the end. ``rtask.parts`` lists
-several values, which are concatenated along their first dimension before these steps: each part has
-these attributes, its ``shape``, the number ``low`` of zeros before it, and its ``size`` including
-zeros.
+``rtask.constant`` names a value that is stored outside the IR, ``rtask.value`` stores a small value
+in the IR. ``rtask.pack`` lists the steps that compute the argument from this value at compile time.
+The first step is a reshape (the new shape); transposes (a permutation) and reshapes alternate. In
+the place of a transpose there may be a matrix, which multiplies the first dimension,
+``matrix @ x``, or a sum of i8 elements along the first dimension in i32 (their type ``ui8`` or
+``si8``). The argument has the shape after the last step. From the first matrix on, values are f64,
+and rounded once at the end. ``rtask.parts`` lists several values instead, which are concatenated
+along their first dimension before these steps: each part has the attributes above, its ``shape``,
+and, by dimension, the number ``low`` of zeros before it and its ``size`` including zeros.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ Matrix = tuple[tuple[float, ...], ...]
 """A matrix as rows of numbers."""
 
 Step = list[int] | Matrix | str
-"""A step of ``rtask.pack``: a shape or a permutation, which alternate, a matrix, or a sum.
+"""A step of ``rtask.pack``: a reshape, a transpose, a matrix product or a sum.
 
-A sum is the type of its terms, ``ui8`` or ``si8``.
+A list is a shape or a permutation, in alternation. A matrix multiplies the first dimension. The
+text ``ui8`` or ``si8`` is the type of elements that are summed along the first dimension.
 """
 
 
@@ -59,9 +60,9 @@ class ConstantArgument:
 
     @property
     def steps(self) -> list[Step]:
-        """The steps, in order, that make the argument from the named value.
+        """The steps, in order, that compute the argument from the named value; may be empty.
 
-        Empty if there are none. Reshapes and transposes alternate; matrices or sums may follow.
+        Reshapes and transposes alternate; a matrix or a sum may be in the place of a transpose.
         """
         if PACK not in self.attributes:
             return []
@@ -69,10 +70,7 @@ class ConstantArgument:
 
     @property
     def held(self) -> NDArray[np.generic] | None:
-        """The named value as an array if an attribute holds it.
-
-        None if it is stored outside the IR.
-        """
+        """The value as an array if ``rtask.value`` stores it; None if it is outside the IR."""
         attribute = self.attributes.get(VALUE)
         if attribute is None:
             return None
@@ -128,9 +126,9 @@ def constant_arguments(function: ir.OpView) -> Iterator[ConstantArgument]:
 
 
 class ArgumentList:
-    """The arguments of a function while arguments are appended.
+    """A function's argument list during changes: appended arguments and new attributes.
 
-    ``finish`` updates the function's signature once for all of them.
+    ``finish`` updates the function's signature once for all changes.
     """
 
     def __init__(self, function: ir.OpView) -> None:

@@ -1,4 +1,4 @@
-"""Conversions to and from element types that are stored as bytes."""
+"""Emission of conversions to and from element types that are stored as bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def convert(x: Scalar, dtype: DType, saturate: bool = True, rounding: str = "up"
         x: the number.
         dtype: the result's dtype.
         saturate: whether 8-bit floats saturate at their largest number instead of overflowing.
-        rounding: rounding of powers of two: up, down or nearest.
+        rounding: rounding of f8E8M0FNU, the powers of two: ``up``, ``down`` or ``nearest``.
     """
     if x.dtype == dtype:
         return x
@@ -51,7 +51,7 @@ def convert(x: Scalar, dtype: DType, saturate: bool = True, rounding: str = "up"
 
 
 def _decoded(x: Scalar) -> Scalar:
-    """Return the value of an element in a byte: a narrow integer as 8-bit integer, else an f32."""
+    """Emit the value of an element stored in a byte: an i8 for a narrow integer, else an f32."""
     code = Scalar(x.value, UINT8)
     if x.dtype in BYTE_INTEGERS:
         free = 8 - BYTE_INTEGERS[x.dtype]
@@ -68,9 +68,9 @@ def _power_of_two(code: Scalar) -> Scalar:
 
 
 def _float(code: Scalar, form: FloatFormat) -> Scalar:
-    """Return the f32 value of a code, the bits of a float of the format ``form`` as UINT32.
+    """Emit the f32 value of ``code``: the bit pattern of a float of the format ``form``, as UINT32.
 
-    A subnormal is a multiple of the smallest number.
+    A subnormal number is computed as a multiple of the smallest number.
     """
     size = code & ((1 << form.bits) - 1)
     normal = size.shift_left(23 - form.mantissa) + ((127 - form.bias) << 23)
@@ -89,14 +89,14 @@ def _float(code: Scalar, form: FloatFormat) -> Scalar:
 
 
 def _narrow_integer(x: Scalar, dtype: DType) -> Scalar:
-    """Convert a number to a narrow integer by its lowest bits: out of range, it wraps around."""
+    """Emit the conversion of a number to an integer of 2 or 4 bits, which wraps around."""
     wide = x.cast(INT32) if is_float(x.dtype) else x
     byte = wide.cast(UINT8) & ((1 << BYTE_INTEGERS[dtype]) - 1)
     return Scalar(byte.value, dtype)
 
 
 def _encoded(x: Scalar, form: FloatFormat, saturate: bool) -> Scalar:
-    """Return the code in the format ``form`` of an f32, rounded to nearest, ties to even.
+    """Emit the bit pattern in the format ``form`` of an f32, rounded to nearest, ties to even.
 
     Numbers too large become the largest number if ``saturate``, else infinity or NaN of the format.
     """
@@ -125,9 +125,11 @@ def _normal(size: Scalar, form: FloatFormat) -> Scalar:
 
 
 def _subnormal(size: Scalar, form: FloatFormat) -> Scalar:
-    """Return the code of the magnitude ``size``, bits of an f32, as a multiple of the least number.
+    """Emit the bit pattern in the format ``form`` of a subnormal number, without its sign.
 
-    Magnitudes are clamped first, because large ones overflow the integer.
+    The pattern is the number divided by the smallest number. ``size`` has the f32 bits of the
+    number's magnitude; it is clamped first, because the quotient of a large one overflows the
+    integer.
     """
     small = size.minimum((128 - form.bias) << 23).bitcast(F32)
     count = (small * 2.0 ** (form.bias - 1 + form.mantissa)).apply(math.RoundEvenOp)

@@ -50,7 +50,7 @@ def dtype_of(kind: ir.Type) -> np.dtype[np.generic] | None:
 
 
 def _integer_name(text: str) -> str | None:
-    """Return NumPy's name of an MLIR integer type; None if ``text`` is none of 2 to 64 bits.
+    """Return NumPy's name of an MLIR integer type of 2 to 64 bits; None for any other text.
 
     A width without a NumPy type becomes the next wider one.
     """

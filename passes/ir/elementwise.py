@@ -10,7 +10,7 @@ from rammer_mlir.passes.ir.generics import generic
 from rammer_mlir.passes.ir.structured import shape_of
 
 FIRST = -1
-"""Marks, instead of a dimension of the result, a unit dimension that is read at index 0."""
+"""Stands in ``Operand.dims`` for a dimension of size 1, which is read at index 0 and broadcast."""
 
 Body = Callable[[Sequence[ir.Value]], ir.Value]
 """A function that emits an element of the result.
@@ -23,8 +23,10 @@ Its arguments are the inputs' elements and, last, the result's old element.
 class Operand:
     """An input of an elementwise operation.
 
-    It has the tensor, and for each dimension of the tensor the dimension of the result that indexes
-    it. ``FIRST`` marks a unit dimension that is broadcast.
+    Attributes:
+        value: the tensor.
+        dims: for each dimension of the tensor, the dimension of the result that indexes it, or
+            ``FIRST`` for a unit dimension that is broadcast.
     """
 
     value: ir.Value
@@ -32,7 +34,7 @@ class Operand:
 
 
 def whole(value: ir.Value) -> Operand:
-    """Return ``value`` as an operand that has the shape of the result."""
+    """Return ``value``, of the result's shape, as an operand of an elementwise operation."""
     return Operand(value, range(len(shape_of(value))))
 
 
@@ -55,7 +57,7 @@ def elementwise(
         operands: the inputs.
         shape: the shape of the result.
         element: the element type of the result.
-        body: emits an element of the result.
+        body: a function that emits an element of the result from the elements of the inputs.
     """
     rank = len(shape)
     maps = [projection(operand.dims, rank) for operand in operands]
@@ -65,7 +67,7 @@ def elementwise(
 
 
 def projection(dims: Sequence[int], rank: int) -> ir.AffineMap:
-    """Return the indexing map of an operand: loop ``dims[n]`` of ``rank`` indexes dimension n."""
+    """Return the indexing map in which loop ``dims[n]`` of ``rank`` loops indexes dimension n."""
     exprs = [
         ir.AffineExpr.get_constant(0) if dim == FIRST else ir.AffineExpr.get_dim(dim)
         for dim in dims
@@ -74,7 +76,7 @@ def projection(dims: Sequence[int], rank: int) -> ir.AffineMap:
 
 
 def filled(op: ir.OpView, body: Body) -> ir.Value:
-    """Emit the body of a ``linalg.generic``; return the operation's result."""
+    """Emit the body of a ``linalg.generic`` that has none; return the generic's result."""
     kinds = (value.type for value in op.operation.operands)
     elements = [k.element_type if isinstance(k, ir.RankedTensorType) else k for k in kinds]
     block = op.operation.regions[0].blocks.append(*elements)
@@ -84,7 +86,7 @@ def filled(op: ir.OpView, body: Body) -> ir.Value:
 
 
 def full(shape: Sequence[int], number: ir.Value) -> ir.Value:
-    """Emit and return a tensor filled with a number.
+    """Emit a tensor of a shape with all elements equal to ``number``, and return it.
 
     It is a generic, because fusion clones generics for every user.
     """

@@ -1,4 +1,4 @@
-"""The entry function: the only public function that a module compiles to."""
+"""Access to the functions of a module: the entry function, private functions and their callers."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def entry_block(module: ir.Module) -> ir.Block:
 
 
 def callers(module: ir.Module) -> Mapping[str, list[ir.Operation]]:
-    """Return the rOperators of the entry function by the name of a function that they call.
+    """Return, for each name of a called function, the entry function's rOperators that call it.
 
-    An rOperator with several candidates is in several lists.
+    An rOperator with several alternative functions is in several lists.
     """
     found: dict[str, list[ir.Operation]] = {}
     for op in entry_block(module).operations:

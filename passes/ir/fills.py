@@ -16,7 +16,7 @@ def is_fresh(value: ir.Value) -> bool:
 
 
 def filling(value: ir.Value) -> ir.Value | None:
-    """Return the scalar that fills a tensor, by a ``linalg.fill`` or a generic with its effect.
+    """Return the scalar that a ``linalg.fill``, or an equivalent generic, stores in all elements.
 
     None if another operation computes the tensor.
     """

@@ -1,4 +1,4 @@
-"""The forms of a module that passes accept, and the check for a form."""
+"""Checks that a module has the form that a pass requires, such as static tensors or buffers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from rammer_mlir.passes.ir.kernels import described_kernels
 
 
 def check_form(module: ir.Module, form: Form) -> None:
-    """Check that all functions of a module have a form; a module without functions passes.
+    """Check that a module's functions have the form that a pass requires.
+
+    A module without functions passes.
 
     Raises:
         PassError: naming the first function or operation that has another form.

@@ -14,7 +14,8 @@ def update_function_type(
 
     Args:
         function: a ``func.func`` with a body of one block.
-        returned: the values that it will return; None for the operands of its terminator.
+        returned: the values that a later return operation returns; None if the block has its
+            terminator, whose operands count.
     """
     block = function.regions[0].blocks[0]
     results = list(block.operations)[-1].operation.operands if returned is None else returned

@@ -29,7 +29,7 @@ class Gather:
 
 
 def gathers_of(op: Structured) -> list[Gather]:
-    """Return the gathers of a body from tensors that are computed outside of it, in order."""
+    """Return the ``tensor.extract`` operations of a body that read captured tensors, in order."""
     captured = set(op.captures)
     return [
         Gather(inner.operation, tensor, tuple(map(_loop, indices)))

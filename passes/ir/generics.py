@@ -9,10 +9,7 @@ from rammer_mlir.bindings import arith, ir, linalg, tensor
 
 
 def indexing_maps(maps: Iterable[ir.AffineMap]) -> ir.ArrayAttr:
-    """Return indexing maps as the attribute of a generic.
-
-    Maps of inputs precede those of outputs.
-    """
+    """Return the attribute ``indexing_maps`` of a generic; inputs' maps precede outputs' maps."""
     return ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps])
 
 

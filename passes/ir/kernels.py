@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from rammer_mlir.bindings import ir
 
 SECONDS = "seconds"
-"""Attribute of ``rtask.kernel``: seconds of an rTask with hot, cold and far memory."""
+"""Attribute of ``rtask.kernel``: three measured times of an rTask in seconds.
+
+In order: with its data in the core's cache (hot), read from a shared cache (cold) or memory (far).
+"""
 
 
 def described_kernels(module: ir.Module) -> dict[str, ir.OpView]:
@@ -35,7 +38,7 @@ def describe_kernel(
         accesses: the attributes ``reads`` and ``writes``, by name.
         operations: arithmetic operations per rTask.
         num_bytes: bytes that each rTask reads and writes.
-        further: optional attributes.
+        further: other attributes of the ``rtask.kernel``, by name.
     """
     i64 = ir.IntegerType.get_signless(64)
     numbers = {
@@ -58,7 +61,8 @@ def describe_kernel(
 def annotate_seconds(description: ir.OpView, seconds: Sequence[float]) -> None:
     """Set the attribute ``seconds`` of an ``rtask.kernel``.
 
-    ``seconds`` are an rTask's with hot, cold and far memory, in this order.
+    ``seconds`` has three times of an rTask: with its data in the core's cache (hot), after reads of
+    ``COLD_BYTES`` and of ``FAR_BYTES`` of other data, in this order.
     """
     with description.operation.context:
         value = ir.DenseF64ArrayAttr.get(list(seconds))

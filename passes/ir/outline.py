@@ -15,7 +15,7 @@ Body = Callable[[Sequence[ir.Value]], Sequence[ir.Value]]
 
 
 class Outliner:
-    """The creator of private functions before the entry function; equal functions are shared."""
+    """Creates private functions before the entry function; equal functions are created once."""
 
     def __init__(self, module: ir.Module) -> None:
         self._main = entry_function(module)
@@ -30,9 +30,13 @@ class Outliner:
         body: Body,
         attributes: Mapping[str, ir.Attribute] | None = None,
     ) -> str:
-        """Return the name of a function with a body and attributes; create it if none is equal.
+        """Return the name of a private function; create it unless an equal function exists.
 
-        ``kind`` is the prefix of the name of a new function, ``inputs`` are the arguments' types.
+        Args:
+            kind: the prefix of the name of a new function.
+            inputs: the arguments' types.
+            body: emits the operations of the function from its arguments, and returns the results.
+            attributes: the attributes of the function, by name.
         """
         function = self._build(inputs, body)
         for name, value in (attributes or {}).items():
@@ -76,7 +80,7 @@ def create_operator(
     location: ir.Location,
     ip: ir.InsertionPoint,
 ) -> ir.Operation:
-    """Create an ``rtask.operator`` with a single candidate, the function ``kernel``.
+    """Create an ``rtask.operator`` that the function ``kernel`` computes, without alternatives.
 
     ``inputs`` are its operands and ``results`` its result types.
     """
@@ -91,7 +95,7 @@ def create_operator(
 
 
 def clone_constants(value: ir.Value, mapping: ValueMap, ip: ir.InsertionPoint) -> None:
-    """Clone at ``ip`` the operations that compute a constant, which may be several.
+    """Clone the operations that compute the constant ``value``, operands included, at ``ip``.
 
     ``mapping`` maps old to new values and is extended; values in it are not cloned again.
     """

@@ -1,4 +1,4 @@
-"""``linalg.pack`` and ``linalg.unpack`` that store a dimension in blocks."""
+"""``linalg.pack`` and ``linalg.unpack`` of a dimension in blocks: emission and matching."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ PACK, UNPACK = "linalg.pack", "linalg.unpack"
 
 
 def blocked_type(kind: ir.Type, dim: int) -> ir.Type:
-    """Return the type of a tensor in blocks along a dimension: ``[.., C/16, .., 16]``."""
+    """Return the type of a tensor of type ``kind`` with dimension ``dim`` stored in blocks of 16.
+
+    Dimension ``dim`` of C elements becomes C / 16, and a last dimension of 16 is added.
+    """
     ranked = ir.RankedTensorType(kind)
     shape = list(ranked.shape)
     shape[dim] //= BLOCK
@@ -26,10 +29,7 @@ def pack(value: ir.Value, dim: int) -> ir.Value:
 
 
 def unpack(value: ir.Value, kind: ir.Type, dim: int) -> ir.Value:
-    """Emit a ``linalg.unpack`` of a value in blocks along ``dim``.
-
-    Return the value of type ``kind``.
-    """
+    """Emit a ``linalg.unpack`` of a value in blocks along ``dim``; return it in type ``kind``."""
     return linalg.UnPackOp(kind, value, _empty(kind), [dim], [], [BLOCK]).result
 
 

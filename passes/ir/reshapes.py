@@ -9,6 +9,9 @@ RESHAPES = frozenset({"tensor.collapse_shape", "tensor.expand_shape"})
 
 
 def reassociation(op: ir.OpView | ir.Operation) -> list[list[int]]:
-    """Return the dimensions of a reshape's larger shape that form each of the smaller shape."""
+    """Return, for each dimension of a reshape's type of lower rank, the dimensions that it merges.
+
+    The numbers are those of the type of higher rank.
+    """
     groups = ir.ArrayAttr(op.operation.attributes["reassociation"])
     return [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in groups]

@@ -31,14 +31,14 @@ UNSPECIFIED_NAN = "rtask.unspecified_nan"
 
 
 class ElementTypeError(TypeError):
-    """An error about an element type without arithmetic; the message has the type, no location."""
+    """Arithmetic on an element type that has none, such as int4; the message has no location."""
 
 
 Comparison = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 
 
 def is_float(dtype: DType) -> bool:
-    """Whether a dtype is a floating-point type."""
+    """Whether a dtype is f16, bf16, f32 or f64; narrower floats have no arithmetic here."""
     return dtype in _FLOATS
 
 
@@ -255,7 +255,7 @@ class Scalar:
         return self.maximum(low).minimum(high)
 
     def power(self, other: Scalar | float) -> Scalar:
-        """Emit the power of floating-point numbers with exponent ``other``."""
+        """Emit this float raised to the power ``other``, and return the result."""
         return Scalar(math.PowFOp(self.value, self._like(other).value).result, self.dtype)
 
     def compare(self, kind: Comparison, other: Scalar | float) -> Scalar:
@@ -288,7 +288,7 @@ class Scalar:
     def cast(self, dtype: DType) -> Scalar:
         """Emit the conversion to ``dtype``; floats become integers by rounding towards zero.
 
-        A truth value tells whether the number differs from zero.
+        Conversion to BOOL gives true for every number except zero.
         """
         if dtype == self.dtype:
             return self
@@ -316,6 +316,7 @@ def _through_float32(_kind: ir.Type, _value: ir.Value) -> NoReturn:
 def _conversion(source: DType, target: DType) -> _Conversion | None:
     """Return the class of the operation that converts ``source`` to ``target``.
 
+    ``_through_float32`` marks a conversion between f16 and bf16, which takes two operations.
     None if both are integers of the same width, whose bits are the same.
     """
     if is_float(source) and is_float(target):

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 
 
 def stable_order(sources: Mapping[int, Collection[int]]) -> list[int]:
-    """Return all numbers in topological order, always the smallest that is ready next.
+    """Return the nodes of a graph in topological order, of several possible ones the smallest next.
 
-    ``sources`` has for each number the numbers before it; they must have no cycle.
+    ``sources`` has the predecessors of each node; the graph must have no cycle.
     """
     readers: dict[int, list[int]] = {number: [] for number in sources}
     missing = {number: len(found) for number, found in sources.items()}

@@ -32,7 +32,7 @@ def is_generic(op: ir.OpView) -> bool:
 
 
 def plain_dim(expr: ir.AffineExpr) -> int | None:
-    """Return the loop if an index expression is a single loop, else None."""
+    """Return the number of the loop if an index expression is a single loop, else None."""
     return expr.position if isinstance(expr, ir.AffineDimExpr) else None
 
 
@@ -83,8 +83,12 @@ def body_operations(op: ir.OpView) -> Iterator[ir.OpView]:
 class LoopDimension(NamedTuple):
     """A dimension of an operand that a single loop indexes.
 
-    ``loop`` and ``dimension`` are the numbers of both. ``operand`` is the operand's number and
-    ``value`` the operand; ``size`` is the dimension's size in elements.
+    Attributes:
+        loop: the number of the loop.
+        operand: the number of the operand.
+        value: the operand.
+        dimension: the number of the dimension.
+        size: the size of the dimension in elements, which is the loop's trip count.
     """
 
     loop: int
@@ -219,16 +223,16 @@ class Structured:
         return [source.size for source in self.extent_sources]
 
     def result_dims(self, result: int) -> list[int] | None:
-        """Return the loop that indexes each dimension of a result.
+        """Return the number of the loop that indexes each dimension of a result.
 
-        None for other index expressions.
+        None if any index expression is not a single loop. ``result`` is the number of the result.
         """
         return self.operand_dims(len(self.maps) - self.num_outputs + result)
 
     def operand_dims(self, number: int) -> list[int] | None:
-        """Return the loop that indexes each dimension of an operand.
+        """Return the number of the loop that indexes each dimension of operand ``number``.
 
-        None if any index expression is not a single loop. ``number`` is the operand's.
+        None if any index expression is not a single loop.
         """
         dims = [plain_dim(expr) for expr in self.maps[number].results]
         return None if None in dims else [dim for dim in dims if dim is not None]
@@ -256,9 +260,9 @@ class Structured:
 
     @cached_property
     def permutation(self) -> list[int] | None:
-        """The dimension of the source for each dimension of the result of a transposing copy.
+        """For each dimension of the result, the dimension of the input that is copied to it.
 
-        None for any other operation.
+        None unless the operation is a copy with permuted dimensions.
         """
         if not self.is_elementwise or len(self.maps) != 2 or self.body:
             return None
@@ -298,8 +302,8 @@ class Structured:
     def operations(self) -> int:
         """The number of scalar operations over the iteration space.
 
-        A transcendental counts as 16. Four adjacent terms of a product of 8-bit integers count as
-        one multiply-add, as dot-product instructions compute them.
+        A function of the math dialect counts as 16. Four adjacent terms of a product of 8-bit
+        integers count as one multiply-add, as dot-product instructions compute them.
         """
         if self._adds_bytes:
             return max(1, 2 * self.points // 4)

@@ -25,7 +25,7 @@ def nested_operations(op: ir.Operation) -> list[ir.Operation]:
 
 
 def operations_named(root: ir.Operation, *names: str) -> Iterator[ir.Operation]:
-    """Yield the operations nested in ``root`` with these names; callers may replace them."""
+    """Yield the nested operations of ``root`` with these names; callers may erase each in turn."""
     yield from [op for op in nested_operations(root) if op.name in names]
 
 

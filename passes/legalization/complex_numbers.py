@@ -15,7 +15,7 @@ _FOLDED = "builtin.module(canonicalize,cse)"
 def lower_complex(module: ir.Module) -> None:
     """Lower operations on complex scalars to arithmetic on real and imaginary parts.
 
-    Only arithmetic may use complex scalars by then.
+    No tensor or argument may be complex any more.
     """
     if not uses_dialect(module, "complex"):
         return

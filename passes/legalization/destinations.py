@@ -1,4 +1,4 @@
-"""Allocated tensors become values, and parallel loops on shared tensors become sequential loops."""
+"""Lowering of allocated to empty tensors, and of parallel loops on tensors to sequential loops."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ _SLICE = ("static_offsets", "static_sizes", "static_strides", "operandSegmentSiz
 
 
 def lower_destinations(module: ir.Module) -> None:
-    """Replace allocations and copies of tensors, and ``scf.forall`` loops that insert slices.
+    """Lower ``bufferization.alloc_tensor`` and ``scf.forall``.
 
-    The loops become sequential ``scf.for`` loops.
+    An allocation becomes a ``tensor.empty`` or the tensor that it copies. An ``scf.forall`` with
+    constant bounds that only inserts slices becomes nested ``scf.for`` loops.
+    ``bufferization.materialize_in_destination`` becomes its source.
     """
     for op in list(operations_named(module.operation, "bufferization.alloc_tensor")):
         with ir.InsertionPoint(op), op.location:

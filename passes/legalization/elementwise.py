@@ -24,8 +24,8 @@ def per_element(
     Args:
         shape: the shape of the tensor.
         element: its element type.
-        inputs: tensors, each with its map from the element's indices.
-        body: emits an element.
+        inputs: tensors, each with the indexing map from the indices of the result's element.
+        body: emits an element of the result from elements of the inputs and the indices.
     """
     rank = len(shape)
     output = tensor.EmptyOp(list(shape), element).result

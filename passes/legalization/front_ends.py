@@ -70,9 +70,9 @@ def _with_advice(message: str) -> str:
 
 
 def structure_control_flow(module: ir.Module) -> None:
-    """Turn branches between blocks into loops and branches of scf.
+    """Turn branches between blocks (dialect cf) into loops and branches of scf.
 
-    The module is left for a later check if MLIR cannot do so.
+    If MLIR cannot do so, the branches stay, and a later check refuses them.
     """
     if uses_dialect(module, "cf"):
         try:

@@ -106,7 +106,7 @@ class _Lifting:
             self._tensors[result] = per_element([], result.type, elements, body)
 
     def _inputs(self, values: Sequence[ir.Value]) -> list[ir.Value]:
-        """Return the values that have a 0-D tensor, each once."""
+        """Return those of ``values`` that a 0-D tensor holds already, each once."""
         return list(dict.fromkeys(value for value in values if value in self._tensors))
 
     @staticmethod
@@ -133,7 +133,7 @@ class _Lifting:
         return per_element([], value.type, [], body)
 
     def _lift_captures(self, op: ir.OpView) -> None:
-        """Replace a loop nest by a nest with the captured scalars as operands."""
+        """Replace a loop nest that captures scalars by a nest that reads them from 0-D operands."""
         operation = op.operation
         captured = self._inputs(captured_values(op))
         if not captured:

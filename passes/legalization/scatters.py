@@ -1,4 +1,4 @@
-"""``stablehlo.scatter`` as a reduction: each element combines the updates that hit it.
+"""``stablehlo.scatter`` as a reduction: each element combines the updates that are scattered to it.
 
 Specification: https://openxla.org/stablehlo/spec#scatter. Elements are computed independently, at
 the cost of testing every scatter index for each of them.
@@ -30,9 +30,9 @@ The key is the operation in the scatter's body.
 
 
 def lower_scatters(module: ir.Module) -> None:
-    """Replace scatters of one operand that add, multiply, take an extremum, or overwrite.
+    """Replace scatters that add, multiply, take an extremum or overwrite by reductions.
 
-    Other scatters stay unchanged.
+    Scatters of several operands, and scatters with another function, stay unchanged.
     """
     if stablehlo is None:
         return
@@ -156,7 +156,7 @@ def _reduction(op: ir.Operation, combine: _Combine) -> ir.Value:
 
 @dataclass(frozen=True)
 class _Element:
-    """The emitter, in the body of the loops, for an element of the result and a scatter index.
+    """Emits code for a result element and a scatter index, in the body of the loops over both.
 
     Attributes:
         indices: the tensor of scatter indices.
@@ -173,7 +173,7 @@ class _Element:
     rank: int
 
     def update(self) -> tuple[ir.Value, ir.Value]:
-        """Emit and return whether the update hits the element, and the update.
+        """Emit a test whether the update hits the element, and a read of the update; return both.
 
         The update is arbitrary if it does not hit the element.
         """

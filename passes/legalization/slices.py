@@ -28,7 +28,15 @@ def _integers(op: ir.Operation, name: str) -> list[int]:
 
 
 class _Slice:
-    """The offsets, sizes and strides of a slice with static sizes; offsets may be dynamic."""
+    """The offsets, sizes and strides of a slice operation; ``first`` is its first dynamic operand.
+
+    Attributes:
+        sizes: the static size of each dimension.
+        strides: the static stride of each dimension.
+        is_known: whether all sizes and strides are static; offsets may be dynamic.
+        is_static: whether offsets are static, too.
+        has_steps: whether any stride differs from 1.
+    """
 
     def __init__(self, op: ir.Operation, first: int) -> None:
         self._given = list(op.operands)[first:]

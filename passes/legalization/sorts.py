@@ -19,9 +19,9 @@ _MOST_ELEMENTS = 4096
 
 
 def lower_sorts(module: ir.Module) -> None:
-    """Replace sorts of lines of at most ``_MOST_ELEMENTS`` elements; other sorts stay.
+    """Replace sorts of at most ``_MOST_ELEMENTS`` elements along a dimension by counting.
 
-    The comparison has to be elementwise.
+    The comparison has to be elementwise; other sorts stay.
     """
     if stablehlo is None:
         return
@@ -45,10 +45,10 @@ def _dimension(op: ir.Operation) -> int:
 
 
 class _Sort:
-    """The emitter of a sort by pairwise comparisons.
+    """Emits a sort along a dimension, which compares all pairs of elements of each line.
 
-    The tensor of all pairs has one more dimension than the operands, the last: the position of the
-    other element of the pair.
+    Comparisons are on tensors of pairs: the operands' dimensions index the first element of a pair,
+    an additional last dimension has the position of the other element in the same line.
     """
 
     def __init__(self, op: ir.Operation) -> None:
@@ -71,9 +71,9 @@ class _Sort:
         return [self._placed(value, places) for value in self._op.operands]
 
     def _spread(self, value: ir.Value, *, is_other: bool) -> ir.Value:
-        """Emit and return a broadcast of an operand to all pairs.
+        """Emit and return an operand, broadcast to the tensor of pairs.
 
-        Each pair has its first element, or its other element if ``is_other``.
+        The element at a pair is the pair's first element, or its other element if ``is_other``.
         """
         dims = list(range(self._rank))
         if is_other:

@@ -1,4 +1,8 @@
-"""Tensors of element types in ``stored_types`` become tensors of the elements' parts."""
+"""Rewriting of tensors of unsupported element types to tensors of supported types.
+
+``stored_types`` lists the types. An element is stored in parts, one in each new tensor: a complex
+number in a real and an imaginary part, a narrow float or integer in a single part.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +23,11 @@ Values = Sequence[ir.Value]
 
 
 def store_elements(function: ir.OpView) -> None:
-    """Replace tensors of element types in ``stored_types`` by tensors of the elements' parts.
+    """Replace tensors of the element types in ``stored_types`` by tensors of the elements' parts.
 
-    The function has one block, and all values between its operations are tensors. Complex arguments
-    and results get a last dimension of size 2: real and imaginary part, as in NumPy's memory.
+    The function has one block, and all values between its operations are tensors. Parts are, for
+    example, bytes for narrow floats. Complex arguments and results get a last dimension of size 2:
+    real and imaginary part, as in NumPy's memory.
     """
     operation = function.operation
     block = operation.regions[0].blocks[0]
@@ -32,7 +37,7 @@ def store_elements(function: ir.OpView) -> None:
 
 
 def _storage(kind: ir.Type) -> Storage | None:
-    """Return the storage of a tensor or complex type; None if its values stay unchanged."""
+    """Return the storage of a tensor or complex type in parts; None if the type is supported."""
     if isinstance(kind, ir.RankedTensorType):
         return storage_of(kind.element_type)
     return storage_of(kind) if isinstance(kind, ir.ComplexType) else None
@@ -241,7 +246,7 @@ class _Storing:
         self._record(op.results, list(new.results))
 
     def _load(self, old: Values, new: Values) -> None:
-        """Map the arguments ``old`` of a body to the elements that the arguments ``new`` store."""
+        """Map the arguments ``old`` of a body to elements, loaded from arguments of the parts."""
         rest = list(new)
         for value in old:
             storage = storage_of(value.type)

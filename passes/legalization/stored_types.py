@@ -25,7 +25,7 @@ _BYTE = 8
 
 
 class Storage(Protocol):
-    """The storage of an element type in tensors of other element types."""
+    """How an unsupported element type is stored: in a tensor for each of its parts."""
 
     @property
     def parts(self) -> Sequence[ir.Type]:
@@ -33,7 +33,7 @@ class Storage(Protocol):
         ...
 
     def load(self, parts: Sequence[ir.Value]) -> ir.Value:
-        """Emit and return an element; ``parts`` has an element of each tensor of the storage."""
+        """Emit an element from its parts, one from each tensor of the storage, and return it."""
         ...
 
     def store(self, value: ir.Value) -> list[ir.Value]:
@@ -52,7 +52,7 @@ def like(kind: ir.Type, element: ir.Type) -> ir.Type:
 
 
 def storage_of(element: ir.Type) -> Storage | None:
-    """Return the storage of an element type; None if tensors have the type itself."""
+    """Return how an element type is stored in parts; None if tensors of the type are supported."""
     if isinstance(element, ir.ComplexType):
         return _Complex(element) if isinstance(element.element_type, ir.FloatType) else None
     if isinstance(element, ir.FloatType):

@@ -1,1 +1,1 @@
-"""Reduction of memory for intermediates: live ranges of buffers, and chunked computation."""
+"""Reduction of the memory of intermediates: recomputation, and rOperators computed in chunks."""

@@ -1,4 +1,7 @@
-"""Choice of the region to compute in chunks: the region that lowers memory usage most."""
+"""Choice of the rOperators to compute in chunks: those that lower memory usage most.
+
+A region is here a set of rOperators, of which only the last has results that are used outside.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,19 @@ from rammer_mlir.passes.memory.regions import Chunk, Region, Regions, first_used
 from rammer_mlir.scheduling.recomputation.operator_sequence import Step, Steps, Value
 
 _REACH = 16
-"""Maximum distance, in rOperators, between a region's last rOperator and the memory peak."""
+"""Maximum distance, in rOperators, from the memory peak to the last rOperator of a region."""
 
 _MOST_OPERATORS = 40
-"""Maximum number of rOperators in a region."""
+"""Maximum number of rOperators that are computed in chunks together."""
 
 _NEARLY = 0.9
-"""Minimum share of the largest saving for a region to be considered.
+"""Minimum saving of memory, relative to the largest, of rOperators to compute in chunks.
 
-Of the regions that save as much, the region that adds the least work is chosen.
+Of the sets of rOperators that save as much, the set that repeats the least work is chosen.
 """
 
 _MOST_EXTRA = 1.0
-"""Maximum work that overlapping windows may add, relative to the region's work."""
+"""Maximum work that overlapping windows may add to rOperators in chunks, relative to their work."""
 
 
 _POWER = 6
@@ -34,7 +37,7 @@ _POWER = 6
 
 @dataclass(frozen=True)
 class Found:
-    """A candidate region for chunks.
+    """A region of rOperators that may be computed in chunks.
 
     Attributes:
         region: the region.
@@ -48,11 +51,11 @@ class Found:
 
 
 def choose_region(read: OperatorSteps, regions: Regions, count: int, limit: int) -> Region | None:
-    """Return the region around the peak to compute in chunks; None if no region saves memory.
+    """Return the region to compute in chunks; None if no region lowers the peak of memory usage.
 
     Args:
-        read: the rOperators of a block.
-        regions: the finder of regions in the same block.
+        read: the rOperators of a block, with their costs and buffers.
+        regions: finds the regions of the same block that can be computed in chunks.
         count: the number of chunks.
         limit: bytes in use up to which memory usage does not count.
     """
@@ -99,7 +102,7 @@ def _extra_work(read: OperatorSteps, region: Region) -> float:
 
 
 def _share(node: ir.OpView, parts: Parts) -> float:
-    """Return the largest share that ``parts`` cover of any of a node's results."""
+    """Return the largest share that ``parts`` cover of any result of the operation ``node``."""
     return max(
         cut.size / shape_of(result)[cut.axis]
         for result, cut in zip(node.results, parts, strict=True)
@@ -128,7 +131,7 @@ def _live_in_chunks(read: OperatorSteps, region: Region) -> list[int]:
 
 
 def _in_chunks(read: OperatorSteps, region: Region) -> tuple[Steps, list[int]]:
-    """Return the steps of the block with a region in chunks, and the rOperator of each step."""
+    """Return the steps of the block with ``region`` in chunks, and the rOperator of each step."""
     number = {op.operation: n for n, op in enumerate(read.operators)}
     inside = [number[op.operation] for op in region.operators]
     sink = inside[-1]

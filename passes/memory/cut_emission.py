@@ -17,7 +17,7 @@ def emit_part(
     operands: Sequence[ir.Value],
     ip: ir.InsertionPoint,
 ) -> ir.Operation:
-    """Clone an operation for a part of a result, and return the clone.
+    """Emit a clone of an operation that computes only a part of its result, and return the clone.
 
     Args:
         op: an operation that ``operand_cuts`` supports.

@@ -15,7 +15,7 @@ from rammer_mlir.passes.memory.cut_emission import emit_part, part_type, result_
 from rammer_mlir.passes.memory.operand_parts import Cut, Needed, operand_cuts
 
 Parts = tuple[Cut | None, ...]
-"""The part of each result; None for an unused result."""
+"""The part to compute of each result of a function or operation; None for an unused result."""
 
 
 @dataclass

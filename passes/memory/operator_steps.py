@@ -28,8 +28,9 @@ class OperatorSteps:
     Attributes:
         operators: the rOperator of each step.
         roots: the buffers' owners; a buffer's position is its number in ``steps``.
-        steps: the problem of the search; costs are scalar operations plus bytes moved.
-        placement: the placement of each tensor.
+        steps: the buffers that each rOperator reads and writes, and its cost: scalar operations
+            plus bytes moved.
+        placement: the buffer and the layout of each tensor.
         padded: maps buffers to the padded buffers into which their producers write.
     """
 
@@ -100,9 +101,9 @@ def _root(placement: Placement, padded: Mapping[Root, Root], value: ir.Value) ->
 
 
 def _storage(placement: Placement, value: ir.Value) -> Storage:
-    """Return the storage of a tensor; for one without storage, a separate dense buffer.
+    """Return the buffer of a tensor and its layout there.
 
-    A tensor without storage is copied later.
+    A tensor to which ``placement`` gives no buffer is copied later, to a dense buffer of its own.
     """
     own = Storage(value, Layout.row_major(shape_of(value)))
     return placement.storage.get(value, own)
@@ -120,7 +121,7 @@ def tensor_bytes(value: ir.Value) -> int:
 
 
 def kernel_names(op: ir.OpView) -> list[str]:
-    """Return the names of an rOperator's candidate functions."""
+    """Return the names of an rOperator's alternative functions, from its attribute ``kernels``."""
     kernels = ir.ArrayAttr(op.operation.attributes["kernels"])
     return [ir.FlatSymbolRefAttr(reference).value for reference in kernels]
 

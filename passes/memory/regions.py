@@ -1,4 +1,4 @@
-"""Regions of rOperators that can be computed in chunks, grown backwards from their last result."""
+"""Sets of rOperators that can be computed in chunks, grown backwards from their last rOperator."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Chunk:
     """The work of one chunk of a region.
 
     Attributes:
-        parts: for each node, the part of each result; None for an unused result.
-        needed: for each node, the part of each operand; None for the whole operand.
+        parts: for each operation of the region, the part of each result; None for an unused result.
+        needed: for each operation, the part of each operand; None for the whole operand.
     """
 
     parts: tuple[Parts, ...]
@@ -30,7 +30,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Region:
-    """A region of rOperators and views between them, with a single last rOperator.
+    """A set of rOperators to compute in chunks, and the views between them, with a last rOperator.
 
     Only the results of the last rOperator are used outside of the region.
 
@@ -73,7 +73,7 @@ def _used(op: ir.OpView, parts: Parts) -> list[tuple[ir.Value, Cut]]:
 
 
 class Regions:
-    """The finder of regions of an entry block that can be computed in chunks."""
+    """Finds sets of rOperators of an entry block that can be computed in chunks."""
 
     def __init__(self, block: ir.Block, functions: CutFunctions, fixed: set[ir.Operation]) -> None:
         """Read a block; operations in ``fixed`` belong to no region."""
@@ -82,12 +82,12 @@ class Regions:
         self._place = {op.operation: n for n, op in enumerate(self._operations)}
 
     def ending_at(self, sink: ir.OpView, axis: int, count: int) -> Iterator[Region]:
-        """Yield the regions whose results are those of the rOperator ``sink``, by growing size.
+        """Yield the sets of rOperators to compute in chunks that end with ``sink``, smallest first.
 
-        Each region has at least one intermediate.
+        Each set has at least one intermediate.
 
         Args:
-            sink: the last rOperator of the regions.
+            sink: the last rOperator of each set.
             axis: the cut dimension of its first used result; other results are cut along the same
                 loop.
             count: the number of chunks.

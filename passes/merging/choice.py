@@ -1,4 +1,4 @@
-"""The graph for IOS's search for operators to merge, built from tensor operations."""
+"""Choice of the operators to merge, by IOS's search on a graph of tensor operations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from rammer_mlir.scheduling.graph import RKernel
 from rammer_mlir.scheduling.policies.ios_merging import MergeSearch
 
 _INPUTS = 0
-"""The number of the pseudo-operator that produces the model's inputs."""
+"""The number of the graph's node that stands for the model's inputs."""
 
 
 def choose_groups(
@@ -49,10 +49,10 @@ def choose_groups(
 
     Args:
         block: the block of the entry function.
-        mergeable: operators that may be merged with other operators of equal kind.
+        mergeable: the matmuls and convolutions that may be merged if their ``kind`` is equal.
         weights: the module's weights.
-        growth: maximum factor by which a merge may increase the arithmetic.
-        device: the device whose cost model decides.
+        growth: maximum factor by which a merge may increase the number of multiplications.
+        device: the device whose cost model predicts times.
     """
     groups, sources = _graph(group_operations(block), weights)
     of_operation = {
@@ -80,9 +80,10 @@ def choose_groups(
 
 
 def _copied(members: Sequence[Member]) -> list[ir.Value]:
-    """Return the members' results that have to be copied out of the merged result.
+    """Return the results of merged operators that have to be copied out of the merged result.
 
-    A concatenation reads them, but its operands are not exactly the members' results in order.
+    These are read by a concatenation whose operands are not exactly the results of ``members`` in
+    order; otherwise the merged result replaces the concatenation.
     """
     results = [member.result for member in members]
     joins = [
@@ -95,7 +96,7 @@ def _copied(members: Sequence[Member]) -> list[ir.Value]:
 
 
 def nest_of_members(members: Sequence[Member]) -> LoopNest:
-    """Return the loop nest of the operator that merges members of the same kind."""
+    """Return the loop nest of the contraction that replaces all ``members``, of the same kind."""
     convolutions = [member for member in members if isinstance(member, Convolution)]
     if convolutions:
         return convolutions_nest(convolutions)
@@ -103,9 +104,10 @@ def nest_of_members(members: Sequence[Member]) -> LoopNest:
 
 
 def nest_of_group(member: Member | None, group: Group) -> LoopNest:
-    """Return the loop nest of a group's mergeable member, or else of its costliest operation.
+    """Return the loop nest of a group's mergeable operator, or else of its costliest operation.
 
-    A group without loops gets one iteration with its memory traffic.
+    ``member`` is the mergeable operator, None if the group has none. A group without loops gets a
+    nest of one iteration that reads its operands.
     """
     if member is not None:
         return nest_of_members([member])
@@ -122,9 +124,9 @@ def nest_of_group(member: Member | None, group: Group) -> LoopNest:
 
 
 def _graph(groups: Sequence[Group], weights: DerivedWeights) -> tuple[list[Group], list[list[int]]]:
-    """Return the groups in topological order, and each operator's sources by number.
+    """Return the groups in topological order, and for each node the numbers of its sources.
 
-    The model's inputs are operator 0, the first group is operator 1.
+    Node 0 stands for the model's inputs, node 1 is the first group.
     """
     number = {op.operation: n for n, group in enumerate(groups, 1) for op in group.operations}
     producers = [set[int]()]
@@ -136,10 +138,10 @@ def _graph(groups: Sequence[Group], weights: DerivedWeights) -> tuple[list[Group
 
 
 def _producers(group: Group, number: dict[ir.Operation, int], weights: DerivedWeights) -> set[int]:
-    """Return the numbers of the operators that a group reads from, directly or through views.
+    """Return the numbers of the groups that a group reads from, directly or through views.
 
-    ``number`` has the operator of each operation. The model's inputs are operator ``_INPUTS``;
-    weights are left out.
+    ``number`` has the number of the group of each operation. The model's inputs have the number
+    ``_INPUTS``; weights are left out.
     """
     found: set[int] = set()
     seen: set[ir.Value] = set()

@@ -17,9 +17,9 @@ from rammer_mlir.passes.weights.merged import WeightPart
 
 @dataclass(frozen=True)
 class Window:
-    """The window of a merged convolution, in rows and columns.
+    """The window of a merged convolution, as pairs of a number of rows and of columns.
 
-    ``low`` is the padding before the image, ``size`` the size of the window.
+    ``low`` is the zero padding above and left of the image, ``size`` the size of the window.
     """
 
     low: tuple[int, int]
@@ -27,7 +27,7 @@ class Window:
 
     @staticmethod
     def around(members: Sequence[Convolution]) -> Window:
-        """Return the smallest window that contains the windows of all convolutions."""
+        """Return the smallest window that contains the windows of all ``members``."""
         low = tuple(max(m.low[d] for m in members) for d in range(2))
         size = tuple(max(low[d] - m.low[d] + m.window[d] for m in members) for d in range(2))
         return Window((low[0], low[1]), (size[0], size[1]))
@@ -38,7 +38,10 @@ class Window:
 
 
 def merge_convolutions(group: Sequence[Convolution], weights: DerivedWeights) -> None:
-    """Replace convolutions of an image by a convolution with all filters, and split its result."""
+    """Replace convolutions of an image by one with all filters, and slices of its result.
+
+    ``weights`` are the module's weights, to which the concatenated filters are added.
+    """
     first = group[0]
     window = Window.around(group)
     # Before the first: the image dominates it, and it dominates all readers; weights are
@@ -60,9 +63,9 @@ def _part(member: Convolution, window: Window) -> WeightPart:
 
 
 def _padded(first: Convolution, window: Window) -> ir.Value:
-    """Return the image of a merged convolution, padded with the zeros that ``window`` reads.
+    """Emit and return the image of a merged convolution, padded with the zeros that it reads.
 
-    ``first`` is any of the merged convolutions.
+    ``window`` is the window of the merged convolution, ``first`` any of the convolutions to merge.
     """
     shape = shape_of(first.image)
     reach = [(n - 1) * s + k for n, s, k in zip(first.out, first.strides, window.size, strict=True)]

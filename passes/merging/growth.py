@@ -9,11 +9,11 @@ from rammer_mlir.passes.contractions.product import Product
 from rammer_mlir.passes.merging.convolutions import Window
 
 Member = Convolution | Product
-"""An operator that may be merged with operators of its kind."""
+"""A convolution or matmul that may be merged with others of an equal ``kind``."""
 
 
 def growth_of(group: Sequence[Member]) -> float:
-    """Return the factor by which merging a group increases the arithmetic.
+    """Return the factor by which merging a group increases the number of multiplications.
 
     It is above 1 only if windows of convolutions are padded to a common window.
     """
@@ -27,7 +27,8 @@ def growth_of(group: Sequence[Member]) -> float:
 def groups_within(members: Sequence[Member], growth: float) -> list[list[Member]]:
     """Return groups of at least two operators to merge.
 
-    Each operator in order joins the first group that then has at most the growth ``growth``.
+    Each operator in order is added to the first group whose multiplications then increase at most
+    by the factor ``growth``.
     """
     found: list[list[Member]] = []
     for member in members:

@@ -19,7 +19,7 @@ from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
 
 Terms = tuple[tuple[int, int], ...]
-"""A linear index expression: pairs of a loop and its coefficient."""
+"""A linear index expression: pairs of a loop's number and its coefficient."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Operand:
     """An operand of a loop nest.
 
     Attributes:
-        terms: the index terms of each dimension; None for a dimension that is used whole.
+        terms: the index expression of each dimension; None for a dimension that every rTask
+            accesses whole.
         shape: the size of each dimension in elements.
         element_bytes: bytes of an element.
     """
@@ -42,10 +43,10 @@ class LoopNest:
     """The loops of an operator.
 
     Attributes:
-        extents: trip counts, parallel loops first.
+        extents: the trip counts, those of parallel loops first.
         num_parallel: the number of parallel loops.
-        operands: inputs and results.
-        operations: scalar operations per point of the iteration space.
+        operands: the inputs and results.
+        operations: the number of scalar operations per iteration of the innermost loop.
     """
 
     extents: tuple[int, ...]
@@ -54,9 +55,9 @@ class LoopNest:
     operations: int
 
     def cost(self, tiling: Tiling) -> TileCost:
-        """Return the operations and bytes of an rTask.
+        """Return the scalar operations of an rTask, and the bytes that it accesses.
 
-        ``tiling`` has the parallel loops' tile sizes.
+        ``tiling`` has the tile size of each parallel loop.
         """
         sizes = [*tiling, *self.extents[self.num_parallel :]]
         num_bytes = sum(
@@ -84,16 +85,17 @@ class LoopNest:
 
 @cache
 def estimate(nest: LoopNest, device: Device) -> RKernel:
-    """Return the fastest rKernel of a loop nest by the device's cost model.
+    """Return the rKernel of a loop nest's fastest tiling by the device's cost model.
 
-    The result is memoized: an equal nest gives the same object.
+    The rKernel has costs, but no boxes. The result is memoized: an equal nest gives the same
+    object.
     """
     extents = nest.extents[: nest.num_parallel]
     return estimated_kernel(device, extents, nest.limits(), nest.cost)
 
 
 def nest_of(op: Structured) -> LoopNest:
-    """Return the loop nest of a structured operation, with the operation's operands."""
+    """Return the loop nest of a structured operation."""
     order = sorted(range(len(op.parallel)), key=lambda loop: not op.parallel[loop])
     place = {loop: number for number, loop in enumerate(order)}
     operands: list[Operand] = []
@@ -113,7 +115,7 @@ def nest_of(op: Structured) -> LoopNest:
 
 
 def convolutions_nest(group: Sequence[Convolution]) -> LoopNest:
-    """Return the loop nest of the convolution that merges convolutions of the same kind."""
+    """Return the loop nest of the convolution that replaces convolutions of the same kind."""
     first, size = group[0], element_bytes(group[0].image.type)
     window = Window.around(group).size
     filters = sum(member.filters for member in group)
@@ -135,7 +137,7 @@ def convolutions_nest(group: Sequence[Convolution]) -> LoopNest:
 
 
 def products_nest(group: Sequence[Product]) -> LoopNest:
-    """Return the loop nest of the product that merges products of the same kind."""
+    """Return the loop nest of the product that replaces products of the same kind."""
     first, size = group[0], element_bytes(group[0].matrix.type)
     rows, inner = shape_of(first.matrix)
     columns = sum(member.columns for member in group)

@@ -13,7 +13,10 @@ from rammer_mlir.passes.weights.merged import WeightPart
 
 
 def merge_products(group: Sequence[Product], weights: DerivedWeights) -> None:
-    """Multiply a matrix with the concatenated weights of all products, and split the result."""
+    """Replace products of a matrix by one with the concatenated weights, and slices of its result.
+
+    ``weights`` are the module's weights, to which the concatenated weights are added.
+    """
     first = group[0]
     with ir.InsertionPoint(first.op), first.op.operation.location:
         joined = weights.join([_part(member, weights) for member in group])

@@ -1,4 +1,4 @@
-"""The operations after a merged contraction: common elementwise steps, and each member's result."""
+"""Merging of the elementwise operations after merged contractions, and slices for the results."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 from rammer_mlir.passes.weights.merged import WeightPart
 
 CHANNELS = 1
-"""The dimension of a result along which merged operators are concatenated."""
+"""The dimension along which the results of merged operators are concatenated."""
 
 
 def finish_merging(group: Sequence[Contraction], merged: ir.Value, weights: DerivedWeights) -> None:
-    """Merge the elementwise operations after the members, split the result, and erase the members.
+    """Merge the elementwise operations after merged contractions, and replace all results.
+
+    Each contraction's result is replaced by a slice of the merged result, and the old operations
+    are erased.
 
     Args:
-        group: operators of the same kind.
-        merged: the result of their merged contraction.
+        group: the contractions, of the same kind, with their elementwise operations.
+        merged: the result of the contraction that replaces them.
         weights: the module's weights.
     """
     for position in range(len(group[0].chain)):
@@ -34,11 +37,11 @@ def finish_merging(group: Sequence[Contraction], merged: ir.Value, weights: Deri
 
 
 def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeights) -> ir.Value:
-    """Emit one elementwise operation for the same step of all members, and return its result.
+    """Emit one elementwise operation in place of equal ones on slices, and return its result.
 
     Args:
-        ops: the operation of each member.
-        source: the merged input.
+        ops: for each merged contraction, the elementwise operation at the same position after it.
+        source: the merged value to which it is applied.
         weights: the module's weights, to concatenate the per-channel weights of the operations.
     """
     readings = [Structured(op) for op in ops]
@@ -64,9 +67,9 @@ def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeight
 
 
 def _split(group: Sequence[Contraction], merged: ir.Value) -> None:
-    """Replace each member's result by a slice of ``merged``.
+    """Replace the last result of each contraction and its chain by a slice of ``merged``.
 
-    A concatenation of exactly the members' results is replaced by ``merged`` itself.
+    A concatenation of exactly these results in order is replaced by ``merged`` itself.
     """
     results = [member.result for member in group]
     shapes = [shape_of(result) for result in results]

@@ -1,1 +1,1 @@
-"""Conversion between IR and the scheduler's task graphs and plans."""
+"""Conversion between IR and the scheduler's task graphs and plans (schedules)."""

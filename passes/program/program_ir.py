@@ -1,4 +1,4 @@
-"""rPrograms in IR: writing a plan as ``rtask.program`` operations, and reading it back."""
+"""Conversion of a schedule, a plan, to ``rtask.program`` operations and back."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NOTES = "rtask.policy_notes"
 
 @dataclass(frozen=True)
 class OperatorCall:
-    """A call of an rOperator: properties that all its rTasks share.
+    """The properties that the ``rtask.run`` operations of an rOperator share.
 
     Attributes:
         kernel: the symbol name of the rKernel.
-        operands: the values passed to it.
-        location: the location of its runs, which names the operator.
+        operands: the memrefs that are passed to the rKernel.
+        location: the location of the operations, which names the operator.
     """
 
     kernel: str
@@ -35,13 +35,14 @@ class OperatorCall:
 
 @dataclass(frozen=True)
 class ScheduledModule:
-    """A module at the `program` stage, as read from its rPrograms.
+    """The schedule of a module at the `program` stage, as read from its rPrograms.
 
     Attributes:
-        builder: has the task graph.
-        plan: the schedule.
-        calls: the call of each operator, in the graph's order.
-        device: the name of the device for which it is scheduled.
+        builder: the builder to which the operators were added; ``builder.graph()`` is the task
+            graph.
+        plan: the schedule; its operator numbers are positions in the task graph.
+        calls: the rKernel and operands of each operator, in the graph's order.
+        device: the name of the device for which the module is scheduled.
     """
 
     builder: GraphBuilder
@@ -62,9 +63,9 @@ def write_plan(
 
     Args:
         plan: the schedule.
-        calls: the call of each scheduled operator, by number.
+        calls: the rKernel and operands of each operator, by the operator's number in the plan.
         device: the name of the device for which the plan was made.
-        ip: the insertion point.
+        ip: the insertion point of the operations.
     """
     i64 = ir.IntegerType.get_signless(64)
     for program in plan.programs:
@@ -123,6 +124,8 @@ def _write_veu(
 def rewrite_plan(module: ir.Module, change: Callable[[Plan], Plan]) -> None:
     """Replace the rPrograms of a module by the rPrograms of the plan that ``change`` returns.
 
+    ``change`` is called with the module's plan.
+
     Raises:
         PassError: if there is no rProgram, or runs of an operator differ in rKernel or buffers.
     """
@@ -136,7 +139,11 @@ def rewrite_plan(module: ir.Module, change: Callable[[Plan], Plan]) -> None:
 
 
 def record_predictions(module: ir.Module, plan: Plan) -> None:
-    """Store a plan's predicted seconds, requested waits and notes in the entry function."""
+    """Store a plan's predictions and notes as attributes of the entry function.
+
+    They are the predicted seconds of a run, the number of waits before barrier elimination, and the
+    policy's messages.
+    """
     attributes = entry_function(module).operation.attributes
     i64 = ir.IntegerType.get_signless(64)
     attributes[_REQUESTED] = ir.IntegerAttr.get(i64, plan.requested_waits)
@@ -163,7 +170,7 @@ def _notes(module: ir.Module) -> tuple[str, ...]:
 
 
 def read_plan(module: ir.Module) -> ScheduledModule:
-    """Return the plan, task graph and calls of the rPrograms of a module.
+    """Return the schedule of a module's rPrograms, with its task graph and rKernel calls.
 
     Raises:
         PassError: if it has no rProgram, or runs of an operator differ in rKernel or buffers.

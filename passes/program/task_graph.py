@@ -1,4 +1,4 @@
-"""Conversion of IR to the scheduler's task graph: rKernels as boxes, buffers as roots of views."""
+"""Conversion of IR to the scheduler's task graph: rOperators and the boxes that rTasks access."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class GraphBuilder:
     """The builder of a module's task graph; operators must be added in topological order.
 
     Attributes:
-        module: the module with the descriptions of the rKernels.
-        buffers: the buffers of the graph.
-        roots: the value that owns each buffer, in the order of ``buffers``.
+        module: the module with the rKernels and their ``rtask.kernel`` descriptions.
+        buffers: the buffers of the graph, without duplicates.
+        roots: the argument or allocation that each buffer is, in the order of ``buffers``.
         operators: the operators added until now.
     """
 
@@ -66,13 +66,19 @@ class GraphBuilder:
         self._arguments = list(self._main.operation.regions[0].blocks[0].arguments)
 
     def add_operator(self, name: str, kernels: Sequence[str], operands: Sequence[ir.Value]) -> None:
-        """Append an rOperator with its name, its candidate rKernels by name, and its memrefs."""
+        """Append an rOperator to the graph.
+
+        Args:
+            name: its name in messages and timelines.
+            kernels: the function names of its candidate rKernels.
+            operands: the memrefs that are passed to the rKernel.
+        """
         candidates = tuple(self.kernel(kernel) for kernel in kernels)
         views = tuple(self.view(operand) for operand in operands)
         self.operators.append(ROperator(name=name, kernels=candidates, operands=views))
 
     def add_outputs(self) -> None:
-        """Add the buffers of the program's outputs, also of those that no operator writes."""
+        """Add the buffers of the program's outputs that no operator of the graph accesses."""
         for argument, attributes in zip(self._arguments, self._attributes, strict=True):
             if "rtask.output" in attributes:
                 self.view(argument)
@@ -97,7 +103,10 @@ class GraphBuilder:
         return self._kernels[name]
 
     def view(self, value: ir.Value) -> View:
-        """Return the buffer of a memref by number, and its offset in the buffer in elements."""
+        """Return the number of the buffer of a memref, and the memref's offset in it in elements.
+
+        A new buffer is added to the graph.
+        """
         if value not in self._views:
             root = root_of(value)
             if root not in self._number:
@@ -138,7 +147,7 @@ def root_of(value: ir.Value) -> ir.Value:
 
 
 def graph_of_operators(module: ir.Module) -> GraphBuilder:
-    """Return a builder with the task graph of a module at the `buffers` stage.
+    """Return a builder that has all rOperators of a module at the `buffers` stage.
 
     Raises:
         OperationError: if the entry function has operations on tensors.
@@ -175,7 +184,7 @@ def _check_buffers(main: ir.OpView) -> None:
 
 
 def operator_name(location: ir.Location, kernel: str) -> str:
-    """Return an operator's name in the model from its location; ``kernel`` if it has no name."""
+    """Return the name of an operator in its location; ``kernel`` if the location has no name."""
     return location_name(location) or kernel
 
 
@@ -239,9 +248,9 @@ def _access(access: rtask.Access, kind: ir.Type, num_rtasks: int) -> Access:
 
 
 def _box_strides(strides: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides with those of unit dimensions replaced by the dense strides.
+    """Return the strides of a memref, replaced by row-major strides along dimensions of size 1.
 
-    Boxes of equal memory then have equal strides.
+    Boxes of the same elements then have equal strides.
     """
     dense = row_major_strides(shape)
     return tuple(d if size == 1 else s for s, d, size in zip(strides, dense, shape, strict=True))

@@ -20,7 +20,10 @@ TINIEST = float(np.finfo(np.float32).tiny)
 
 @dataclass(frozen=True)
 class Affine:
-    """The quantization parameters of a tensor: ``real = (integer - zero) * scale``."""
+    """The quantization parameters of a tensor: ``real = (integer - zero) * scale``.
+
+    ``scale`` is the real size of a step, ``zero`` the i8 that stands for 0.0.
+    """
 
     scale: float
     zero: int

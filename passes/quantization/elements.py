@@ -46,8 +46,8 @@ def quantized(source: ir.Value, scale: Operand, zero: Operand) -> ir.Value:
 
     Args:
         source: a tensor of f32.
-        scale: the scale, an f32.
-        zero: the zero point, an i8 or an integral f32.
+        scale: the scale, an f32 operand that is broadcast to the tensor.
+        zero: the zero point, an operand of i8 or integral f32 that is broadcast to the tensor.
     """
     f32 = Types().f32
     limits = [arith.constant(f32, float(limit)) for limit in (LOWEST, HIGHEST)]
@@ -129,7 +129,7 @@ def cast(source: ir.Value, element: ir.Type) -> ir.Value:
 
 
 def viewed(value: ir.Value, views: Sequence[ir.Operation], border: int) -> ir.Value:
-    """Emit the paddings and reshapes of an f32 tensor on its quantized tensor; return the result.
+    """Repeat the paddings and reshapes of an f32 tensor on its quantized tensor; return the result.
 
     Args:
         value: the quantized tensor.

@@ -17,13 +17,15 @@ def isolate_candidates(
 ) -> list[Tap]:
     """Reduce a program to calls of quantized regions, whose results it returns.
 
+    A tap identifies a value by the number of the input or output of the tapped f32 program.
+
     Args:
         module: the module with the quantized regions; unchanged.
         copy: a copy of the module, which is reduced.
         chosen: the quantized regions, and the taps of the f32 regions' operands.
 
     Returns:
-        The taps of the additional inputs of the entry function, in order.
+        The taps whose values become additional inputs of the entry function, in order.
     """
     places = {op.operation: place for place, op in enumerate(entry_block(module).operations)}
     copied = [op.operation for op in entry_block(copy).operations]

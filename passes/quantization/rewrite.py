@@ -27,7 +27,7 @@ from rammer_mlir.passes.quantization.ranges import Range
 Array = NDArray[Any]
 
 ReadWeight = Callable[[int], Array | None]
-"""A function of the number of a region's input: the value of a weight, None for no weight."""
+"""Maps the number of a region's input to its array if it is a weight, else to None."""
 
 FactorRanges = Sequence[Range | None]
 """The range of each factor of a contraction; None for a weight."""
@@ -64,7 +64,7 @@ class RegionRewrite:
     Attributes:
         block: the function's block.
         precision: the precision of the contractions.
-        weight: returns the values of inputs that are weights.
+        weight: maps the number of an input to its array if it is a weight, else to None.
         ranges: the ranges of the factors of each contraction, in order.
         added: the constants that become additional inputs of the region.
     """
@@ -233,8 +233,8 @@ class _Activation:
 def weight_of(contraction: Contraction, weight: ReadWeight) -> tuple[int, Array] | None:
     """Return the number of the factor that is a weight, and its value in the factor's shape.
 
-    None if neither or both factors are weights, or if an index expression of the weight is no plain
-    loop.
+    None if neither or both factors are weights, or if an index expression of the weight is not a
+    single loop. ``weight`` maps the number of a region's input to its array, or to None.
     """
     found = [
         (number, array)

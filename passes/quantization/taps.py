@@ -1,4 +1,4 @@
-"""A program that returns the inputs and results of its regions and their contractions."""
+"""Changes a program to return the inputs and results of its regions and of their contractions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rammer_mlir.passes.quantization.region_calls import (
 Array = NDArray[Any]
 
 ReadWeight = Callable[[int], Array | None]
-"""A function of the number of a region's input: the value of a weight, None for no weight."""
+"""Maps the number of a region's input to its array if it is a weight, else to None."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class RegionTaps:
 
 
 def weights_of_call(call: ir.Operation, arrays: Mapping[int, Array]) -> ReadWeight:
-    """Return a function that returns the value of a call's operand by its number.
+    """Return a function that maps the number of a call's operand to the array of the weight.
 
     It returns None for an operand that is no weight.
 
@@ -141,7 +141,9 @@ def _inner_sources(contractions: Sequence[Contraction]) -> list[ir.Value]:
 def tap_regions(
     module: ir.Module, codegens: Collection[str], arrays: Mapping[int, Array]
 ) -> list[RegionTaps]:
-    """Replace the entry function's outputs by the operands and results of all regions.
+    """Replace the entry function's outputs by operands, results and inner values of all regions.
+
+    The inner values are those that the regions' contractions multiply.
 
     Args:
         module: the module, which is changed and stays valid.

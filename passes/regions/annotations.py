@@ -17,15 +17,16 @@ REGION = "rtask.region"
 """Attribute of an operation: the number of its region and the region's code generator."""
 
 READING = "rtask.reading"
-"""Attribute of a composite's function: the kinds of the readings of its operations."""
+"""Attribute of a composite's function, made by ``reading_attribute``: its operations' meaning."""
 
 
 @dataclass(frozen=True)
 class Mark:
     """The value of ``rtask.composite`` or ``rtask.region``.
 
-    ``name`` is the name of the composite or of the code generator, ``number`` identifies the match
-    or the region.
+    Attributes:
+        name: the name of the composite, or of the region's code generator.
+        number: identifies the match or the region.
     """
 
     name: str

@@ -31,7 +31,7 @@ _OPTIONAL = (
 
 @dataclass(frozen=True)
 class RegionFacts:
-    """The size of a region.
+    """The readings and the size of a region.
 
     Attributes:
         readings: the readings of its operations, in order.
@@ -108,7 +108,7 @@ def _check(name: str, value: object) -> Codegen:
 
 
 HOST = "host"
-"""The name of a code generator whose regions the host compiles again, after a transformation."""
+"""The name of the code generator whose regions this compiler compiles itself, for quantization."""
 
 _OWN: dict[str, str] = {
     HOST: "rammer_mlir.codegens.host.codegen:Host",
@@ -118,7 +118,7 @@ _OWN: dict[str, str] = {
     "onnxruntime": "rammer_mlir.codegens.graph.codegen:OnnxRuntimeGraphs",
     "openvino": "rammer_mlir.codegens.graph.codegen:OpenVinoGraphs",
 }
-"""The built-in code generators by name: a module and a class, imported on request."""
+"""The built-in code generators by name: ``module:class`` of each, imported on request."""
 
 CODEGENS: Registry[Codegen] = Registry("code generator", {}, _check, "codegens", lazy=_OWN)
 """The code generators by name."""
@@ -170,7 +170,10 @@ def described_codegens() -> Iterator[Extension[Codegen]]:
 
 
 def own_version(name: str) -> str | None:
-    """Return the version of the code generator ``name``; None without one, or if not built in."""
+    """Return the version of the built-in code generator ``name``; None if it has none.
+
+    None for the code generator of a plug-in, too.
+    """
     version: Callable[[], str] | None = getattr(CODEGENS.get(name), "version", None)
     return version() if version is not None and CODEGENS.is_built_in(name) else None
 

@@ -1,4 +1,7 @@
-"""Readings of patterns of two or three operations, whose inner results have no other uses."""
+"""Readings of several operations together: averages, softmax, grouped convolutions.
+
+The results of the inner operations have no other uses.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +39,10 @@ _COUNT_TOLERANCE = 1e-3
 
 
 def read_average(op: Structured, weights: Weights) -> Reading | None:
-    """Return an average: a sum over whole dimensions or windows, divided by the number of elements.
+    """Return the reading of an average, else None.
 
-    None for any other operation.
+    An average is a sum over whole dimensions or windows, divided by the number of elements.
+    ``weights`` count as constants.
     """
     expression = body_expression(op) if op.is_elementwise else None
     if expression is None or list(inputs_of(expression)).count(0) != 1:
@@ -79,7 +83,10 @@ def _average_pool(
 
 
 def elements_in_windows(pool: Reading) -> NDArray[np.float64]:
-    """Return the number of image elements in each window, in the shape of the output."""
+    """Return the number of elements of each window of a pooling, without padding.
+
+    The array has the shape of the output.
+    """
     axes = {name: pool.attributes[name] for name in ("kernel", "strides", "dilations", "pads")}
     layout = str(pool.attributes["layout"])
     counts = np.ones(pool.output.shape)
@@ -138,9 +145,10 @@ def _known(op: Structured, expression: Expression, weights: Weights) -> NDArray[
 
 
 def read_softmax(op: Structured, weights: Weights) -> Reading | None:
-    """Return a softmax: ``exp(x - max) / sum`` with maximum and sum along the same dimensions.
+    """Return the reading of a softmax that ends with ``op``, else None.
 
-    The sum may be inverted first. None for any other operation.
+    A softmax is ``exp(x - max) / sum`` with maximum and sum along the same dimensions, or a product
+    with ``1 / sum``.
     """
     expression = body_expression(op) if len(op.inputs) == 2 else None
     if expression not in (_QUOTIENT, _PRODUCT):
@@ -173,7 +181,7 @@ def read_softmax(op: Structured, weights: Weights) -> Reading | None:
 
 
 def _inverted(op: Structured) -> Structured | None:
-    """Return the operation whose result, element by element, ``op`` inverts; None for another."""
+    """Return the generic that computes ``x`` if ``op`` is ``1 / x`` elementwise, else None."""
     whole = list(range(len(op.parallel)))
     if not op.is_elementwise or body_expression(op) != _INVERSE:
         return None
@@ -183,7 +191,7 @@ def _inverted(op: Structured) -> Structured | None:
 
 
 def _is_kept(op: Structured, reduction: Reading) -> bool:
-    """Whether the second input is ``reduction`` of the first, broadcast along the reduced axes."""
+    """Whether an elementwise ``op`` broadcasts its second input along the axes of ``reduction``."""
     reading = read_elementwise(op, {})
     axes = reduction.attributes["axes"]
     if reading is None or not isinstance(axes, tuple):
@@ -196,9 +204,9 @@ def _is_kept(op: Structured, reduction: Reading) -> bool:
 
 
 def read_grouped(op: ir.OpView, weights: Weights) -> Reading | None:
-    """Return a grouped convolution with the reshape ``op`` that merges the groups' filters.
+    """Return the reading of a grouped convolution that ends with the reshape ``op``, else None.
 
-    None for any other operation.
+    The reshape merges the dimensions of groups and of filters per group.
     """
     operation = op.operation
     if operation.name != "tensor.collapse_shape":

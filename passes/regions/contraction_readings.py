@@ -22,16 +22,16 @@ from rammer_mlir.passes.regions.windows import (
 
 
 def _sum_of(widen: str) -> Expression:
-    """Return the body expression of a sum of products.
+    """Return the body expression ``widen(x0) * widen(x1) + x2`` of a contraction.
 
-    ``widen`` is the function that casts its factors; empty for no cast.
+    ``widen`` is the name of the function that casts both factors; empty for no cast.
     """
     first, second = (apply(widen, Input(n)) if widen else Input(n) for n in range(2))
     return apply("add", apply("mul", first, second), Input(2))
 
 
 _PRODUCTS = (_sum_of(""), _sum_of("cast_i32"), _sum_of("cast_f32"))
-"""The body expressions of contractions in one type, i32 sums of integers, f32 sums of halves."""
+"""Body expressions of contractions: in one type, of integers summed in i32, of halves in f32."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,10 @@ class _Roles:
 
 
 def read_contraction(op: Structured, weights: Weights) -> Reading | None:
-    """Return the reading of a sum of products of two inputs that starts at zero, else None."""
+    """Return the reading of a matrix product or convolution that starts at zero, else None.
+
+    ``weights`` count as constants.
+    """
     if len(op.inputs) != 2 or op.num_outputs != 1 or body_expression(op) not in _PRODUCTS:
         return None
     if not starts_at(op, 0.0):

@@ -29,7 +29,10 @@ Indexing = tuple[tuple[int, ...], ...]
 
 
 def read_elementwise(op: Structured, weights: Weights) -> Reading | None:
-    """Return the reading of an elementwise function, transpose or broadcast, else None."""
+    """Return the reading of an elementwise function, transpose or broadcast, else None.
+
+    ``weights`` count as constants.
+    """
     if not op.is_elementwise or op.num_outputs != 1 or not op.parallel:
         return None
     expression = body_expression(op)
@@ -83,7 +86,7 @@ def _dimensions(map_: ir.AffineMap, place: dict[int, int]) -> tuple[int, ...] | 
 def _moved(
     op: Structured, source: Operand, output: Operand, dims: tuple[int, ...]
 ) -> Reading | None:
-    """Return the reading of a body that returns its input's element, never None.
+    """Return the reading of a copy of elements: a transpose or a broadcast.
 
     ``dims`` are the result dimensions that index ``source``: the reading is a transpose if these
     are all dimensions of ``output``, else a broadcast.

@@ -18,7 +18,7 @@ from rammer_mlir.passes.ir.structured import Structured
 
 @dataclass(frozen=True)
 class Input:
-    """An element of an input, by the input's number."""
+    """An element of the operation's input number ``number``, as a leaf of an expression."""
 
     number: int
 
@@ -40,7 +40,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Apply:
-    """A function applied to expressions."""
+    """A call of the function named ``function``, such as ``add``, on expressions."""
 
     function: str
     operands: tuple[Expression, ...]
@@ -90,7 +90,7 @@ _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
 FUNCTIONS = frozenset({*_FUNCTIONS.values(), *_FLOAT_PREDICATES, *_INTEGER_PREDICATES})
-"""Names of functions, besides ``cast_TYPE``."""
+"""Names of functions in expressions; there are also casts, ``cast_TYPE``."""
 
 
 def body_expression(op: Structured) -> Expression | None:

@@ -33,7 +33,7 @@ class Limits:
 class Interval:
     """The operations ``begin`` to ``end - 1`` of a sequence.
 
-    ``fits`` is whether they may be a region.
+    ``fits`` tells whether they are within the limits of a region.
     """
 
     begin: int

@@ -1,4 +1,7 @@
-"""The sizes of all intervals of a sequence of units that may be regions."""
+"""The sizes of all intervals of consecutive units that may become regions.
+
+A unit is a composite, or a single operation with the operations of its reading.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,14 @@ Int64Array = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class IntervalSizes:
-    """The sizes of all intervals with a common end: one number per begin, in ascending order.
+    """The sizes of all intervals of units with a common end: one number per begin, ascending.
 
-    The last interval is a single unit; ``RegionFacts`` defines the sizes.
+    The last interval is a single unit.
+
+    Attributes:
+        bytes: bytes of all tensors that the interval reads, writes and computes, each counted once.
+        transfer_bytes: bytes of the tensors that it reads from and writes to the outside.
+        values: the number of tensors that it reads from and writes to the outside.
     """
 
     bytes: Int64Array

@@ -25,9 +25,9 @@ _PRODUCT = 2
 
 
 def layouts_of(function: ir.OpView, codegen: str, region: Region) -> Layouts:
-    """Return the layouts of a region's inputs and outputs that its code generator supports.
+    """Return the blocked layouts of a region's inputs and outputs that its code generator supports.
 
-    ``codegen`` is its name. If it has no method ``layouts``, these are the model's layouts.
+    ``codegen`` is the name of the code generator. Without a method ``layouts`` it supports none.
 
     Raises:
         PassError: if the method fails.

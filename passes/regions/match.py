@@ -9,7 +9,7 @@ from typing import TypeAlias
 from rammer_mlir.passes.regions.reading import Operand, Reading
 
 Names: TypeAlias = Mapping[str, Operand]
-"""The values that a pattern names, by name."""
+"""The operands that a match binds to a pattern's names, by name."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Match:
     Attributes:
         readings: the readings in the graph's order; the last is the root.
         numbers: the numbers of the readings in the graph.
-        operands: the values that the pattern names.
+        operands: the operands bound to the pattern's names, by name.
     """
 
     readings: tuple[Reading, ...]

@@ -1,8 +1,8 @@
 """Pattern matching in a graph of readings, and the choice of matches that become composites.
 
-Matching proceeds from a root to its operands and backtracks over all alternatives of a pattern, so
-that it finds a match whenever there is one. A match is accepted if no value inside, except the
-root's, is used outside.
+The root of a match is the reading whose result the pattern describes. Matching proceeds from a root
+to its operands and backtracks over all alternatives of a pattern, so that it finds a match whenever
+there is one. A match is accepted if no value inside, except the root's, is used outside.
 """
 
 from __future__ import annotations

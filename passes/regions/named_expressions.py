@@ -23,7 +23,7 @@ class NamedExpression:
 
 
 def name_of(expression: Expression) -> NamedExpression | None:
-    """Return the name of an expression, None if it has none.
+    """Return the name of an expression, such as ``relu`` for ``maximum(x0, 0)``; None if none fits.
 
     The inputs of the expression are numbered in order of first use.
     """

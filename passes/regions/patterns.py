@@ -30,7 +30,9 @@ class Pattern:
         return Alternatives((step(self), self))
 
     def any_number_of(self, step: Step) -> Pattern:
-        """Return a pattern of ``step`` applied to this pattern as often as it matches, or never.
+        """Return a pattern of this pattern within any number of operations that ``step`` makes.
+
+        As many operations as possible are preferred; there may be none.
 
         Raises:
             OptionError: if ``step`` does not make an operation.

@@ -1,8 +1,7 @@
 """The meaning of operations at the `linalg` stage: ``read``.
 
 A reading is derived from loops, maps and bodies, not from names, so that it does not depend on the
-producer of the IR. An operation without a reading is never offered to a code generator by its
-meaning.
+producer of the IR. An operation without a reading matches no pattern of a code generator.
 """
 
 from __future__ import annotations
@@ -64,7 +63,10 @@ _REMEMBERED: ContextVar[dict[tuple[ir.Value, bool], Reading | None] | None] = Co
 
 @contextmanager
 def remembered_readings() -> Generator[None]:
-    """Memoize readings within a ``with`` block, until ``forget_readings`` is called."""
+    """Return a context in which the readings of ``read_all`` are memoized.
+
+    ``forget_readings`` discards them.
+    """
     token = _REMEMBERED.set({})
     try:
         yield

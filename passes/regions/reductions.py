@@ -57,7 +57,8 @@ def starts_at(op: Structured, number: float) -> bool:
 def read_reduction(op: Structured, weights: Weights) -> Reading | None:
     """Return the reading of a reduction of an input, along dimensions or over windows.
 
-    A second input only gives the size of windows. None for any other operation.
+    None for any other operation. A second input only gives the size of windows. ``weights`` count
+    as constants.
     """
     reads = [number for number in range(len(op.inputs)) if op.reads_input(number)]
     if op.num_outputs != 1 or all(op.parallel) or reads != [0]:
@@ -127,7 +128,7 @@ def _read_windows(op: Structured, name: str, border: float, weights: Weights) ->
 
 
 def _axes(op: Structured) -> list[Axis] | None:
-    """Return the spatial axes of a reduction over windows; None if its loops have another form.
+    """Return the spatial axes of a reduction over windows; None for any other iteration space.
 
     The batch is the first dimension; channels are the second or the last.
     """
@@ -143,9 +144,9 @@ def _axes(op: Structured) -> list[Axis] | None:
 
 
 def _spatial(exprs: list[ir.AffineExpr]) -> list[ir.AffineExpr]:
-    """Return the index expressions of spatial dimensions.
+    """Return the index expressions of an image's spatial dimensions.
 
-    Batch, channels, and points of channel blocks are left out.
+    Those of batch and channels, and of channels within a block, are left out.
     """
     channels_last = plain_dim(exprs[1]) is None
     if channels_last:

@@ -25,7 +25,8 @@ class RegionOperation:
     Attributes:
         name: the composite's name, or the reading's kind.
         readings: its meaning; empty if an operation has no reading.
-        values: the number in the region of each value of the readings that has a number.
+        values: the numbers in the region of its operands and results, by their values in
+            ``readings``; values inside a composite have none.
         inputs: the numbers of its operands.
         outputs: the numbers of its results.
     """
@@ -171,9 +172,9 @@ def region_of(
 
 
 def _agreed_weights(module: ir.Module, function: ir.OpView) -> Weights:
-    """Return the arguments of a region's function with equal values in all of its calls.
+    """Return the weights among the arguments of a region's function, by argument.
 
-    These values are weights whose content is in the IR.
+    An argument counts if all calls pass it equal weights whose content is in the IR.
     """
     entry = weights_of(module)
     name = symbol_name(function)

@@ -1,4 +1,7 @@
-"""A block as a graph of regions and units outside of regions, and the sizes of regions."""
+"""The units of an entry function as a graph, the regions that they form, and their sizes.
+
+A unit is a composite, or a single operation with the operations of its reading.
+"""
 
 from __future__ import annotations
 
@@ -135,10 +138,10 @@ class RegionGraph:
         return [value for value in values if is_used_outside(value, inside)]
 
     def write(self, regions: Iterable[tuple[str, Sequence[int]]]) -> None:
-        """Mark the operations of ``regions``, and remove all other marks.
+        """Mark the operations of ``regions`` with the region's number; remove all older marks.
 
-        Each region is a code generator and the numbers of its units. Regions are numbered in the
-        order of their first units.
+        Each region is the name of a code generator and the numbers of its units. Regions are
+        numbered in the order of their first units.
         """
         for unit in self.units:
             remove_mark(unit.operations, REGION)

@@ -1,4 +1,4 @@
-"""Transform scripts as patterns: operations that a script annotates become composites."""
+"""Scripts of MLIR's transform dialect: operations that a script annotates become composites."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from rammer_mlir.passes.regions.weights import Weights, operand_of
 
 
 def read_view(op: ir.OpView, weights: Weights) -> Reading | None:
-    """Return the reading of an operation that only moves elements, None for any other."""
+    """Return the reading of a reshape, slice, concatenation or padding; None for any other."""
     operation = op.operation
     if operation.name in RESHAPES and len(operation.operands) == 1:
         return _moved(operation, "reshape", {}, weights)

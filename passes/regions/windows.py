@@ -19,11 +19,13 @@ _SPATIAL = "DHW"
 
 @dataclass(frozen=True)
 class Axis:
-    """A spatial dimension of an image with windows.
+    """A spatial dimension of an image that is read at ``loop * stride + window * dilation``.
 
-    ``loop`` is the loop over the result and ``stride`` its factor, ``window`` the loop over the
-    window and ``dilation`` its factor. For windows of one element, ``window`` is None and
-    ``dilation`` is 1.
+    Attributes:
+        loop: the number of the loop over the result.
+        stride: the distance of adjacent windows in elements.
+        window: the number of the loop over the window; None for windows of one element.
+        dilation: the distance of adjacent elements of a window; 1 for windows of one element.
     """
 
     loop: int
@@ -51,9 +53,9 @@ def axis_of(expr: ir.AffineExpr, parallel: Sequence[bool]) -> Axis | None:
 
 
 def spatial_letters(axes: Sequence[Axis]) -> dict[int, str]:
-    """Return the letter of each loop over the result, and over the window, of the axes.
+    """Return the layout letter, D, H or W, of each loop over the result and over a window.
 
-    Empty for more than three axes.
+    The key is the number of the loop. Empty for more than three axes.
     """
     letters: dict[int, str] = {}
     if len(axes) > len(_SPATIAL):
@@ -96,11 +98,11 @@ def window_attributes(op: Structured, axes: Sequence[Axis]) -> dict[str, Attribu
 
 @dataclass(frozen=True)
 class Image:
-    """An image without its reader's padding and split of channels.
+    """The image that windows read, before padding and the split of its channels into groups.
 
     Attributes:
         value: the tensor before padding and split.
-        layout: the layout of the value.
+        layout: the layout of the value, such as ``NCHW``.
         pads: padding before each spatial dimension, then after each, in elements.
         operations: the padding, and the reshape that splits channels into groups.
     """

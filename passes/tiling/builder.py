@@ -1,4 +1,4 @@
-"""Builds the function of an rKernel: ``(rtask_id, inputs..., outputs...)`` computes a tile."""
+"""Builds the function ``(rtask_id, inputs..., outputs...) -> outputs`` of an rKernel on tensors."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _NUM_BOUNDS = 3
 """The number of operands of ``scf.for`` before its initial values: the bounds and the step."""
 
 Size = int | ir.Value
-"""A static size, or an index value where the tile at the edge is smaller."""
+"""A static offset or size, or an index value if it depends on the rTask id."""
 
 
 def build_tiled(computation: Computation, domain: TiledDomain, name: str) -> ir.OpView:
-    """Emit and return the rKernel's function ``name`` before the computation's function."""
+    """Emit, before the computation's function, and return the rKernel ``name`` for a tiling."""
     return _TileBuilder(computation, domain).build(name)
 
 
 def build_whole(computation: Computation, name: str) -> ir.OpView:
-    """Emit and return the function ``name`` of an rKernel with a single rTask.
+    """Emit and return the function ``name`` of an rKernel that has only one rTask.
 
-    It copies the results into the outputs. A loop that updates a copy of an input element by
-    element updates the output in place.
+    It computes everything and copies the results into the outputs. A loop that updates a copy of an
+    input element by element updates the output in place.
     """
     function, block = _declare(computation, name)
     ip = ir.InsertionPoint(block)
@@ -45,9 +45,9 @@ def build_whole(computation: Computation, name: str) -> ir.OpView:
 
 
 def _starts_in(out: ir.Value, value: ir.Value) -> bool:
-    """Let the loop that computes ``value`` from an argument start from a copy of it in ``out``.
+    """Make the ``scf.for`` that computes ``value`` update a copy of its initial value in ``out``.
 
-    Return False, without a change, if no such loop computes the value.
+    Return False, without a change, if no such loop computes it from another argument than ``out``.
     """
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "scf.for":
@@ -78,7 +78,7 @@ def _arguments(computation: Computation, block: ir.Block) -> tuple[list[ir.Value
 
 
 def _copy(value: ir.Value, out: ir.Value) -> ir.Value:
-    """Emit and return a copy of a tensor into ``out``, which canonicalization preserves."""
+    """Emit and return a copy of ``value`` into ``out`` that canonicalization does not remove."""
     return bufferization.MaterializeInDestinationOp(out.type, value, out).result
 
 
@@ -126,7 +126,7 @@ class _TileBuilder:
         return sizes
 
     def _offset(self, expr: ir.AffineExpr) -> Size:
-        """Return an offset that is an expression of the rTask id; emit it once per function."""
+        """Emit and return the offset ``expr``, a function of the rTask id; once per function."""
         if isinstance(expr, ir.AffineConstantExpr):
             return expr.value
         key = str(expr)
@@ -138,9 +138,10 @@ class _TileBuilder:
     def _box(
         self, map_: ir.AffineMap, operation: int, shape: Sequence[int]
     ) -> tuple[list[Size], list[Size]]:
-        """Return the offset and the size, clipped at edges, of an operand's box per dimension.
+        """Return the offsets and the sizes of the box of an operand that an rTask accesses.
 
-        ``map_`` indexes the operand of ``shape`` in the operation of number ``operation``.
+        Sizes are clipped at the edges of the operand. ``map_`` is the indexing map of the operand,
+        which has the shape ``shape``, in operation number ``operation``.
         """
         spans = self._domain.spans(operation)
         sizes = self._loop_sizes(operation)
@@ -198,9 +199,10 @@ class _TileBuilder:
         self._shift_indices(copy, number)
 
     def _initial(self, op: Structured, result: int, reused: dict[int, ir.Value]) -> ir.Value:
-        """Return the tile in which an operation computes a result, with its initial value if read.
+        """Return the initial tensor of the tiled operation for result number ``result``.
 
-        ``reused`` has the inputs that results may overwrite.
+        It has the initial values if the body reads them. ``reused`` maps result numbers to inputs
+        whose tiles they overwrite.
         """
         value = op.outputs[result]
         if _is_computed(value):
@@ -227,7 +229,7 @@ class _TileBuilder:
         return _extract(tile, offsets, sizes, shape)
 
     def _destination(self, op: Structured, result: int) -> ir.Value:
-        """Return the tensor for a tile of a result: a slice of an output, or an empty temporary."""
+        """Return the tensor in which a result's tile is computed: an output's slice, or empty."""
         number = self._index[op.op.operation]
         map_ = op.maps[len(op.inputs) + result]
         value = op.op.operation.results[result]
@@ -248,7 +250,7 @@ class _TileBuilder:
         return _insert(self._mapping[value], self._outputs[value], offsets, sizes)
 
     def _shift_indices(self, copy: ir.Operation, number: int) -> None:
-        """Let ``linalg.index`` count from the start of the iteration space instead of the tile.
+        """Add the tile's offset to each ``linalg.index``, which counts from the tile's beginning.
 
         Gathers from a tile of the same rTask keep indices that are relative to the tile. ``copy``
         is the tiled operation, ``number`` its number in the computation.
@@ -277,7 +279,7 @@ class _TileBuilder:
 
 
 def _num_panels(size: Size) -> Size:
-    """Return the number of panels that ``size`` points of a loop need."""
+    """Return the number of panels that contain ``size`` iterations of a loop, rounded up."""
     if isinstance(size, int):
         return -(-size // PANEL_WIDTH)
     points = ir.AffineExpr.get_dim(0)
@@ -296,7 +298,7 @@ def _weighted_sum(static: int, dynamic: list[tuple[ir.Value, int]]) -> Size:
 
 
 def _is_computed(value: ir.Value) -> bool:
-    """Whether a structured operation of the rKernel computes a value, which then is a tile."""
+    """Whether a ``linalg.generic`` of the computation computes a value, so that it is a tile."""
     owner = value.owner
     return not isinstance(owner, ir.Block) and is_generic(owner.opview)
 
@@ -307,7 +309,7 @@ def _single_use(value: ir.Value) -> ir.OpOperand | None:
 
 
 def _reused_inputs(computation: Computation, op: Structured) -> dict[int, ir.Value]:
-    """Map results of an elementwise operation to inputs whose tiles they overwrite in place."""
+    """Map result numbers of an elementwise operation to inputs whose tiles they overwrite."""
     if not op.is_elementwise:
         return {}
     reused: dict[int, ir.Value] = {}
@@ -331,7 +333,10 @@ def _reused_inputs(computation: Computation, op: Structured) -> dict[int, ir.Val
 
 
 def _final_output(computation: Computation, value: ir.Value) -> ir.Value | None:
-    """Return the result of the function into which updates in place turn a value, else None."""
+    """Return the function's result in whose buffer a value is computed and then overwritten.
+
+    That is the value itself if it is returned. None if the value needs a temporary.
+    """
     while value not in computation.returned:
         use = _single_use(value)
         if use is None or not is_generic(use.owner):
@@ -348,9 +353,9 @@ def _final_output(computation: Computation, value: ir.Value) -> ir.Value | None:
 
 
 def _split(values: Sequence[Size]) -> tuple[list[ir.Value], list[int]]:
-    """Return the dynamic values, and all values with MLIR's marker for each dynamic one.
+    """Return the dynamic values, and all values as integers with MLIR's marker for dynamic ones.
 
-    Operations on slices take their operands and static attributes in this form.
+    Slice operations take these as operands and static attributes.
     """
     dynamic = [value for value in values if not isinstance(value, int)]
     marker = ir.ShapedType.get_dynamic_size()

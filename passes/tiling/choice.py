@@ -1,9 +1,10 @@
 """Greedy choice of the tile sizes of an rOperator.
 
-Starting from one rTask, halve the loop whose halving moves the least data in total, until an rTask
-reaches a target of work, or as a device's times suggest (``device_tiles``). Several targets give
-several candidate rKernels: few large rTasks are the most efficient, many small rTasks the fastest
-on an idle device (RAMMER section 3.3).
+Starting from one rTask, halve the tiles of the loop for which all rTasks together then access the
+fewest bytes, until the work of an rTask is at most a target. For devices with many vEUs, predicted
+times select one of these tilings (``device_tiles``). Several targets give several candidate
+rKernels: few large rTasks are the most efficient, many small rTasks the fastest on an idle device
+(RAMMER paper, section 3.3).
 """
 
 from __future__ import annotations
@@ -17,12 +18,17 @@ Tiling = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Aim:
-    """The target of an rTask's work: scalar operations and bytes.
+    """The target of an rTask's work: tiles are cut until the work is at most the target.
 
-    Once one of both is reached, a cut towards the other must not increase the bytes that all rTasks
-    move by more than ``_MUCH_MORE``; towards fewer operations, this applies only from ``enough``
-    rTasks on. Cuts continue in any case until an rTask accesses at most ``memory`` bytes (0: no
-    limit).
+    If only one of the targets ``operations`` and ``num_bytes`` is reached, a cut must not increase
+    the bytes that all rTasks move by more than the factor ``_MUCH_MORE``.
+
+    Attributes:
+        operations: the target of scalar operations of an rTask.
+        num_bytes: the target of bytes that an rTask accesses.
+        enough: the number of rTasks from which on a reached ``num_bytes`` limits cuts as described.
+        memory: maximum bytes that an rTask accesses, for which tiles are cut in any case; 0 for
+            none.
     """
 
     operations: int
@@ -31,22 +37,23 @@ class Aim:
     memory: int = 0
 
     def is_met(self, cost: TileCost) -> bool:
-        """Whether an rTask has at most the operations and the bytes of the target."""
+        """Whether ``cost``, that of an rTask, is at most the target in operations and bytes."""
         return cost.operations <= self.operations and self.is_light(cost)
 
     def is_light(self, cost: TileCost) -> bool:
-        """Whether an rTask accesses at most the target's bytes, and at most ``memory`` if not 0."""
+        """Whether an rTask of this cost accesses at most ``num_bytes`` and ``memory`` bytes."""
         return cost.num_bytes <= self.num_bytes and self.is_held(cost)
 
     def is_held(self, cost: TileCost) -> bool:
-        """Whether an rTask accesses at most ``memory`` bytes."""
+        """Whether an rTask of this cost accesses at most ``memory`` bytes; True if that is 0."""
         return cost.num_bytes <= (self.memory or cost.num_bytes)
 
     def is_partly_met(self, cost: TileCost, num_rtasks: int) -> bool:
-        """Whether later cuts must not increase the bytes moved by more than ``_MUCH_MORE``.
+        """Whether a cut must not increase the bytes moved by more than the factor ``_MUCH_MORE``.
 
-        That is the case once the target of operations is reached, or, from ``enough`` rTasks on,
-        the target of bytes, if an rTask also accesses at most ``memory`` bytes.
+        That is the case if an rTask accesses at most ``memory`` bytes, and has reached the target
+        of operations or, from ``enough`` rTasks on, the target of bytes. ``cost`` is that of one of
+        ``num_rtasks`` rTasks.
         """
         enough = cost.operations <= self.operations or (
             num_rtasks >= self.enough and self.is_light(cost)
@@ -57,9 +64,9 @@ class Aim:
 def aims(work: int, enough: int = 0) -> tuple[Aim, ...]:
     """Return the targets of candidate rKernels, from coarse to fine.
 
-    The first target has ``work`` scalar operations, and ``enough`` rTasks (0: no number is enough).
-    The last target, of small rTasks that fill gaps of a schedule, is for rKernels that enough
-    rOperators share to be worth compiling.
+    The first target is ``work`` scalar operations, with ``Aim.enough`` as given (0: no number of
+    rTasks is enough). The others are fractions of it. The last target gives small rTasks for gaps
+    of a schedule; such rKernels are compiled only if enough rOperators share them.
     """
     return (
         Aim(work, work // _OPERATIONS_PER_BYTE, enough or 1 << 62),
@@ -80,10 +87,13 @@ _MUCH_MORE = 1.4
 """Maximum factor by which a cut may increase the bytes moved once part of a target is reached."""
 
 _RAGGED = 1.25
-"""Factor of the cost for each loop whose trip count is no multiple of its tile size."""
+"""Factor on the bytes moved for each loop whose trip count is no multiple of its tile size."""
 
 _FEWEST_OF_HALF = 4
-"""Half of the maximum number of equal parts into which a loop without equal halves is cut."""
+"""Divisor of a halved tile size that gives the minimum of the smaller sizes that are tried instead.
+
+They are tried if the halved size does not divide the loop's trip count, for one that does.
+"""
 
 CONTIGUOUS_MINIMUM = 32
 """Minimum tile size along contiguous memory, in elements: two AVX-512 registers of f32."""
@@ -101,8 +111,8 @@ class TileCost:
 class LoopLimit:
     """The limits on the tile sizes of a loop.
 
-    Tiles consist of whole vectors if the loop is ``contiguous`` in memory, and have at least
-    ``smallest`` iterations.
+    Tiles have at least ``smallest`` iterations. They consist of whole vectors if the loop is
+    ``contiguous``: if it indexes adjacent elements of an argument or result.
     """
 
     contiguous: bool = False
@@ -119,10 +129,16 @@ def choose(
     cost: Callable[[Tiling], TileCost],
     aim: Aim,
 ) -> Tiling:
-    """Return the tile sizes of the coarsest tiling of ``refinements`` that meets ``aim``.
+    """Return the coarsest tiling of ``refinements`` that meets ``aim``.
 
-    If a cut would increase the bytes moved too much first, return the tiling before it. ``extents``
-    and ``limits`` are those of each loop; ``cost`` returns the cost of a tiling.
+    If a cut before it increases the bytes moved too much for ``aim``, return the tiling before this
+    cut.
+
+    Args:
+        extents: the trip count of each tileable loop class.
+        limits: the limits on each class's tile sizes.
+        cost: called with a tiling; returns the operations and bytes of one rTask.
+        aim: the target of an rTask's work.
     """
     if 0 in extents:  # an empty iteration space is one rTask
         return tuple(extents)
@@ -145,9 +161,11 @@ def choose(
 def refinements(
     extents: Sequence[int], limits: Sequence[LoopLimit], cost: Callable[[Tiling], TileCost]
 ) -> Iterator[Tiling]:
-    """Yield tilings from a single rTask to the smallest tiles.
+    """Yield ever finer tilings, from one rTask to the smallest tiles.
 
-    Each cuts one loop of its predecessor: the loop for which all rTasks then move the fewest bytes.
+    Each tiling cuts the tiles of one loop of its predecessor: the loop for which all rTasks then
+    move the fewest bytes. ``extents`` has the trip counts; ``cost`` is called with a tiling and
+    returns the operations and bytes of one rTask.
     """
     tiling = tuple(extents)
     while True:
@@ -176,16 +194,16 @@ def bytes_moved(
     limits: Sequence[LoopLimit],
     cost: Callable[[Tiling], TileCost],
 ) -> float:
-    """Return the bytes that all rTasks move, with a penalty for loops that tiles do not divide.
+    """Return the bytes that all rTasks together access, with a penalty for unequal tiles.
 
-    In these loops, the trip count is dynamic, which makes the code of all rTasks slower. Vector
-    loops have no penalty, because their last vector is masked.
+    If tiles do not divide a loop, a tile's trip count is dynamic, which makes the code of all
+    rTasks slower. Contiguous loops have no penalty, because their last vector is masked.
 
     Args:
         extents: the trip count of each tileable loop class.
         tiling: the tile size of each class.
         limits: the limits on each class's tile sizes.
-        cost: returns the work of an rTask of a tiling.
+        cost: called with a tiling; returns the operations and bytes of one rTask.
     """
     ragged = sum(
         not limit.contiguous and tile > 0 and extent % tile > 0
@@ -195,7 +213,10 @@ def bytes_moved(
 
 
 def tile_sizes(extent: int, limit: LoopLimit) -> tuple[int, ...]:
-    """Return all tile sizes to which repeated cuts can bring a loop, the largest first."""
+    """Return all tile sizes that repeated cuts of a loop can give, the largest first.
+
+    ``extent`` is the loop's trip count.
+    """
     found: dict[int, None] = {}
     pending = [extent]
     while pending:
@@ -209,10 +230,11 @@ def tile_sizes(extent: int, limit: LoopLimit) -> tuple[int, ...]:
 def _cut(
     tiling: Tiling, loop: int, extents: Sequence[int], limits: Sequence[LoopLimit]
 ) -> Iterator[Tiling]:
-    """Yield the tilings that cut a loop's tiles once more.
+    """Yield the tilings in which the tiles of loop number ``loop`` are cut once more.
 
-    To about half of their size, and, if that does not divide the loop's trip count, to the largest
-    smaller size that does, at least a quarter of the half. A contiguous loop is cut only in half.
+    The first has tiles of about half the size. If that does not divide the loop's trip count, the
+    second has the largest smaller size that does, at least a quarter of the half. A contiguous loop
+    has no second.
     """
     size = _halve(tiling, loop, extents, limits)
     if size is None:
@@ -240,8 +262,8 @@ def _halve(
 def _round(size: int, largest: int, extent: int, smallest: int, contiguous: bool) -> int:
     """Return a tile size near ``size``, at least ``smallest`` even if that exceeds ``largest``.
 
-    On a contiguous loop, it is the larger of ``smallest`` and a multiple of whole vectors.
-    Otherwise it is the least divisor of ``extent`` from ``size`` to 1.5 times ``size``; ``size``
+    On a contiguous loop, ``size`` is rounded up to whole vectors if ``largest`` permits. Otherwise
+    the result is the least divisor of ``extent`` from ``size`` to 1.5 times ``size``, or ``size``
     if there is none.
     """
     if contiguous:

@@ -1,9 +1,10 @@
 """Choice of tile sizes for a device with many vEUs, such as a GPU's multiprocessors.
 
-On such a device, an operator alone should fill the vEUs, and a tile's size follows from the time
-that the device description predicts. Of all refinements from one rTask on, the candidates are the
-fastest (the least time for the operator alone) and the most efficient (the least vEU time, summed
-over all rTasks, within twice the fastest time; RAMMER section 3.3).
+On such a device, an rOperator alone should occupy all vEUs, and tile sizes follow from the time
+that the device description predicts. Of all ``refinements`` from one rTask on, the candidates are
+the fastest tiling (the least time for the rOperator alone) and the most efficient (the least time
+summed over all rTasks, among tilings that take at most twice the fastest time; RAMMER paper,
+section 3.3).
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ def tiles_for(
     cost: Callable[[Tiling], TileCost],
     candidates: int,
 ) -> list[Tiling]:
-    """Return the most efficient and the fastest tiling on a device, one if they are equal.
+    """Return the most efficient and the fastest tiling on a device, once if they are equal.
 
     Args:
         device: the device.
         extents: the trip count of each tileable loop class.
         limits: the limits on each class's tile sizes.
-        cost: returns the work of an rTask of a tiling.
-        candidates: 1 for only the fastest tiling.
+        cost: called with a tiling; returns the operations and bytes of one rTask.
+        candidates: maximum number of tilings to return; 1 for the fastest only.
     """
     if 0 in extents:  # an empty iteration space is one rTask
         return [tuple(extents)]
@@ -66,13 +67,13 @@ def estimated_kernel(
     limits: Sequence[LoopLimit],
     cost: Callable[[Tiling], TileCost],
 ) -> RKernel:
-    """Return the cost of the fastest tiling on a device, as an rKernel without boxes.
+    """Return an rKernel with the costs of the fastest tiling on a device, without boxes.
 
     Args:
         device: the device.
         extents: the trip count of each tileable loop class.
         limits: the limits on each class's tile sizes.
-        cost: returns the work of one rTask of a tiling.
+        cost: called with a tiling; returns the operations and bytes of one rTask.
     """
     (tiling,) = tiles_for(device, extents, limits, cost, 1)
     return _kernel(cost(tiling), num_tiles(extents, tiling) if all(extents) else 1)

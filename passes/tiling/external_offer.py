@@ -1,4 +1,4 @@
-"""An offer of an rKernel in foreign code, built from plain values."""
+"""Builds a provider's offer of an rKernel whose code is C, LLVM IR, an object, PTX or CUDA."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def external_rkernel(
     operations: int,
     num_bytes: int,
 ) -> ir.Module:
-    """Return a provider's offer for an rOperator: a function in foreign code.
+    """Return a provider's offer for an rOperator: an rKernel whose function is in ``code``.
 
     The function is ``int32_t symbol(int64_t rtask, const T *input0, ..., T *output0, ...)``: it
     computes one rTask, accesses only its boxes, and returns 0 if it succeeds.
@@ -38,16 +38,16 @@ def external_rkernel(
     of the model, which have the alignment of the caller's arrays.
 
     Args:
-        operator: the rOperator that it computes.
-        code: source or an object.
-        symbol: the function's name there.
+        operator: the rOperator that the rKernel computes, as passed to the provider.
+        code: the source text, or the bytes of an object file.
+        symbol: the function's name in ``code``.
         form: ``c``, ``llvm`` (LLVM IR as text) or ``object`` (a relocatable object); for GPUs
             ``llvm``, and for those of NVIDIA ``ptx`` (PTX) or ``cuda`` (CUDA source).
         num_rtasks: the number of rTasks; each may run on another vEU.
-        reads: the box of each input, by its number, that rTask ``d0`` reads; omitted inputs are
-            read whole.
-        writes: the box of each output, from 0; omitted outputs are written whole, which allows only
-            a single rTask.
+        reads: the box that rTask ``d0`` reads, by the input's number; omitted inputs are read
+            whole.
+        writes: the box that rTask ``d0`` writes, by the output's number from 0; omitted outputs are
+            written whole, which allows only a single rTask.
         operations: arithmetic operations per rTask.
         num_bytes: bytes that each rTask reads and writes.
 

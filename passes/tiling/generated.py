@@ -1,4 +1,4 @@
-"""The rKernel that a code generator has made from a region, as a candidate of its rOperator."""
+"""The rKernel that a code generator has compiled from a region, a candidate of its rOperator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from rammer_mlir.passes.tiling.kernel import Computation
 from rammer_mlir.passes.tiling.scratch import Scratch
 
 GENERATED, SCRATCH = "rtask.generated", "scratch"
-"""Attribute of a region's function: a dictionary about its generated rKernel; one of its keys."""
+"""Name of the attribute of a region's function that describes its generated rKernel; and a key.
+
+The attribute is a dictionary; its key ``scratch`` has the bytes of scratch memory per rTask.
+"""
 
 
 def generated_alignment(function: ir.OpView) -> int:
@@ -27,14 +30,18 @@ def generated_alignment(function: ir.OpView) -> int:
 
 
 def generated_entries(function: ir.OpView) -> dict[str, ir.Attribute]:
-    """Return the attribute that describes a region's generated rKernel; empty if there is none."""
+    """Return the dictionary attribute ``GENERATED`` of a region's function; empty if it has none.
+
+    It describes the generated rKernel: ``reads``, ``writes``, ``num_rtasks``, ``operations`` and
+    ``bytes`` per rTask, ``external``, and perhaps ``scratch``.
+    """
     if GENERATED not in function.operation.attributes:
         return {}
     return {e.name: e.attr for e in ir.DictAttr(function.operation.attributes[GENERATED])}
 
 
 def generated_module(function: ir.OpView) -> str | None:
-    """Return the name of the ``rtask.module`` with the code of a region, None without code."""
+    """Return the name of the ``rtask.module`` with a region's generated code, None without code."""
     found = generated_entries(function)
     if not found:
         return None
@@ -42,7 +49,7 @@ def generated_module(function: ir.OpView) -> str | None:
 
 
 def generated_operations(function: ir.OpView) -> int:
-    """Return the arithmetic operations of a region's generated rKernel, summed over all rTasks.
+    """Return the number of arithmetic operations of all rTasks of a region's generated rKernel.
 
     Return 0 if there is no generated rKernel.
     """
@@ -52,9 +59,9 @@ def generated_operations(function: ir.OpView) -> int:
 
 
 def generated_kernel(function: ir.OpView) -> str | None:
-    """Declare the external rKernel of a region before its function, and describe it.
+    """Emit a declaration and an ``rtask.kernel`` for a region's generated rKernel; return its name.
 
-    Return its name; None if there is no generated rKernel.
+    They are emitted before the region's function. None if there is no generated rKernel.
     """
     found = generated_entries(function)
     if not found:
@@ -79,7 +86,7 @@ def generated_kernel(function: ir.OpView) -> str | None:
 
 
 def scratch_of(function: ir.OpView) -> Scratch | None:
-    """Return the scratch memory of a region's generated rKernel, None if it has none."""
+    """Return the scratch memory of a region's generated rKernel; None if it needs none."""
     found = generated_entries(function)
     if SCRATCH not in found:
         return None

@@ -1,4 +1,4 @@
-"""A tiled rKernel: its computation, tiles, accesses and costs."""
+"""The tiling of a function into rTasks: tiles as functions of the rTask id, boxes and costs."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from rammer_mlir.passes.tiling.space import TileSpace, analyze, is_free
 
 @dataclass(frozen=True)
 class Touch:
-    """An argument of an rKernel, and the box of it that an rTask accesses.
+    """The box of an rKernel's argument that an rTask accesses.
 
-    ``argument`` is its number, inputs first, then outputs.
+    ``argument`` is the argument's number without the rTask id: inputs first, then outputs.
     """
 
     argument: int
@@ -42,13 +42,13 @@ class Touch:
 
 @dataclass(frozen=True)
 class Computation:
-    """A function on whole tensors that becomes an rKernel."""
+    """The function of an rOperator on whole tensors, from which rKernels are made."""
 
     function: ir.OpView
 
     @cached_property
     def block(self) -> ir.Block:
-        """Return the function's body."""
+        """The block that is the function's body."""
         return self.function.operation.regions[0].blocks[0]
 
     @cached_property
@@ -75,7 +75,7 @@ class Computation:
     def reads_again(self) -> bool:
         """Whether a reduction and another operation read the same value, as in a softmax.
 
-        False with a contraction that reads elements of its operands several times.
+        False if any operation is a contraction that reads each operand's elements several times.
         """
         readers: defaultdict[ir.Value, list[Structured]] = defaultdict(list)
         for op in self.generics:
@@ -87,7 +87,7 @@ class Computation:
 
     @cached_property
     def space(self) -> TileSpace | None:
-        """The loops that can be tiled; None if the function is a single rTask."""
+        """The loops that can be tiled; None if the function cannot be divided into rTasks."""
         names = {op.operation.name for op in self.operations}
         if not names <= {"linalg.generic", "arith.constant", "tensor.empty"}:
             return None
@@ -98,7 +98,7 @@ class Computation:
 
 
 def _blocks_operands(op: Structured) -> bool:
-    """Return whether an operation is a contraction none of whose operands has all of its loops."""
+    """Whether an operation is a contraction in which no input is indexed by all loops."""
     return op.is_contraction and not any(
         len({plain_dim(expr) for expr in map_.results} - {None}) == map_.n_dims
         for map_ in op.maps[: len(op.inputs)]
@@ -107,7 +107,12 @@ def _blocks_operands(op: Structured) -> bool:
 
 @dataclass(frozen=True)
 class TiledDomain:
-    """A tiling of a computation: the tile of each loop as a function of the rTask id."""
+    """A tiling of a computation: the tile of each loop as a function of the rTask id.
+
+    Attributes:
+        space: the loop classes that can be tiled.
+        tiling: the tile size of each loop class.
+    """
 
     space: TileSpace
     tiling: Tiling
@@ -127,9 +132,9 @@ class TiledDomain:
 
     @cached_property
     def class_spans(self) -> tuple[Span, ...]:
-        """The part of each loop class that an rTask covers.
+        """The part of each loop class that an rTask covers, as a function of the rTask id ``d0``.
 
-        The last class varies fastest with the id.
+        Tiles of the last class vary fastest with the id.
         """
         spans: list[Span] = []
         stride = 1
@@ -147,9 +152,9 @@ class TiledDomain:
         return tuple(reversed(spans))
 
     def filled(self, operation: int) -> Fraction:
-        """Return the share of an operation's panels that are points of the loops, over all rTasks.
+        """Return the ratio of an operation's loop iterations to those of its whole panels.
 
-        The last panel of a loop may be partly empty.
+        It is below 1 if the last panel along a loop is partly padding.
         """
         return prod(
             (
@@ -163,9 +168,9 @@ class TiledDomain:
         )
 
     def class_of(self, operation: int, loop: int) -> int | None:
-        """Return the number of the loop class that contains loop ``loop`` of an operation.
+        """Return the number of the loop class with loop ``loop`` of operation ``operation``.
 
-        None if the loop is not tiled.
+        None if the loop cannot be tiled.
         """
         for index, tile_class in enumerate(self.space.classes):
             if tile_class.loops.get(operation) == loop:
@@ -173,7 +178,7 @@ class TiledDomain:
         return None
 
     def spans(self, operation: int) -> list[Span]:
-        """Return the part of each loop of an operation that an rTask covers."""
+        """Return the part of each loop of operation number ``operation`` that an rTask covers."""
         spans: list[Span] = []
         for loop, extent in enumerate(self.space.operations[operation].extents):
             index = self.class_of(operation, loop)
@@ -187,15 +192,15 @@ class TiledDomain:
 def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimit]:
     """Return the limits on each loop class's tile sizes.
 
-    Loops over contiguous memory of an argument or result keep whole vectors. If contiguous loops
-    are short, as points of channel blocks, a contraction keeps several blocks together, so that as
-    many elements as in a vector reuse its loads of the other operand. Rows that are transformed for
-    a contraction in the same rTask stay whole, because the other operand is loaded again for each
-    of them.
+    Tiles of loops over contiguous memory of an argument or result consist of whole vectors. If such
+    a loop is short, as the loop over the channels of a block, tiles of a contraction have several
+    blocks, so that each load of the other operand is used for a vector of elements. Loops along
+    rows that are transformed (as by Winograd) for a contraction in the same rTask are not cut,
+    because the other operand is loaded again for each tile of them.
 
     Args:
-        outside: the arguments and results.
-        space: the loops.
+        outside: the arguments and results of the function.
+        space: the loop classes.
     """
     contiguous = _contiguous_classes(outside, space)
     limits = [CONTIGUOUS if found else LoopLimit() for found in contiguous]
@@ -214,9 +219,10 @@ def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimi
 
 
 def _transformed_row(op: Structured, position: int, space: TileSpace, index: int) -> int | None:
-    """Return the loop class of the last tiled dimension of input ``position``.
+    """Return the number of the loop class along the last tileable dimension of a transformed input.
 
-    None if no transform computes the input. ``index`` is the operation's number in ``space``.
+    None if input number ``position`` of ``op`` is not computed by a transform, which multiplies by
+    constants as in Winograd. ``index`` is the number of ``op`` in ``space``.
     """
     owner = op.inputs[position].owner
     if isinstance(owner, ir.Block) or not is_generic(owner.opview):
@@ -229,10 +235,11 @@ def _transformed_row(op: Structured, position: int, space: TileSpace, index: int
 
 
 def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict[int, int]:
-    """Return loop classes that index only input ``position``, with the class of its blocks.
+    """Map each loop class that indexes only input ``position`` to the class of its last dimension.
 
-    The latter indexes the input's last dimension. Empty if it also indexes another input. ``index``
-    is the operation's number in ``space``.
+    The input may be in channel blocks: the last dimension has the channels of a block, the others
+    may number blocks. Empty if the class of the last dimension also indexes another input.
+    ``index`` is the number of ``op`` in ``space``.
     """
     of_loop = {tile_class.loops.get(index): n for n, tile_class in enumerate(space.classes)}
     dims = [plain_dim(expr) for expr in op.maps[position].results]
@@ -245,9 +252,10 @@ def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict
 
 
 def _contiguous_classes(outside: Container[ir.Value], space: TileSpace) -> list[bool]:
-    """Return for each loop class whether a loop of it is contiguous in an argument or result.
+    """Return for each loop class whether a loop of it indexes an argument's last dimension.
 
-    Loops over panels count too, because tiles have to consist of whole panels.
+    The same holds for a result's last dimension. Loops over panels count too, because tiles have to
+    consist of whole panels. ``outside`` has the arguments and results.
     """
     found = [tile_class.in_panels for tile_class in space.classes]
     for index, op in enumerate(space.operations):
@@ -262,7 +270,7 @@ def _contiguous_classes(outside: Container[ir.Value], space: TileSpace) -> list[
 
 
 def touches(computation: Computation, domain: TiledDomain) -> tuple[list[Touch], list[Touch]]:
-    """Return the boxes of arguments that an rTask reads, and the boxes that it writes."""
+    """Return the boxes that an rTask reads and the boxes that it writes, as functions of its id."""
     inputs = computation.block.arguments
     arguments: dict[ir.Value, int] = {argument: i for i, argument in enumerate(inputs)}
     returned = {value: i + len(arguments) for i, value in enumerate(computation.returned)}
@@ -291,9 +299,9 @@ def whole(value: ir.Value) -> Box:
 
 
 def tile_cost(computation: Computation, domain: TiledDomain) -> TileCost:
-    """Return the scalar operations of a full rTask, and the bytes that it reads and writes.
+    """Return the scalar operations of an rTask of full size, and the bytes that it accesses.
 
-    If the last panels of a loop are partly empty, operations are the average over all rTasks.
+    If the last panel along a loop is partly padding, operations are the average over all rTasks.
     """
     operations = 0
     for index, op in enumerate(domain.space.operations):
@@ -308,7 +316,7 @@ def tile_cost(computation: Computation, domain: TiledDomain) -> TileCost:
 
 
 def whole_cost(computation: Computation) -> TileCost:
-    """Return the scalar operations and the bytes of a computation with a single rTask."""
+    """Return the scalar operations and accessed bytes of an rTask that is the whole computation."""
     operations = sum(op.operations for op in computation.generics)
     values = (*computation.block.arguments, *computation.returned)
     moved = sum(prod(shape_of(v)) * element_bytes(v.type) for v in values)

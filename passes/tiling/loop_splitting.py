@@ -1,4 +1,4 @@
-"""Strip-mining of a loop that all operations of a function share, into blocks and points."""
+"""Strip-mining of a loop class of a function into loops over blocks and loops within a block."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ _Of = TypeVar("_Of")
 
 @dataclass(frozen=True)
 class Panels:
-    """The panel layout of a weight, one dimension of which is split.
+    """The panel layout of a weight whose split dimension becomes panels and columns of a panel.
 
-    ``argument`` is the number of the function's argument, ``leading`` the number of the weight's
-    dimensions before the panels, and ``trailing`` that of the dimensions after the split one.
+    Attributes:
+        argument: the number of the function's argument that is the weight.
+        leading: the number of dimensions before the dimension of panels.
+        trailing: the number of dimensions after the dimension that is split.
     """
 
     argument: int
@@ -30,10 +32,11 @@ class Panels:
     trailing: int = 0
 
     def arrange(self, dims: Sequence[_Of], blocks: _Of, points: _Of) -> list[_Of]:
-        """Return the items of a weight's dimensions in the order of its panel layout.
+        """Return the items of a weight's dimensions, such as sizes, in the order of its panels.
 
-        The order is: leading ``dims``, ``blocks``, the other ``dims`` with ``points`` before the
-        trailing ones.
+        ``dims`` has the items of the dimensions that are not split, ``blocks`` and ``points`` the
+        items of the two parts of the split dimension: ``blocks`` follows the leading ``dims``,
+        ``points`` precedes the trailing ``dims``.
         """
         end = len(dims) - self.trailing
         return [*dims[: self.leading], blocks, *dims[self.leading : end], points, *dims[end:]]
@@ -45,7 +48,7 @@ class Panels:
 
 @dataclass(frozen=True)
 class LoopSplit:
-    """The dimension that is split, by the number of each split argument and each split result."""
+    """For each argument and each result that was split, by its number, the dimension."""
 
     arguments: dict[int, int]
     results: dict[int, int]
@@ -54,11 +57,11 @@ class LoopSplit:
 def split_class(
     computation: Computation, loops: TileClass, width: int, panels: Panels
 ) -> LoopSplit | None:
-    """Split the loops of a class: loop ``l`` becomes blocks ``l`` and points ``l + 1``.
+    """Split the loops of a class in place: ``l`` becomes loops ``l`` over blocks and ``l + 1``.
 
-    Points have the trip count ``width``. A dimension along a split loop becomes two, adjacent
-    except in the weight that ``panels`` describes. Return the split dimensions of arguments and
-    results; None, without a change, if an operation does not allow it.
+    The inner loop has the trip count ``width``. A dimension along a split loop becomes two, which
+    are adjacent except in the weight that ``panels`` describes. Return the split dimensions of
+    arguments and results; None, without a change, if an operation does not allow the split.
     """
     space = computation.space
     assert space is not None
@@ -85,10 +88,10 @@ def split_class(
 
 
 def _collect(op: Structured, loop: int | None, found: dict[ir.Value, int | None]) -> bool:
-    """Add the dimension of each operand and result along ``loop`` to ``found``, None for none.
+    """Add the dimension along ``loop`` of each operand and result to ``found``, None for none.
 
-    Return False if the loop cannot be split: the body uses its index, or a value has several
-    dimensions along it, or different ones in two operations.
+    Return False if the loop cannot be split: the body uses its index, or it indexes several
+    dimensions of a value, or different dimensions in two operations.
     """
     if loop is not None and op.uses_index:
         return False
@@ -105,7 +108,7 @@ def _collect(op: Structured, loop: int | None, found: dict[ir.Value, int | None]
 
 
 def _can_split(value: ir.Value) -> bool:
-    """Whether a value is an argument, an empty tensor, or computed by a structured operation."""
+    """Whether a value is an argument, an empty tensor, or computed by a ``linalg.generic``."""
     owner = value.owner
     return isinstance(owner, ir.Block) or owner.name in ("tensor.empty", "linalg.generic")
 

@@ -25,12 +25,13 @@ from rammer_mlir.support.plugins import Registry, check_name, refuse
 
 @dataclass(frozen=True)
 class OfferedOperator:
-    """The rOperator for which a provider is asked.
+    """An rOperator, as passed to a provider that may offer rKernels for it.
 
     Attributes:
-        function: the ``func.func`` that computes the whole rOperator on tensors; not to be changed.
-        inputs: types of its arguments.
-        outputs: types of its results.
+        function: the ``func.func`` that computes the whole rOperator on tensors; the provider must
+            not change it.
+        inputs: the types of the function's arguments.
+        outputs: the types of the function's results.
         target: the target of the rKernels, as ``--target`` names it.
     """
 
@@ -41,7 +42,7 @@ class OfferedOperator:
 
     @property
     def kernel_type(self) -> ir.FunctionType:
-        """The type of an rKernel: the rTask's id, the inputs and the outputs become the outputs."""
+        """The type of an rKernel's function: ``(rtask_id, inputs..., outputs...) -> outputs``."""
         index = ir.IndexType.get()
         return ir.FunctionType.get([index, *self.inputs, *self.outputs], list(self.outputs))
 
@@ -53,9 +54,10 @@ class KernelProvider(Protocol):
     """The name by which users choose the provider."""
 
     def offer(self, operator: OfferedOperator) -> Sequence[ir.Module]:
-        """Return a module for each offered rKernel, in the function's context, which is current.
+        """Return a module for each offered rKernel; empty if the rOperator is not supported.
 
-        Empty if the provider does not support the rOperator.
+        The modules have to be in the MLIR context of ``operator.function``, which is the current
+        context during the call.
         """
         ...
 
@@ -70,7 +72,7 @@ def _check(name: str, value: object) -> KernelProvider:
 
 
 KERNEL_PROVIDERS: Registry[KernelProvider] = Registry("rKernel provider", {}, _check, "rkernels")
-"""The providers by name; none is built in."""
+"""The registered providers by name; none is built in."""
 
 
 def register_rkernels(provider: KernelProvider) -> None:
@@ -94,9 +96,10 @@ def register_rkernels(provider: KernelProvider) -> None:
 def offered_kernels(
     computation: Computation, provider: KernelProvider, target: str = "cpu"
 ) -> list[ir.OpView]:
-    """Insert a provider's rKernels for ``target`` before the computation's function.
+    """Insert the rKernels that a provider offers, and return the ``rtask.kernel`` of each.
 
-    Return the ``rtask.kernel`` of each.
+    They are inserted before the computation's function, which is the rOperator's. ``target`` is the
+    target of the rKernels.
 
     Raises:
         OperationError: if the provider fails, or an offer is not an rKernel of this rOperator.
@@ -134,9 +137,12 @@ class _Offer:
     module: Any
 
     def adopt(self) -> ir.OpView:
-        """Copy the offered function and its description under a new name.
+        """Copy the offered function, under a new name, and its description before the rOperator's.
 
-        Return the description.
+        Return the copy of the description, an ``rtask.kernel``.
+
+        Raises:
+            OperationError: if the offer is not an rKernel of the rOperator.
         """
         kernel, description = self._checked()
         name = f"{symbol_name(self.operator.function)}_{self.name}"
@@ -184,7 +190,7 @@ class _Offer:
 
 
 def _line(error: Exception) -> str:
-    """Return the first diagnostic of an error of MLIR, or else the message, as one line."""
+    """Return an error's message as one line; for an error of MLIR, its first diagnostic's."""
     if isinstance(error, ir.MLIRError) and error.error_diagnostics:
         return str(error.error_diagnostics[0].message).splitlines()[0]
     return " ".join(str(error).split())

@@ -1,8 +1,8 @@
 """Scratch memory of external rKernels: an additional result of their rOperators, without uses.
 
-All candidates of an rOperator have the same signature, so the host's candidates get the result too,
-and do not access it. If the policy has chosen a host's candidate, the operand is dropped again, and
-no memory is planned for it.
+All candidate rKernels of an rOperator have the same signature, so the compiler's own candidates get
+the result too, and do not access it. If the policy has chosen one of these, the operand is dropped
+again, and no memory is planned for it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Scratch:
     """Scratch memory of each rTask of an external rKernel.
 
     Attributes:
-        kernel: the rKernel's name.
-        num_rtasks: the number of its rTasks.
-        num_bytes: bytes per rTask.
+        kernel: the name of the rKernel's function.
+        num_rtasks: the number of rTasks of the rKernel.
+        num_bytes: the number of bytes of scratch memory per rTask.
     """
 
     kernel: str
@@ -40,13 +40,13 @@ class Scratch:
 def add_scratch(
     module: ir.Module, scratch: Scratch, kernels: Iterable[str], operators: Iterable[ir.OpView]
 ) -> None:
-    """Add a scratch result to rOperators and to all of their candidate rKernels.
+    """Add a result for scratch memory to rOperators and to all of their candidate rKernels.
 
     Args:
         module: a module at the `tasks` stage.
-        scratch: the scratch memory of one of the candidates.
-        kernels: all candidates.
-        operators: the rOperators of these candidates.
+        scratch: the scratch memory that one of the candidates needs.
+        kernels: the names of all candidates.
+        operators: the rOperators that have these candidates.
     """
     table = ir.SymbolTable(module.operation)
     for name in kernels:
@@ -65,9 +65,11 @@ def add_scratch(
 
 
 def drop_scratch(module: ir.Module, kernels: Iterable[str]) -> set[str]:
-    """Drop the last operand of rKernels on buffers with a body, if it is unused scratch memory.
+    """Drop the last argument of those rKernels for which it is scratch memory they do not use.
 
-    Return the names of the changed rKernels: their calls have to drop the last operand.
+    Only rKernels with a body are changed. ``module`` is at the `buffers` stage, ``kernels`` has the
+    names of the rKernels. Return the names of the changed rKernels: the caller has to drop the last
+    operand of their calls.
     """
     table, described = ir.SymbolTable(module.operation), described_kernels(module)
     found = {name for name in kernels if _has_untouched(table[name], described[name].operation)}
@@ -77,7 +79,7 @@ def drop_scratch(module: ir.Module, kernels: Iterable[str]) -> set[str]:
 
 
 def _has_untouched(function: ir.Operation | ir.OpView, description: ir.Operation) -> bool:
-    """Whether the last operand of an rKernel is a buffer of bytes that its body does not access."""
+    """Whether the last argument is a memref of i8 that neither body nor description accesses."""
     blocks = list(function.operation.regions[0].blocks)
     last = blocks[0].arguments[-1] if blocks else None
     if last is None or not isinstance(last.type, ir.MemRefType) or list(last.uses):
@@ -100,7 +102,7 @@ def _drop_last(function: ir.Operation) -> None:
 
 
 def _add_result(function: ir.OpView, added: ir.Type) -> None:
-    """Add a destination of type ``added`` to an rKernel's function, which returns it unchanged."""
+    """Add an argument of type ``added`` to an rKernel's function, which returns it unchanged."""
     attributes = function.operation.attributes
     kind = ir.FunctionType(ir.TypeAttr(attributes["function_type"]).value)
     kind = ir.FunctionType.get([*kind.inputs, added], [*kind.results, added])

@@ -1,4 +1,4 @@
-"""Sizes beyond which a program is refused before time and memory are spent on it."""
+"""Checks that refuse programs with too large tensors or too many rTasks early in a compilation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_BYTES = 1 << 40
 """Maximum bytes of a tensor: 1 TiB, more than the memory of a machine."""
 
 MOST_RTASKS = 1 << 18
-"""Maximum number of rTasks of an rOperator: compiling a schedule of more takes over 15 s."""
+"""Maximum number of rTasks of an rOperator; compiling a schedule with more takes over 15 s."""
 
 
 def check_tensor_sizes(op: ir.OpView) -> None:
@@ -34,9 +34,9 @@ def check_tensor_sizes(op: ir.OpView) -> None:
 
 
 def check_number_of_rtasks(op: ir.OpView, fewest: int) -> None:
-    """Check that an rOperator's number of rTasks can be at most ``MOST_RTASKS``.
+    """Check that an rOperator needs no more than ``MOST_RTASKS`` rTasks.
 
-    ``fewest`` is the least number of rTasks that it needs.
+    ``fewest`` is the least number of rTasks that it needs, over its candidate rKernels.
 
     Raises:
         OperationError: with the number of rTasks.

@@ -1,10 +1,11 @@
-"""Analysis of the loops of fused operations that can be tiled together independently.
+"""Finds the loops of a group of operations that can be tiled together into independent rTasks.
 
-Loops of different operations belong to one class if a value that flows between them is indexed by
-both. A class can be tiled if every operation that is not free to recompute has exactly one parallel
-loop in it: then the tiles of all operations line up and no tile needs another's results. A body may
-gather from a value of the group. Loops that are its indices line up, as an operand's do. The other
-dimensions of the value stay whole, because any of their elements may be read.
+Loops of different operations belong to one class if both index the same dimension of a value that
+one operation computes and the other reads. A class can be tiled if every operation that is not free
+to recompute has exactly one parallel loop in it: then a tile of one operation reads only the same
+tile of another. A body may gather from a value that the group computes. Where a loop is an index of
+the gather, it belongs to the class of the value's dimension. The other dimensions of the value
+cannot be tiled, because any of their elements may be read.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from rammer_mlir.passes.ir.gathers import gathers_of, only_gathers
 from rammer_mlir.passes.ir.structured import Structured, is_constant, plain_dim
 
 Loop = tuple[int, int]
-"""A loop or a result: the number of an operation in the group, and the number of its loop."""
+"""A loop or a result: an operation's number in the group, and the loop's or result's number."""
 
 
 @dataclass
@@ -44,10 +45,13 @@ class _Classes:
 
 @dataclass(frozen=True)
 class TileClass:
-    """Loops that are tiled together.
+    """A loop class: loops of several operations that are tiled together with the same tile size.
 
-    ``loops`` has the loop of each operation by the operation's number, ``extent`` the common trip
-    count. If they are ``in_panels``, tiles consist of whole panels.
+    Attributes:
+        extent: the common trip count.
+        loops: by an operation's number in the group, the number of its loop in the class.
+        in_panels: whether an operand is stored in panels along a loop, so that tiles consist of
+            whole panels.
     """
 
     extent: int
@@ -61,7 +65,7 @@ class TileSpace:
 
     Attributes:
         operations: the group, in def-before-use order.
-        classes: sets of loops of several operations that are tiled together, outermost first.
+        classes: the loop classes that can be tiled, outermost first.
     """
 
     operations: tuple[Structured, ...]
@@ -69,7 +73,7 @@ class TileSpace:
 
     @property
     def parallelism(self) -> int:
-        """The number of independent rTasks of the finest tiling."""
+        """The number of independent rTasks of the finest tiling, with tiles of one iteration."""
         return prod(tile_class.extent for tile_class in self.classes)
 
 
@@ -85,12 +89,13 @@ def _is_scalar(value: ir.Value) -> bool:
 def analyze(
     operations: Sequence[Structured], returned: Sequence[ir.Value] = (), *, gathers: bool = True
 ) -> TileSpace | None:
-    """Return the loops of a group that can be tiled; None if the operations do not line up.
+    """Return the loops of a group that can be tiled; None if the operations cannot be fused.
 
     Args:
         operations: the group, in def-before-use order.
-        returned: values that leave the group, whose producers are never recomputed per tile.
-        gathers: whether bodies may gather from the group's values.
+        returned: results that are used outside of the group, whose producers are never recomputed
+            per tile.
+        gathers: whether bodies may gather from values that the group computes.
     """
     classes = _Classes()
     producers: dict[ir.Value, Loop] = {
@@ -143,16 +148,17 @@ def _unify_gathers(
     producers: dict[ir.Value, Loop],
     classes: _Classes,
 ) -> bool:
-    """Unify the loops of each gather from a value of the group with the loops of the value.
+    """Put loops that index gathers into the classes of the loops that compute the gathered values.
 
-    Both loops index the same dimension of the value. A dimension with a computed index is marked as
-    whole. Return False if a value cannot be gathered.
+    Both loops index the same dimension of a value. Where an index is computed, the loop that
+    computes the dimension is marked as not tileable. Return False if a captured value of the group
+    is used in another way than by gathers.
 
     Args:
         index: the number of the operation ``op`` in the group.
         op: the operation whose body gathers.
         operations: the group.
-        producers: the operation and the result that compute each value of the group.
+        producers: for each value that the group computes, the numbers of its operation and result.
         classes: the loop classes, which are changed.
     """
     found = gathers_of(op)
@@ -203,9 +209,9 @@ def _walks_panels(op: Structured, loop: int) -> bool:
 
 
 def _can_cut(op: Structured, loop: int) -> bool:
-    """Whether a tile of the loop accesses a box of each operand.
+    """Whether a parallel loop can be cut so that a tile of it accesses a box of each operand.
 
-    A constant in the IR stays whole, so that it can be folded.
+    False if it indexes a constant of the IR, which stays whole so that it can be folded.
     """
     return op.parallel[loop] and all(
         can_slice(expr, {loop}) and not (is_constant(value) and loop in loops_in(expr))

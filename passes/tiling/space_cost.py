@@ -1,7 +1,7 @@
-"""The operations and bytes of an rTask of a tile space, computed on numbers only.
+"""The operations and bytes of an rTask, computed from tile sizes without affine expressions.
 
 ``kernel.tile_cost`` computes the same from the boxes of an rKernel, which are expressions of the
-rTask's id. Fusion needs costs of thousands of units before there are rKernels, and no offsets.
+rTask's id. Fusion needs only costs, of thousands of units, before there are rKernels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rammer_mlir.passes.tiling.choice import TileCost, Tiling
 from rammer_mlir.passes.tiling.space import TileSpace, is_free
 
 _Part = tuple[int | None, int, int]
-"""A term of an index expression: the loop's class or None, its extent, and its coefficient."""
+"""A term of an index expression: the loop's class or None, its trip count and its coefficient."""
 _BoxKey = tuple[tuple[tuple[tuple[int, int], ...], int], ...]
 
 
@@ -34,10 +34,10 @@ class _Index:
     constant: int = 0
 
     def box(self, tiling: Tiling, cut: Sequence[bool]) -> tuple[tuple[tuple[int, int], ...], int]:
-        """Return the loops that move the box between rTasks, and the size of the box in elements.
+        """Return the loops on which the box's offset along the dimension depends, and its size.
 
-        Each loop is a pair of its class and its factor. ``cut`` has True for each loop class with
-        several tiles.
+        Each loop is a pair of the number of its class and its coefficient; the size is in elements.
+        ``tiling`` has the tile sizes, ``cut`` has True for each loop class with several tiles.
         """
         parts = self.parts
         if parts is None or all(k is None or tiling[k] == extent for k, extent, _ in parts):
@@ -59,12 +59,12 @@ class _Access:
 
 @dataclass(frozen=True)
 class SpaceCost:
-    """The computation of an rTask's work, for loops whose tensors are not in panels.
+    """The cost of an rTask as a function of the tile sizes, for tensors that are not in panels.
 
     Attributes:
-        space: the loops.
-        inputs: tensors that an rTask reads.
-        returned: tensors that an rTask writes.
+        space: the operations and loop classes.
+        inputs: the tensors that the operations read from memory.
+        returned: the results that the operations write to memory.
     """
 
     space: TileSpace
@@ -72,7 +72,7 @@ class SpaceCost:
     returned: Collection[ir.Value]
 
     def of(self, tiling: Tiling) -> TileCost:
-        """Return the scalar operations of a full rTask, and the bytes that it reads and writes."""
+        """Return the scalar operations of an rTask of full size, and the bytes that it accesses."""
         operations = 0
         for loops, factor in self._work:
             operations += factor * prod(n if k is None else tiling[k] for k, n in loops)
@@ -94,9 +94,9 @@ class SpaceCost:
         ]
 
     def _loops(self, number: int) -> list[tuple[int | None, int]]:
-        """Return the class and the trip count of each loop of operation ``number``.
+        """Return the class number and the trip count of each loop of operation ``number``.
 
-        The class of a loop that is not tiled is None.
+        The class of a loop that cannot be tiled is None.
         """
         of_loop = {
             c.loops[number]: k for k, c in enumerate(self.space.classes) if number in c.loops

@@ -1,8 +1,8 @@
 """Search for the tiling that moves the fewest bytes, with bounded work per rTask.
 
 The greedy refinement of ``choice`` halves one loop at a time, and never reverts a cut. This
-branch-and-bound search starts with its tiling as the incumbent and considers all sizes that cuts of
-each loop can produce. Only a better tiling replaces the incumbent.
+branch-and-bound search starts with the greedy tiling as the incumbent and considers all tile sizes
+that cuts of each loop can give. Only a tiling that moves fewer bytes replaces the incumbent.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def search_tiling(
     greedy: Tiling,
     num_bytes: int,
 ) -> Tiling:
-    """Return the tiling that moves the fewest bytes in total, ``greedy`` if none moves fewer.
+    """Return the tiling whose rTasks together access the fewest bytes; ``greedy`` if it is as good.
 
     Args:
         extents: the trip count of each tileable loop class, outermost first.
         limits: the limits on each class's tile sizes.
-        cost: returns the work of an rTask of a tiling.
-        greedy: the initial tiling, whose operations per rTask are an upper bound.
-        num_bytes: upper bound on an rTask's bytes, unless those of the greedy tiling exceed it.
+        cost: called with a tiling; returns the operations and bytes of one rTask.
+        greedy: the initial tiling; its operations per rTask are the maximum for any tiling.
+        num_bytes: maximum bytes of an rTask; if the greedy tiling has more, these are the maximum.
     """
     if 0 in extents:
         return greedy
@@ -50,14 +50,16 @@ def search_tiling(
 
 @dataclass(frozen=True)
 class _TileSpace:
-    """The search space of tilings: a variable for each loop class, the outermost first.
+    """The search space of tilings: a variable, the tile size, for each loop class, outermost first.
+
+    A choice of a variable is an index into its possible tile sizes.
 
     Attributes:
         extents: the trip count of each loop class.
         limits: the limits on tile sizes of each loop class.
-        cost: returns the work of an rTask of a tiling.
-        greedy: the initial tiling, whose operations per rTask are an upper bound.
-        num_bytes: upper bound on an rTask's bytes, unless those of ``greedy`` exceed it.
+        cost: called with a tiling; returns the operations and bytes of one rTask.
+        greedy: the initial tiling; its operations per rTask are the maximum for any tiling.
+        num_bytes: maximum bytes of an rTask; if ``greedy`` has more, these are the maximum.
     """
 
     extents: tuple[int, ...]
@@ -78,14 +80,14 @@ class _TileSpace:
         return tuple(map(len, self._sizes))
 
     def prefix_of(self, tiling: Tiling) -> Prefix:
-        """Return the choice of each variable that gives a tiling."""
+        """Return the choice of each variable that gives the tiling ``tiling``."""
         pairs = zip(self._sizes, tiling, strict=True)
         return tuple(sizes.index(size) for sizes, size in pairs)
 
     def tiling(self, prefix: Prefix) -> Tiling:
-        """Return the tile sizes of the choices ``prefix`` of the first variables.
+        """Return the tiling in which the first variables have the choices ``prefix``.
 
-        A variable without a choice has its smallest size.
+        A variable without a choice has its smallest tile size.
         """
         chosen = (sizes[n] for sizes, n in zip(self._sizes, prefix, strict=False))
         return (*chosen, *(sizes[-1] for sizes in self._sizes[len(prefix) :]))
@@ -96,10 +98,11 @@ class _TileSpace:
         return TileCost(greedy.operations, max(greedy.num_bytes, self.num_bytes))
 
     def bound(self, prefix: Prefix) -> float:
-        """Return a lower bound on the bytes of all rTasks over tilings that begin with ``prefix``.
+        """Return a lower bound on the bytes of all rTasks, for all tilings with the choices given.
 
-        It is infinite if an rTask is too large. Boxes are at least as large as those of the
-        smallest tiles, and there are at least as many rTasks as tiles of the classes with a choice.
+        ``prefix`` has the choices of the first variables. The bound is infinite if an rTask of the
+        smallest tiles exceeds a maximum. It multiplies the bytes of such an rTask by the number of
+        tiles of the loop classes with a choice; if all have one, it is ``bytes_moved``.
         """
         smallest = self.tiling(prefix)
         each = self.cost(smallest)

@@ -1,4 +1,4 @@
-"""Weights that are derived from weights at compile time, which costs no run time."""
+"""Weights that are computed from other weights at compile time, which costs no run time."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from rammer_mlir.passes.weights.merged import WeightPart, joined_attributes
 
 
 class DerivedWeights:
-    """The weights of an entry function, and weights derived from them, which become its arguments.
+    """The weights of an entry function, and arguments that are added for weights derived from them.
 
-    Equal derivations share an argument, except joins. Call ``finish`` last.
+    Equal derivations share an argument, except those of ``join``. Call ``finish`` last.
     """
 
     def __init__(self, module: ir.Module) -> None:
@@ -39,16 +39,16 @@ class DerivedWeights:
         return value in self._weights
 
     def reshape(self, weight: ir.Value, shape: Sequence[int]) -> ir.Value:
-        """Return the weight, reshaped to ``shape`` at compile time."""
+        """Return an argument with the elements of ``weight`` in the shape ``shape``."""
         return self._derive(weight, [list(shape)], shape)
 
     def multiply(self, weight: ir.Value, matrix: Matrix) -> ir.Value:
-        """Return the weight with its first dimension multiplied by a matrix: ``matrix @ x``."""
+        """Return an argument that is ``matrix @ weight``, along the weight's first dimension."""
         before = shape_of(weight)
         return self._derive(weight, [before, matrix], [len(matrix), *before[1:]])
 
     def sum(self, weight: ir.Value, *, is_unsigned: bool) -> ir.Value:
-        """Return the sums of a weight of i8 along its first dimension, in i32."""
+        """Return an argument with the sums of an i8 weight along its first dimension, in i32."""
         before = shape_of(weight)
         steps: list[Step] = [before, "ui8" if is_unsigned else "si8"]
         return self._derive(weight, steps, before[1:], ir.IntegerType.get_signless(32))
@@ -56,7 +56,10 @@ class DerivedWeights:
     def transpose(
         self, weight: ir.Value, permutation: Sequence[int], shape: Sequence[int] | None = None
     ) -> ir.Value:
-        """Return the weight, reshaped to ``shape`` if given, with permuted dimensions."""
+        """Return an argument that is ``weight`` with permuted dimensions.
+
+        With ``shape``, the weight is first reshaped.
+        """
         before = shape_of(weight) if shape is None else list(shape)
         return self._derive(
             weight, [before, list(permutation)], [before[dim] for dim in permutation]
@@ -81,7 +84,7 @@ class DerivedWeights:
         return self._derived[key]
 
     def __getitem__(self, value: ir.Value) -> ConstantArgument:
-        """Return the weight of the argument ``value``."""
+        """Return the name and the attributes of the weight whose argument is ``value``."""
         return self._weights[value]
 
     def finish(self) -> None:
@@ -95,7 +98,10 @@ class DerivedWeights:
         shape: Sequence[int],
         element: ir.Type | None = None,
     ) -> ir.Value:
-        """Return the weight after ``steps``, with elements of type ``element`` if given."""
+        """Return the argument that is ``weight`` after compile-time ``steps``; add it if needed.
+
+        ``shape`` is its shape, ``element`` its element type, which is that of ``weight`` if absent.
+        """
         key = (weight, tuple(map(tuple, steps)))
         if key not in self._derived:
             base = self._weights[weight]

@@ -44,8 +44,9 @@ class BlockedConvolution:
     Attributes:
         computation: the function on whole tensors.
         image, weight: the numbers of the arguments [N, C / L, H + window - 1, W + window - 1, L]
-            and [K / L, C / L, window, window, L, L]. A grouped convolution has a group dimension,
-            the second of the image and the first of the weight; K and C are then counts per group.
+            and [K / L, C / L, window, window, L, L], in blocks of L channels. A grouped convolution
+            has a group dimension, the second of the image and the first of the weight; K and C are
+            then counts per group.
         result: the convolution's result [N, K / L, H, W, L], or [N, G, K / L, H, W, L].
         epilogue: elementwise operations over the result's iteration space.
         expanded: the arguments of the epilogue that have rows or columns.

@@ -1,4 +1,4 @@
-"""Choice among the forms of Winograd's minimal filtering, by estimated cycles of a core.
+"""Choice among variants of Winograd's minimal filtering, by estimated cycles of a core.
 
 Fewer multiplications cost more weights (16 or 36 instead of 9) and transformed tiles that are
 written and read. Both dominate for small images, where all weights are read for a few tiles.
@@ -53,9 +53,12 @@ It is below 1 because Winograd's rounding errors are larger.
 
 @dataclass(frozen=True)
 class Form:
-    """A form of Winograd's filtering F(m, 3) along rows and columns.
+    """A variant of Winograd's filtering F(m, 3) along rows and columns.
 
-    ``strips`` is True for one rOperator over strips of the image, False for three rOperators.
+    Attributes:
+        filtering: the matrices of F(m, 3).
+        strips: True for a single rOperator, which transforms, multiplies and transforms back strips
+            of the image; False for an rOperator for each of these three steps.
     """
 
     filtering: Filtering
@@ -89,7 +92,7 @@ class Sizes:
 
 
 def forms(convolution: BlockedConvolution) -> list[Form]:
-    """Return the forms of Winograd's filtering for a convolution; empty if it has no 3 x 3 window.
+    """Return the possible variants for a convolution; empty if it has no 3 x 3 window.
 
     An epilogue with operands that have rows and columns, such as the addition of another image, is
     split into tiles too: tiles then have to divide the result.
@@ -109,10 +112,10 @@ def forms(convolution: BlockedConvolution) -> list[Form]:
 def choose_form(
     convolution: BlockedConvolution, found: Sequence[Form], always: bool = False
 ) -> Form | None:
-    """Return the form in ``found`` with the fewest estimated cycles.
+    """Return the variant in ``found`` with the fewest estimated cycles.
 
-    None if ``found`` is empty. Unless ``always``, also None if the form takes more than the share
-    ``_GAIN`` of the cycles of direct convolution.
+    None if ``found`` is empty. Unless ``always``, also None if the variant takes more than the
+    share ``_GAIN`` of the cycles of direct convolution.
     """
     sizes = Sizes.of(convolution)
     best = min(found, key=lambda form: cycles(sizes, form), default=None)
@@ -129,7 +132,7 @@ def direct_cycles(sizes: Sizes) -> float:
 
 
 def cycles(sizes: Sizes, form: Form) -> float:
-    """Return the estimated cycles of a core for a convolution in a form of Winograd's filtering."""
+    """Return the estimated cycles of a core for a convolution by a Winograd variant."""
     outputs, size = form.filtering.outputs, form.filtering.size
     strips, strip = sizes.images * -(-sizes.rows // outputs), -(-sizes.columns // outputs)
     group = 4 * sizes.channels * sizes.filters * size**2

@@ -26,11 +26,11 @@ _Body = Callable[[Sequence[ir.Value]], list[ir.Value]]
 
 @dataclass(frozen=True)
 class WinogradOperators:
-    """The replacement of a convolution's calls by the rOperators of a form of filtering.
+    """The replacement of a convolution's calls by the rOperators of Winograd's filtering.
 
     Attributes:
         convolution: the convolution.
-        form: the form of Winograd's filtering.
+        form: the variant of Winograd's filtering, which has one rOperator or three.
         weights: the module's weights, to which transformed weights are added.
         outliner: creates the functions of the rOperators.
     """
@@ -41,7 +41,7 @@ class WinogradOperators:
     outliner: Outliner
 
     def replace(self, call: ir.Operation) -> None:
-        """Replace a call by the rOperators of the form, which are emitted before it."""
+        """Replace the results of a call by those of Winograd's rOperators, emitted before it."""
         convolution, filtering = self.convolution, self.form.filtering
         operands = list(call.operands)
         with ir.InsertionPoint(call), call.location:

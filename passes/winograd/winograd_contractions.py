@@ -119,7 +119,7 @@ def contract(
 def follow(
     op: Structured, operands: Sequence[ir.Value], shape: Sequence[int], mapping: ValueMap
 ) -> list[ir.Value]:
-    """Emit an elementwise operation of the epilogue on tiles [n, k, t, i, s, j, l].
+    """Emit an elementwise operation after a convolution on tiles [n, k, t, i, s, j, l].
 
     Return its results, of shape ``shape``.
 

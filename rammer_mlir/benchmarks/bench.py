@@ -27,7 +27,16 @@ POLICIES = ("wavefront", "sequential")
 
 @dataclass(frozen=True)
 class Request:
-    """A model to measure, and the settings of its measurement."""
+    """A model to measure, and the settings of its measurement.
+
+    Attributes:
+        model: name of a benchmark model.
+        scale: "full", or "small" for a model of reduced sizes.
+        batch: number of samples in an input.
+        threads: numbers of threads (of vEUs, for this compiler) that are measured.
+        policies: policies of this compiler that are measured.
+        contenders: names in ``CONTENDERS`` of the other implementations that are measured.
+    """
 
     model: str
     scale: Scale = "full"
@@ -45,18 +54,18 @@ class Request:
 
 @dataclass(frozen=True)
 class Timing:
-    """Latency of an implementation with a number of threads (of vEUs, for this compiler)."""
+    """Latency of a contender, or of a policy of ours, with a number of threads or vEUs."""
 
     name: str
     threads: int
     latency: Latency
     worst: float
-    """Largest error against the reference, divided by the tolerance; above 1 is wrong."""
+    """Largest error against ONNX Runtime, divided by the tolerance; above 1 is wrong."""
 
 
 @dataclass(frozen=True)
 class Missing:
-    """The reason why a contender has no latency with a number of threads."""
+    """The reason why contender ``name`` has no latency with a number of threads."""
 
     name: str
     threads: int
@@ -65,7 +74,11 @@ class Missing:
 
 @dataclass(frozen=True)
 class Result:
-    """All measurements of a model: latencies of contenders, compile cost, and work of programs."""
+    """All measurements of a model: latencies of contenders, compile cost, and work of programs.
+
+    ``missing`` lists the contenders without a latency; ``error`` is the message of an error that
+    ended the measurement.
+    """
 
     request: Request
     counts: Counts | None = None
@@ -83,19 +96,19 @@ class Result:
         return found[0] if found else None
 
     def work(self, threads: int) -> Work | None:
-        """Return the work of the first policy's program, or None if it was not measured."""
+        """Return the work of the first policy's program for ``threads`` vEUs, if measured."""
         return next((work for work in self.works if work.num_veus == threads), None)
 
 
 def openers(request: Request) -> dict[str, Open]:
-    """Return functions that open a model, by contender: reference, other contenders, policies."""
+    """Return the function that opens a model for each contender, and for each policy of ours."""
     others = dict.fromkeys((REFERENCE, *request.contenders))
     found: dict[str, Open] = {name: partial(open_contender, name=name) for name in others}
     return found | {policy: partial(Ours, policy=policy) for policy in request.policies}
 
 
 def measure(request: Request, opens: Mapping[str, Open] | None = None) -> Result:
-    """Open a model by every contender and number of threads; return timings side by side.
+    """Measure a model with every contender and number of threads; return all measurements.
 
     An error of this compiler or of the reference is stored in the result; an error of another
     contender becomes the reason why it has no latency. ``opens`` maps contenders to functions that
@@ -132,7 +145,7 @@ def write_model(job: tuple[Request, Path]) -> tuple[Feeds, Counts]:
 
 
 class _Measuring:
-    """The measurement of a model, which collects its results."""
+    """Times the contenders on a model, a number of threads after another, and collects results."""
 
     def __init__(
         self, request: Request, opens: Mapping[str, Open], model: Path, feeds: Feeds
@@ -165,10 +178,10 @@ class _Measuring:
                 self._works += filter(None, [lanes[policy].call(_work)])
 
     def _open_all(self, stack: ExitStack, threads: int) -> dict[str, Lane]:
-        """Return the contenders' processes by name, without those that could not open the model.
+        """Start the contenders' processes; return those that could open the model, by name.
 
-        The first policy is opened alone, since its cost is reported, and then the rest in
-        parallel. The processes end with ``stack``.
+        The first policy is opened alone, since its cost is reported, and then the rest in parallel.
+        The processes end with ``stack``.
         """
         # Started by this thread: a lane ends with the thread that started it, and the pool's
         # threads end early.
@@ -201,7 +214,7 @@ class _Measuring:
         return name in (REFERENCE, *self._request.policies)
 
     def _check(self, lanes: Mapping[str, Lane], threads: int) -> dict[str, float]:
-        """Return each contender's ``worst_error``, without contenders that cannot run the model."""
+        """Return the ``worst_error`` of each contender that can run the model, by its name."""
         expected = lanes[REFERENCE].call(outputs)
         worst = {REFERENCE: 0.0}
         for name in (name for name in lanes if name != REFERENCE):
@@ -214,7 +227,10 @@ class _Measuring:
 
 
 def worst_error(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float:
-    """Return the largest error divided by the tolerance; infinite where shapes differ."""
+    """Return the largest error of outputs, given by name, divided by the tolerance.
+
+    It is infinite if names, shapes or element types differ.
+    """
     comparison = compare(expected, found)
     exact = comparison.worst.excess if comparison.worst else 0.0
     return float("inf") if comparison.mismatches else exact

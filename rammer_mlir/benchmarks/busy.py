@@ -1,7 +1,7 @@
 """Latency beside processes that keep cores busy: ``--parts busy``.
 
 Contenders take turns, each in a separate process that is stopped between its turns, while other
-processes spin on the cores. The slowest runs matter here, so all runs count.
+processes spin on the cores. The slowest runs matter here, so quantiles of all runs are reported.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ class BusyRequest:
     """A model to measure, and the settings of its measurement.
 
     Attributes:
+        model: name of a benchmark model.
+        scale: "full", or "small" for a model of reduced sizes.
         threads: threads of each contender, and vEUs of our program.
         busy: numbers of processes that spin meanwhile.
         budget: seconds of timing beside each of these numbers of processes.
@@ -79,7 +81,7 @@ class Tail:
         busy: number of processes that spin.
         median, p90, p99: quantiles in seconds.
         runs: number of runs.
-        worst: largest error against the reference, divided by the tolerance.
+        worst: largest error against ONNX Runtime, divided by the tolerance.
     """
 
     name: str
@@ -92,7 +94,7 @@ class Tail:
 
     @classmethod
     def of(cls, name: str, busy: int, samples: Sequence[float], worst: float) -> Tail:
-        """Return contender ``name``'s quantiles of at least two runs' seconds, ``samples``."""
+        """Return the quantiles of ``samples``: the seconds of at least two runs of ``name``."""
         cuts = statistics.quantiles(samples, n=100, method="inclusive")
         return cls(name, busy, cuts[49], cuts[89], cuts[98], len(samples), worst)
 
@@ -103,7 +105,11 @@ class Tail:
 
 @dataclass(frozen=True)
 class BusyResult:
-    """All measurements of a model; ``missing`` lists contenders without latency and why."""
+    """All measurements of a model beside busy processes.
+
+    ``missing`` has a line for each contender without latency, with the reason; ``error`` is the
+    message of an error that ended the measurement.
+    """
 
     request: BusyRequest
     tails: list[Tail] = field(default_factory=list[Tail])
@@ -111,7 +117,7 @@ class BusyResult:
     error: str | None = None
 
     def tail(self, name: str, busy: int) -> Tail | None:
-        """Return contender ``name``'s quantiles beside ``busy`` processes; None if not measured."""
+        """Return the quantiles of ``name`` beside ``busy`` processes; None if not measured."""
         found = [tail for tail in self.tails if (tail.name, tail.busy) == (name, busy)]
         return found[0] if found else None
 
@@ -129,7 +135,7 @@ def spinning(count: int) -> Generator[None]:
 
 
 def openers() -> dict[str, Open]:
-    """Return a function per contender that opens a model, the reference first."""
+    """Return the function that opens a model for each contender, ONNX Runtime's first."""
     ours = partial(Ours, policy="wavefront")
     return {**open_rivals(), OURS: ours, ALONE: ours}
 
@@ -174,13 +180,13 @@ def measure_busy(request: BusyRequest, opens: Mapping[str, Open] | None = None) 
 
 
 def _check(lanes: Mapping[str, Lane]) -> dict[str, float]:
-    """Return each contender's largest error against the reference, by the contender's name."""
+    """Return each contender's largest error against ONNX Runtime divided by the tolerance."""
     expected = lanes[REFERENCE].call(outputs)
     return {n: worst_error(expected, lane.call(outputs)) for n, lane in lanes.items()}
 
 
 def busy_table(results: Iterable[BusyResult]) -> str:
-    """Return a table with a row for each model and number of busy processes."""
+    """Return a table of quantiles of latencies by model and number of busy processes."""
     results = list(results)
     names = list(dict.fromkeys(tail.name for result in results for tail in result.tails))
     rows = [["model", "busy", *names, "best / ours", "alone / ours", "error"]]
@@ -200,7 +206,7 @@ def busy_table(results: Iterable[BusyResult]) -> str:
 
 
 def busy_text(results: Sequence[BusyResult]) -> list[str]:
-    """Return this part of a report: the table, and the contenders that are missing from it."""
+    """Return the paragraphs of a report: caption, table, and contenders missing from the table."""
     return [
         BUSY,
         busy_table(results),

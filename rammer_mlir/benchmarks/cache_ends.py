@@ -1,8 +1,9 @@
-"""Measure at which working sets a core's own cache begins to lose reused data, and loses it all.
+"""Measure the working-set sizes at which a core's own cache begins to miss, and always misses.
 
-The loss is gradual and not a step at the nominal size, because the cache's sets get unequal shares
-of the memory. Working sets of several sizes are read repeatedly; the two ends are the size where
-the time for each byte begins to grow, and the size where it stops growing.
+Data is lost if the cache evicts it before it is read again. The share of lost data grows gradually
+and not in a step at the nominal size, because the cache's sets get unequal shares of the memory.
+Working sets of several sizes are read repeatedly; the two ends are the size where the time for each
+byte begins to grow, and the size where it stops growing.
 """
 
 from __future__ import annotations
@@ -17,21 +18,22 @@ from rammer_mlir.support.aligned import aligned_bytes
 
 _ALLOCATIONS = 3
 _STEPS = 8
-"""Divisor of the nominal cache size that gives the distance between working sets."""
+"""Consecutive working-set sizes differ by the nominal cache size divided by this number."""
 _HOT, _COLD = 0.5, 6.0
 """Sizes of working sets that surely fit and surely do not fit, in multiples of the cache."""
 _BYTES = 16 << 20
-"""Number of bytes that are read for each sample."""
+"""Number of bytes that are read for each sample of the time."""
 _BEGUN, _DONE = 0.1, 0.9
-"""Fractions of lost data between which a line is fitted; it is extrapolated to 0 and 1."""
+"""Fractions of lost data through whose points a line is drawn; it is extrapolated to 0 and 1."""
 
 
 def cache_ends(cache_bytes: int, repeats: int) -> tuple[int, int]:
-    """Return the bytes up to which all data is kept, and the bytes from which on all is lost.
+    """Return the largest working set that a cache keeps, and the least that it loses, in bytes.
 
-    Both are the cache's size if reading beyond it takes no longer. Which sets are oversubscribed
-    depends on the physical pages that the system assigned: the results are medians over
-    ``_ALLOCATIONS`` allocations, each with ``repeats`` samples for each working set.
+    Both are ``cache_bytes``, the nominal size, if a larger working set takes no longer to read. The
+    cache's sets are loaded unequally, depending on the physical pages that the system assigned. So
+    the results are medians over ``_ALLOCATIONS`` allocations of memory, each with ``repeats``
+    samples of the time for each working set.
     """
     found = [_ends(cache_bytes, repeats) for _ in range(_ALLOCATIONS)]
     kept, lost = (int(statistics.median(ends)) for ends in zip(*found, strict=True))
@@ -51,9 +53,9 @@ def _ends(cache_bytes: int, repeats: int) -> tuple[int, int]:
 
 
 def ends_of(sizes: list[int], lost: list[float]) -> tuple[int, int]:
-    """Return the working sets in bytes at which a line through the loss reaches 0 and 1.
+    """Return the working-set sizes in bytes at which no data, and all data, is lost.
 
-    The line goes through 10 % and 90 % of the loss.
+    A line through the points of 10 % and 90 % lost data is extrapolated to 0 and 100 %.
 
     Args:
         sizes: working sets in bytes, in ascending order.

@@ -1,8 +1,9 @@
 """Cost of calling foreign code: ``python -m rammer_mlir.benchmarks.calls``.
 
-A program of one product, ``[M, N]`` times ``[N, N]``, calls the code in each form. Launches follow
-each other in native code, so that no interpreter runs between them. A native loop that calls the
-library alone gives the own time of the same inference; the difference is the cost of the call.
+A program of one product, ``[M, N]`` times ``[N, N]``, calls foreign code in each form: linked with
+the program, a function of oneDNN, or an engine's inference. A loop in native code launches the
+program, so that no interpreter runs between launches. A native loop that calls the library without
+the program gives the library's own time; the difference is the cost of the call.
 """
 
 from __future__ import annotations
@@ -88,10 +89,10 @@ class CallTime:
     """Mean processor seconds of the calling thread for a product in one form, over many launches.
 
     Attributes:
-        form: form of the code; the first is the compiler's own rKernel.
+        form: "host" for the compiler's own rKernel, a key of ``LINKED``, "onednn", or an engine.
         fixed: a launch with the same arrays as the launch before.
         moving: a launch with other input and output arrays than the launch before.
-        own: the library's own fastest call on the same memory; None if it is not measured.
+        own: a call of the library without a program, on the same arrays; None if not measured.
         run: a call of ``Executable.run``.
     """
 
@@ -104,10 +105,12 @@ class CallTime:
 
 @dataclass(frozen=True)
 class _Products:
-    """A code generator of matrix products whose code has a ``form`` of ``LINKED``.
+    """A code generator of C functions for matrix products ``[rows, size]`` times ``[size, size]``.
 
-    An rTask computes ``rows`` rows of a product of ``size`` columns; with ``has_state``, its code
-    has a state.
+    Attributes:
+        name: name under which it is registered.
+        form: "c" to hand over C source, "object" to hand over object code.
+        has_state: whether the code has a state, with functions that open and close it.
     """
 
     name: str
@@ -147,15 +150,18 @@ LINKED: Mapping[str, tuple[str, bool]] = {
     "C": ("c", False),
     "C with a state": ("c", True),
 }
-"""Forms of code that is linked with our own code.
+"""Forms of foreign code that is linked with our own code, by their names in the table.
 
-Each has the module's form, and whether the code has a state.
+The values are the form of the code's module, and whether the code has a state.
 """
 
 
 @dataclass(frozen=True)
 class _Memory:
-    """Arrays of a product; launches with moving arrays alternate x0, y0 and x1, y1."""
+    """Arrays of the product ``y = x @ w``.
+
+    Launches with moving arrays use x0 and y0, then x1 and y1, in turns.
+    """
 
     x0: Any
     x1: Any
@@ -179,7 +185,7 @@ class _Memory:
 
     @property
     def buffers(self) -> ctypes.Array[ctypes.c_void_p]:
-        """Return the addresses of x, w and y as an array, as a function with a state gets them."""
+        """The addresses of x0, w and y0 as a C array, as code with a state gets them."""
         return (ctypes.c_void_p * 3)(*map(address_of, (self.x0, self.w, self.y0)))
 
 
@@ -273,7 +279,10 @@ def _turn(launch: Callable[[], object], steps: int) -> list[float]:
 
 
 def _own(form: str, memory: _Memory) -> Callable[[], object] | None:
-    """Return a function that makes a sample's direct library calls; None if the form has none."""
+    """Return a function that calls a form's library ``memory.steps`` times without a program.
+
+    The result is None if the form's library cannot be called so.
+    """
     if form in LINKED:
         return _loop_in_c(memory)
     if form in ENGINES_MEASURED:
@@ -290,7 +299,10 @@ def _loop_in_c(memory: _Memory) -> Callable[[], object]:
 
 
 def _loop_of_calls(engine: str, memory: _Memory) -> Callable[[], object] | None:
-    """Return a function that runs only an engine's C calls; None if it has no call list."""
+    """Return a function that makes an engine's C calls for ``memory.steps`` inferences.
+
+    The result is None if the engine does not describe its inference as a list of C calls.
+    """
     named = (("x", memory.x0), ("w", memory.w), ("y", memory.y0))
     x, w, y = (GraphTensor(name, array.shape) for name, array in named)
     graph = Graph("product", (x, w), (y,), (), (GraphNode("MatMul", ("x", "w"), ("y",)),))
@@ -315,13 +327,13 @@ def _loop_of_calls(engine: str, memory: _Memory) -> Callable[[], object] | None:
 
 
 def _call_lists() -> Library:
-    """Compile a library with only the function ``RUN_CALLS``, and load it."""
+    """Compile and load a library of the function ``RUN_CALLS``, which makes a list of C calls."""
     with ir.Context(), ir.Location.unknown():
         return load_object(emit_object(to_llvm_ir(call_list_module()), host_machine()))
 
 
 def call_table(times: Sequence[CallTime]) -> str:
-    """Return a table with a row for each form, in microseconds."""
+    """Return a table of the times of calls in microseconds, with a row for each form of code."""
     rows = [["form", "launch us", "moving", "library's own", "added", "added, moving", "run"]]
     for each in times:
         added = ["-", "-"]

@@ -1,4 +1,4 @@
-"""Run work in a child process: its end frees its memory, and its crash ends nothing else."""
+"""Call a function in a child process, whose end frees memory and whose crash is contained."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Failure:
-    """The reason, as a line of text, why there is no result."""
+    """The reason, as a line of text, why a child process returned no result."""
 
     message: str
 

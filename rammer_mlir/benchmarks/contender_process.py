@@ -29,7 +29,7 @@ Feeds = Mapping[str, Array]
 _Result = TypeVar("_Result")
 
 TURN_SECONDS = 5e-3
-"""Seconds of a turn's timed runs, which are ``MIN_RUNS`` to ``MAX_RUNS``.
+"""Seconds after which a turn starts no more timed runs, within ``MIN_RUNS`` to ``MAX_RUNS``.
 
 Untimed runs precede them, for a fifth of this time.
 """
@@ -41,18 +41,24 @@ Caches and clock rates matter little for long runs.
 """
 
 _END_WITH_PARENT = 1
-"""Linux's number of PR_SET_PDEATHSIG."""
+"""Linux's number of PR_SET_PDEATHSIG, prctl's signal at the death of the parent."""
 
 
 class Lane:
-    """A process that runs a contender; it is continued only for the caller's calls."""
+    """A process that runs a contender; it is stopped except during ``open`` and ``call``."""
 
     def __init__(
         self, name: str, open_contender: Open, model: Path, threads: int, feeds: Feeds
     ) -> None:
         """Start the process; it ends with the calling thread, even if that is killed.
 
-        The function that opens the contender is pickled by its name.
+        Args:
+            name: name of the contender in error messages.
+            open_contender: called in the process with ``model`` and ``threads`` to open the
+                contender; it is pickled by its name.
+            model: ONNX file.
+            threads: number of threads of the contender.
+            feeds: inputs of all runs by name.
         """
         self._name = name
         self._pipe, far = Pipe()
@@ -76,7 +82,7 @@ class Lane:
         return self._process.pid
 
     def open(self, timeout: float) -> None:
-        """Open the model, and wait until it is open.
+        """Open the contender in the process, run it once, and wait until that is done.
 
         Raises:
             TargetError: if opening fails, or takes longer than ``timeout`` seconds.
@@ -148,12 +154,12 @@ class Lane:
 
 
 def outputs(contender: Contender, feeds: Feeds) -> dict[str, Array]:
-    """Run once and return the outputs by name."""
+    """Run the contender once on ``feeds``, inputs by name; return the outputs by name."""
     return contender.run(feeds)
 
 
 def turn(contender: Contender, feeds: Feeds) -> list[float]:
-    """Return the seconds of each timed run of one turn.
+    """Run a contender for the time of a turn, and return the seconds of each timed run.
 
     Untimed runs come first, since the runs of other contenders have emptied the caches.
     """
@@ -184,7 +190,7 @@ def _reason(error: Exception) -> str:
 
 
 def _serve(pipe: Connection) -> None:
-    """Open the model, then answer calls from ``pipe`` until its other end closes."""
+    """Open the contender that ``pipe`` describes, then answer calls until its other end closes."""
     try:
         parent, open_contender, model, threads, feeds = pipe.recv()
         if os.getppid() != parent:

@@ -11,7 +11,7 @@ _Kind = TypeVar("_Kind")
 
 
 def decode(kind: type[_Kind], value: object) -> _Kind:
-    """Return the value of type ``kind`` from its ``dataclasses.asdict``, read from JSON.
+    """Return a value of type ``kind``, given its ``dataclasses.asdict`` as read from JSON.
 
     Raises:
         TypeError: if the value does not fit the annotations.
@@ -55,9 +55,9 @@ def _entries(value: object) -> Mapping[str, object]:
 
 
 def _first_fitting(kinds: tuple[object, ...], value: object) -> object:
-    """Return the union's first plain type that the value has, or else its first type except None.
+    """Return the first type of a union that ``value`` is an instance of, among plain classes.
 
-    ``kinds`` are the types of the union.
+    Without such a type, the result is the union's first type except None; ``kinds`` are its types.
     """
     others = [kind for kind in kinds if kind is not type(None)]
     return next((k for k in others if isinstance(k, type) and isinstance(value, k)), others[0])

@@ -1,4 +1,4 @@
-"""Time and memory of importing large models: ``python -m rammer_mlir.benchmarks.imports``.
+"""Time and memory of importing large ONNX models: ``python -m rammer_mlir.benchmarks.imports``.
 
 Each model is imported from a file in a separate process. Memory is the growth of that process's
 peak, listed beside the bytes of the weights.
@@ -30,7 +30,7 @@ Weights = dict[str, np.ndarray]
 
 
 def chain(count: int, rng: np.random.Generator) -> tuple[Nodes, Weights]:
-    """Return a chain of nodes: products, sums, and two activations."""
+    """Return a chain of ``count`` nodes, MatMul, Add, Relu and Tanh in turn, and its weights."""
     nodes: Nodes = []
     weights: Weights = {}
     for n in range(count):
@@ -45,7 +45,7 @@ def chain(count: int, rng: np.random.Generator) -> tuple[Nodes, Weights]:
 
 
 def tree(count: int, _: np.random.Generator) -> tuple[Nodes, Weights]:
-    """Return a tree: half of the nodes are functions of the input, half add results in pairs."""
+    """Return a tree of nodes: half are functions of the input, half add results in pairs."""
     leaves = (count + 1) // 2
     kinds = ("Relu", "Tanh", "Sigmoid")
     nodes = [helper.make_node(kinds[n % 3], ["v0"], [f"t{n}"], f"n{n}") for n in range(leaves)]
@@ -57,7 +57,7 @@ def tree(count: int, _: np.random.Generator) -> tuple[Nodes, Weights]:
 
 
 def weights(count: int, rng: np.random.Generator) -> tuple[Nodes, Weights]:
-    """Return products with large weights, each followed by a mean and a sum."""
+    """Return nodes and weights: products with large weights, each followed by a mean and a sum."""
     nodes: Nodes = []
     values: Weights = {"axes": np.array([1])}
     for n in range(0, count, 3):
@@ -115,7 +115,7 @@ def measure_here(path: str) -> dict[str, float]:
 
 
 def measure(path: Path) -> dict[str, float]:
-    """Import a model in a separate process; return the figures of ``measure_here``."""
+    """Return the results of ``measure_here`` for the file ``path`` in a separate process."""
     done = subprocess.run(
         [sys.executable, "-m", __spec__.name if __spec__ else __name__, "--file", str(path)],
         stdout=subprocess.PIPE,

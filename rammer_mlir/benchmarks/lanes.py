@@ -1,4 +1,4 @@
-"""Contenders that are opened one after the other, and the gaps that failures leave in a report."""
+"""Open contenders one after the other, and list the failures in a report."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def open_lanes(
     timeout: float,
     patience: float,
 ) -> tuple[dict[str, Lane], list[str]]:
-    """Open contenders one after the other; their processes end with ``stack``.
+    """Open contenders one after the other, each in a process that ends with ``stack``.
 
-    A ``needed`` one must be ready to run within ``timeout`` seconds, another one within
-    ``patience`` seconds. Returns the processes by the contender's name, and the reasons why others
-    are missing.
+    A contender whose name is in ``needed`` must be ready to run within ``timeout`` seconds, any
+    other within ``patience`` seconds. ``feeds`` are the inputs of all runs. Returns the processes
+    by the contender's name, and the reasons why other contenders are missing.
 
     Raises:
         TargetError: if a ``needed`` contender cannot open its model.
@@ -57,7 +57,7 @@ def open_lanes(
 
 
 def gaps(results: Iterable[tuple[str, Sequence[str], str | None]]) -> list[str]:
-    """Return lists of missing contenders and of failed models, without lists that are empty.
+    """Return Markdown lists of missing contenders and of failed models, without empty lists.
 
     ``results`` has the name of each model, the reasons why contenders are missing, and its error.
     """

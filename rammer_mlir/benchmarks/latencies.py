@@ -27,7 +27,7 @@ class Ratio:
 
 
 def ratios(results: Iterable[Result]) -> list[Ratio]:
-    """Return all measured ratios by model, threads, policy, then contender."""
+    """Return all measured ratios, ordered by model, threads, policy, then contender."""
     return [
         Ratio(result.request.model, threads, policy, contender, theirs.median / ours.median)
         for result in results
@@ -45,15 +45,16 @@ def policies_of(results: Iterable[Result]) -> list[str]:
 
 
 def measured_contenders(results: Sequence[Result]) -> list[str]:
-    """Return the contenders that ran at least one model."""
+    """Return the names of contenders that ran at least one model."""
     names = {timing.name for result in results for timing in result.timings}
     return [name for name in CONTENDERS if name in names]
 
 
 def latency_table(results: Sequence[Result]) -> str:
-    """Return a table with a row per model and number of threads.
+    """Return a table of latencies with a row per model and number of threads.
 
-    It has the median and the quartiles in ms, and the error.
+    A row has the median and the quartiles of each contender and policy in ms, and the largest error
+    of our policies over the tolerance.
     """
     others, policies = measured_contenders(results), policies_of(results)
     rows = [["model", "threads", *(f"{name} ms" for name in (*others, *policies)), "error"]]
@@ -70,7 +71,7 @@ def latency_table(results: Sequence[Result]) -> str:
 
 
 def ratio_table(results: Sequence[Result], threads: Iterable[int] = ()) -> str:
-    """Return a table with a row per model and number of threads: medians and ratios.
+    """Return a table with a row per model and number of threads: medians in ms, and ratios.
 
     ``threads`` selects numbers of threads; by default all are shown.
     """
@@ -94,9 +95,9 @@ def ratio_table(results: Sequence[Result], threads: Iterable[int] = ()) -> str:
 
 
 def summary_table(results: Sequence[Result]) -> str:
-    """Return a table with a row per number of threads, policy and contender.
+    """Return a table of mean ratios with a row per number of threads, policy and contender.
 
-    It has the geometric mean of the ratios and the least ratio.
+    A row has the geometric mean of the ratios over all models, and the least ratio.
     """
     groups: defaultdict[tuple[int, str, str], list[Ratio]] = defaultdict(list)
     for ratio in ratios(results):

@@ -30,12 +30,14 @@ from rammer_mlir.runtime.pool import WAIT_POLLS, NativeCode, ThreadPool, native_
 
 SAMPLES = 200
 BATCH = 50
-"""Number of launches that are timed together; each sample is their mean."""
+"""Number of launches that are timed together; a sample is the mean time of one of them."""
 
 
 @dataclass(frozen=True)
 class LaunchTime:
     """Median time of a launch of an empty program, in microseconds.
+
+    ``native`` is that of a launch through ctypes, ``run`` that of a call of ``Executable.run``.
 
     With one vEU, which is the caller's thread, it is processor time, which does not advance while
     other processes have the core.
@@ -54,7 +56,10 @@ class LaunchTime:
 
 
 def empty_program(num_veus: int) -> tuple[CpuImage, NativeCode, bytes]:
-    """Compile a program of vEUs without rTasks; return its image, functions and object file."""
+    """Compile a program without rTasks for ``num_veus`` vEUs.
+
+    Returns its image, its native functions, and its object file's content.
+    """
     buffer = "memref<1xf32>"
     veus = "".join(
         f'"rtask.veu"() ({{ ^bb0: }}) {{id = {n} : i64}} : () -> ()' for n in range(num_veus)
@@ -82,7 +87,7 @@ def measure_launch(num_veus: int, samples: int = SAMPLES) -> LaunchTime:
 
     Args:
         num_veus: number of threads, none of which has an rTask.
-        samples: number of samples of each way.
+        samples: number of samples of the native launch, and of ``Executable.run``.
     """
     image, code, object_file = empty_program(num_veus)
     inputs, outputs = ([np.zeros(1, np.float32)] for _ in range(2))
@@ -99,7 +104,10 @@ def measure_launch(num_veus: int, samples: int = SAMPLES) -> LaunchTime:
 
 
 def _median(launch: Callable[[], object], samples: int, clock: Callable[[], float]) -> float:
-    """Return the median over samples of the mean time of a launch, in microseconds."""
+    """Return the median time of a call of ``launch`` in microseconds, by ``clock`` in seconds.
+
+    Each of ``samples`` samples is the mean of ``BATCH`` calls.
+    """
     for _ in range(BATCH):
         launch()
     times: list[float] = []

@@ -1,4 +1,4 @@
-"""The limits of a program: lower bounds of its time on this processor, and how close it comes."""
+"""Lower bounds of a program's time on this processor, and how close its time comes to them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.roofline import Roofline
 
 WORST = 3
-"""Number of rKernels that are listed for a model.
-
-They are those that lose most time against their bounds.
-"""
+"""Number of rKernels that are listed for a model: those with most time above their bounds."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """Lower bounds and measured times, in seconds.
+    """Lower bounds of a model's time on a number of threads, and its measured time, in seconds.
 
     Attributes:
         flops, num_bytes: floating-point operations of the model; bytes of its weights, inputs and
@@ -30,7 +27,7 @@ class Limit:
         launch: starting a program without rTasks.
         measured: median latency.
         waiting: fraction of the vEUs' time spent waiting at barriers.
-        worst: rKernels whose rOperators lose most time against their own bounds.
+        worst: rKernels whose rOperators take most time above their own bounds.
     """
 
     model: str
@@ -46,22 +43,22 @@ class Limit:
 
     @property
     def binding(self) -> str:
-        """Return the name of the highest lower bound."""
+        """The name of the highest lower bound: "arithmetic", "memory" or "launch"."""
         floors = {"arithmetic": self.arithmetic, "memory": self.memory, "launch": self.launch}
         return max(floors, key=lambda name: floors[name])
 
     @property
     def reached(self) -> float:
-        """Return the highest lower bound as a fraction of the measured time."""
+        """The highest lower bound as a fraction of the measured time."""
         return max(self.arithmetic, self.memory, self.launch) / self.measured
 
 
 @dataclass(frozen=True)
 class KernelLimit:
-    """The bound of an rKernel's rOperators, and their measured time.
+    """A lower bound of the time of an rKernel's rOperators, and their measured time.
 
-    ``count`` is the number of rOperators; ``floor`` (the bound) and ``seconds`` (the measured time)
-    are sums in seconds of one vEU.
+    ``count`` is the number of rOperators; ``floor`` is the bound and ``seconds`` the measured time,
+    both in seconds as if a single vEU ran all their rTasks.
     """
 
     operator: str
@@ -70,15 +67,16 @@ class KernelLimit:
     floor: float
     seconds: float
     is_arithmetic: bool
-    """Whether the bound is arithmetic rather than memory."""
+    """Whether arithmetic gives the bound, rather than the traffic of memory."""
     share: float
     """Fraction of the time of all rTasks."""
 
 
 def limit(result: Result, work: Work, roofline: Roofline) -> Limit | None:
-    """Return the lower bounds of a measured model, and how close its time comes to them.
+    """Return the lower bounds of a model's program, beside its measured time.
 
-    None if the model was not measured.
+    ``work`` describes the program, ``roofline`` has the processor's peak rates for as many threads.
+    The result is None if ``result`` has no latency of the program.
     """
     latency = result.latency(work.policy, work.num_veus)
     if latency is None or result.counts is None:
@@ -98,7 +96,7 @@ def limit(result: Result, work: Work, roofline: Roofline) -> Limit | None:
 
 
 def worst_kernels(work: Work, roofline: Roofline) -> tuple[KernelLimit, ...]:
-    """Return the ``WORST`` rKernels that lose most time against their bounds, worst first."""
+    """Return the ``WORST`` rKernels that take most time above their bounds, worst first."""
     flops = roofline.flops_per_second / roofline.threads
     bandwidth = roofline.bandwidth(work.footprint_bytes) / roofline.threads
     total = sum(kernel.seconds for kernel in work.kernels) or 1.0
@@ -115,7 +113,7 @@ def worst_kernels(work: Work, roofline: Roofline) -> tuple[KernelLimit, ...]:
 
 
 def limits(results: Iterable[Result], rooflines: Iterable[Roofline]) -> list[Limit]:
-    """Return the limits of every measured model and number of threads."""
+    """Return the bounds of every measured model and number of threads that has a roofline."""
     by_threads = {roofline.threads: roofline for roofline in rooflines}
     return [
         found
@@ -127,7 +125,7 @@ def limits(results: Iterable[Result], rooflines: Iterable[Roofline]) -> list[Lim
 
 
 def limit_table(found: Sequence[Limit]) -> str:
-    """Return a table with a row for each model and number of threads."""
+    """Return a table of lower bounds and measured times by model and number of threads."""
     rows = [["model", "threads", "GFLOP", "arithmetic ms", "MB", "memory ms", "launch ms", "binds",
              "measured ms", "reached", "waiting",
              "worst rKernels: first rOperator (share of time, of floor reached)"]]  # fmt: skip

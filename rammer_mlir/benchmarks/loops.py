@@ -34,7 +34,7 @@ _WIDTH = 128
 
 
 def cell(steps: int) -> tuple[onnx.ModelProto, Feeds]:
-    """Return a model, a Scan of ``steps`` recurrent cells of two products, and its inputs."""
+    """Return a model and its inputs: a Scan of ``steps`` steps of a cell of two products."""
     d = _WIDTH
     text = f"""(float[{steps},1,{d}] xs, float[1,{d}] h0)
       => (float[1,{d}] h, float[{steps},1,{d}] y) {{
@@ -95,9 +95,9 @@ _CASES: dict[str, Callable[[], tuple[onnx.ModelProto, Feeds]]] = {
 
 
 def _measure(case: str, contender: str, threads: int, seconds: float, output: Path) -> None:
-    """Run a case by a contender for ``seconds`` seconds.
+    """Run a case by a contender for ``seconds`` seconds, and print the times as JSON.
 
-    Prints the times as JSON, and writes the first output's array to the file ``output``.
+    Writes the first output's array to the file ``output``.
     """
     model, feeds = _CASES[case]()
     begin = time.perf_counter()

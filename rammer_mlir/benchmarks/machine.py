@@ -1,4 +1,4 @@
-"""The machine that measurements ran on, and the layout of tables."""
+"""Facts of the machine that measurements ran on, and tables in Markdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PACKAGES = ("rammer-mlir", "torch-mlir", "llvmlite", "onnx", "numpy", "onnxrunti
 
 
 def machine() -> dict[str, str | int | None]:
-    """Return the date, the processor, the system, and the versions of packages of this machine.
+    """Return facts of this machine by name: date, processor, cores, system, package versions.
 
     A value is None if it is unknown, or the package is not installed.
     """

@@ -21,12 +21,15 @@ HEADER = '<ir_version: 8, opset_import: ["": 17]> g '
 
 
 def floats(*shape: int) -> NDArray[np.float32]:
-    """Return normally distributed f32 numbers of a shape, always from seed 0."""
+    """Return an f32 array of normally distributed numbers, always from seed 0."""
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
 def filled(text: str, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
-    """Return the model of a text in ONNX's format, with random weights of the named shapes."""
+    """Return the model of a graph in ONNX's textual syntax, with random weights.
+
+    ``shapes`` has the shape of each weight by name.
+    """
     model = onnx.parser.parse_model(HEADER + text)
     rng = np.random.default_rng(1)
     for name, shape in shapes.items():
@@ -38,9 +41,9 @@ def filled(text: str, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
 def written(
     layers: int, steps: int, width: int = 256, states: int = 16
 ) -> tuple[onnx.ModelProto, Feeds]:
-    """Return a model over frames [1, steps, width], and its inputs.
+    """Return a model of ``layers`` layers over frames [1, steps, width], and its inputs.
 
-    Each channel has ``states`` states.
+    The recurrence of each layer has ``states`` states for each channel.
     """
     inner, rank = 2 * width, width // 16
     nodes = ["v0 = Identity(x)"]
@@ -76,7 +79,9 @@ def exported(
     *,
     has_slices: bool = True,
 ) -> tuple[onnx.ModelProto, Feeds]:
-    """Return a speech enhancement model [1, 1, samples] with a learned filterbank of stride 8.
+    """Return a speech enhancement model of audio [1, 1, samples], and its inputs.
+
+    It has a learned filterbank of stride 8.
 
     With 22 layers it has 9.7 million parameters; 0.1 s at 16 kHz are 200 frames.
 

@@ -81,7 +81,7 @@ Examples are the axes of reductions and the lengths of sequences.
 
 @dataclass(frozen=True)
 class NodeTest:
-    """A test: a model, its inputs and its expected outputs, by name."""
+    """A test: a model, its inputs and expected outputs by name, and the outputs' tolerances."""
 
     name: str
     model: onnx.ModelProto
@@ -98,7 +98,7 @@ class NodeTest:
 
 @dataclass(frozen=True)
 class Result:
-    """Whether a test passed, and the reason if it failed."""
+    """The result of a test; ``reason`` is None if it passed, else says why it failed."""
 
     name: str
     operators: tuple[str, ...]
@@ -160,7 +160,7 @@ def _array(value: object) -> Array:
 
 
 def _parameters(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of the model's inputs that are parameters of an operator."""
+    """Return the names of values of a graph that are parameters, such as axes, of an operator."""
     found: set[str] = set()
     for node in graph.node:
         numbers = _PARAMETERS.get(node.op_type, ())
@@ -203,7 +203,7 @@ def check(test: NodeTest, run_model: RunModel) -> Result:
 def _two_units(dtype: np.dtype[np.generic]) -> float:
     """Return two units in the last place of a type as a relative tolerance.
 
-    A difference of a rounding is no error.
+    So a result that is rounded differently is no error.
     """
     return 2.0**-6 if dtype.name == "bfloat16" else 2 * float(np.finfo(dtype.name).eps)
 

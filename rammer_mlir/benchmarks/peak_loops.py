@@ -1,4 +1,4 @@
-"""Two native loops that reach a processor's limits: of arithmetic, and of reading memory."""
+"""Two native loops that reach a processor's peak rates of arithmetic and of reading memory."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from rammer_mlir.lowering.llvm.jit import Library, load_object
 from rammer_mlir.lowering.llvm.machine import Machine
 
 _CHAINS = 12
-"""Number of independent multiply-adds in flight: latency 4 times two units, and four more."""
+"""Number of independent chains of multiply-adds: 4 cycles of latency on two units, and 4 more."""
 
 _TRIPS = 1 << 17
-"""Trip count of the loop of multiply-adds."""
+"""Number of iterations of the loop of multiply-adds."""
 
 
 class PeakLoops:
-    """A loop of fused multiply-adds on registers, and a loop that sums an array.
+    """A native loop of fused multiply-adds on registers, and another that sums an array.
 
-    Calls release the GIL.
+    Calls release Python's global lock. ``flops`` is the number of floating-point operations of a
+    call of ``multiply_add``.
     """
 
     def __init__(self, machine: Machine) -> None:

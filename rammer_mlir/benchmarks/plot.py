@@ -17,7 +17,9 @@ _ROW_INCHES = 0.24
 
 
 def plot_ratios(results: Sequence[Result], path: Path) -> None:
-    """Draw every model's ratios by the first policy, one panel for each number of threads.
+    """Draw other contenders' latencies over that of our first policy, for every model.
+
+    Each number of threads has a panel.
 
     Args:
         results: the measured models.

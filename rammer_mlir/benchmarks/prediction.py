@@ -39,7 +39,15 @@ OperatorSeconds = dict[tuple[str, str], float]
 
 @dataclass(frozen=True)
 class PredictionRequest:
-    """A model to predict and measure; ``device`` is the file that describes this machine."""
+    """A model to predict and measure, and the settings of its measurement.
+
+    Attributes:
+        model: name of a benchmark model.
+        device: path of the TOML file that describes this machine.
+        threads: numbers of vEUs.
+        policy: policy that schedules the model.
+        scale: "full", or "small" for a model of reduced sizes.
+    """
 
     model: str
     device: str
@@ -55,14 +63,17 @@ class Prediction:
     """Times of a program in seconds, and the errors of its operators' predictions.
 
     Attributes:
+        model: name of the model.
+        threads: number of vEUs.
+        operators: number of operators.
         measured: time of a run, the median of the faster half, without Python's time for checking
             and binding arrays.
         profiled: predicted with measured rKernels.
         modelled: predicted from the device description alone.
         profiled_operators, modelled_operators: sum of all operators' differences between predicted
             and measured time, over the sum of the measured times.
-        median_operator: median over the operators of the difference between the time predicted
-            with measured rKernels and the measured time, over the measured time.
+        median_operator: median over the operators of the difference between the time predicted with
+            measured rKernels and the measured time, over the measured time.
     """
 
     model: str
@@ -77,9 +88,9 @@ class Prediction:
 
 
 def predict_and_measure(request: PredictionRequest) -> list[Prediction]:
-    """Predict and measure a model for each number of threads; return both times.
+    """Predict and measure a model for each number of threads; return the times.
 
-    The predictions use measured rKernels.
+    The model is scheduled by the costs of measured rKernels.
     """
     model = build(request.model, 1, request.scale)
     feeds = random_feeds(model, seed=1)
@@ -121,7 +132,7 @@ def _without_profiles(graph: TaskGraph) -> TaskGraph:
 
 @contextmanager
 def _bound_run(compilation: Compilation, feeds: Feeds) -> Generator[Callable[[], None]]:
-    """Yield a call that runs a program on arrays that were checked and allocated in advance."""
+    """Yield a function that runs a program once on ``feeds``, with outputs already allocated."""
     code = compilation.code()
     assert isinstance(code.image, CpuImage)
     inputs = check_inputs(code.image.signature, feeds)
@@ -179,9 +190,9 @@ def low(seconds: list[float]) -> float:
 
 
 def operator_seconds(timeline: Timeline) -> OperatorSeconds:
-    """Return the seconds of each operator's rTasks, summed.
+    """Return the sum of the seconds of each operator's rTasks in a timeline.
 
-    Operators of equal name and rKernel are merged.
+    Operators of equal name and rKernel count as one.
     """
     found: OperatorSeconds = {}
     for span in timeline.spans:

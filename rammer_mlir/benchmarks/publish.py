@@ -1,4 +1,4 @@
-"""Publish a measurement: ``python -m rammer_mlir.benchmarks.publish NAME [--input bench.json]``.
+"""Publish measurements: ``python -m rammer_mlir.benchmarks.publish NAME [--input bench.json]``.
 
 Writes NAME.json, NAME.md and NAME.svg into the folder of results, and updates the README.
 """
@@ -22,12 +22,16 @@ BEGIN, END = "<!-- results: written by make results -->", "<!-- end of results -
 
 
 def publish(source: Path, name: str, results: Path = RESULTS, readme: Path | None = None) -> None:
-    """Write the files ``name``.svg, .json and .md of a measurement, and its section of the README.
+    """Write the plot, the numbers and the tables of a report, and its section of the README.
 
-    The README is ``readme``, by default the repository's; a missing README is not written.
+    Args:
+        source: JSON file of the report, as `make bench` writes it.
+        name: stem of the written files, with the suffixes .svg, .json and .md.
+        results: folder of the written files.
+        readme: the README, by default the repository's; a missing README is not written.
 
     Raises:
-        OptionError: if the source is missing or is not a measurement of models.
+        OptionError: if ``source`` is missing or has no latencies of models.
         TargetError: if matplotlib is not installed.
     """
     report = _read(source)
@@ -52,7 +56,10 @@ def _read(source: Path) -> Report:
 
 
 def readme_part(report: Report, name: str) -> str:
-    """Return the README's section about measurement ``name``: the plot and the geometric means."""
+    """Return the README's section about a report: its plot, a table of ratios, and a link.
+
+    ``name`` is the stem of the report's files.
+    """
     folder = "rammer_mlir/benchmarks/results"
     return "\n\n".join([
         f"![latency of other runtimes divided by ours, for each model]({folder}/{name}.svg)",
@@ -64,7 +71,10 @@ def readme_part(report: Report, name: str) -> str:
 
 
 def replace_part(readme: str, part: str) -> str:
-    """Return ``readme`` with ``part`` between its marker lines; raise OptionError without these."""
+    """Return the text ``readme`` with ``part`` between the lines ``BEGIN`` and ``END``.
+
+    Raises OptionError if ``readme`` does not have these lines.
+    """
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -74,7 +84,7 @@ def replace_part(readme: str, part: str) -> str:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write a measurement into the folder of results and the README; return the exit status."""
+    """Write a report's files to the folder of results, and update the README; return 0."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.publish")
     parser.add_argument("name", metavar="NAME", help="of the machine, as cpu-xeon-2-cores")
     parser.add_argument("--input", type=Path, default=Path("build/bench") / JSON)

@@ -1,4 +1,4 @@
-"""Latency of networks of 8-bit integers: ``--parts quantized``.
+"""Latency of networks quantized to 8-bit integers: ``--parts quantized``.
 
 ONNX Runtime's tools quantize each network statically, in the form of QuantizeLinear and
 DequantizeLinear around each operator: activations to u8, weights to i8 with a scale per channel.
@@ -46,10 +46,10 @@ QUANTIZED = (
 )
 
 _SAMPLES = 2
-"""Number of inputs whose ranges decide the scales."""
+"""Number of random inputs that the activations' scales are calibrated on."""
 
 _LEAST_OPSET = 13
-"""The opset from which on a scale per channel exists."""
+"""The oldest opset whose QuantizeLinear has a scale per channel."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ class QuantizedRequest:
     """A model to quantize and measure, and the settings of its measurement.
 
     Attributes:
+        model: name of a benchmark model.
+        scale: "full", or "small" for a model of reduced sizes.
         threads: threads of each contender, and vEUs of our program.
         budget: seconds of timing.
         patience: seconds within which a contender other than the reference must be ready to run.
@@ -73,7 +75,10 @@ class QuantizedRequest:
 
 @dataclass(frozen=True)
 class QuantizedTiming:
-    """The latency of a contender, and the ratio of signal to noise of its results in decibels."""
+    """The latency of contender ``name``, and the ratio of signal to noise of its outputs.
+
+    ``decibels`` is that ratio against the outputs of the f32 model by ONNX Runtime.
+    """
 
     name: str
     latency: Latency
@@ -82,7 +87,11 @@ class QuantizedTiming:
 
 @dataclass(frozen=True)
 class QuantizedResult:
-    """All measurements of a model; ``missing`` lists contenders without latency and why."""
+    """All measurements of a quantized model.
+
+    ``missing`` has a line for each contender without latency, with the reason; ``error`` is the
+    message of an error that ended the measurement.
+    """
 
     request: QuantizedRequest
     timings: list[QuantizedTiming] = field(default_factory=list[QuantizedTiming])
@@ -90,12 +99,12 @@ class QuantizedResult:
     error: str | None = None
 
     def timing(self, name: str) -> QuantizedTiming | None:
-        """Return contender ``name``'s measurement; None if it was not measured."""
+        """Return the measurement of contender ``name``; None if it was not measured."""
         return next((timing for timing in self.timings if timing.name == name), None)
 
 
 def quantized_openers() -> dict[str, Open]:
-    """Return a function per contender that opens a model, the reference first."""
+    """Return the function that opens a model for each contender, ONNX Runtime's first."""
     ours = partial(Ours, policy="wavefront")
     return {**open_rivals(), OURS: ours, FLOATS: ours}
 
@@ -185,9 +194,10 @@ def _quantized(folder: Path) -> Path:
 
 
 def decibels(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float:
-    """Return the ratio of the energies of the results and of their errors, in decibels.
+    """Return the ratio of signal to noise of outputs, given by name, in decibels.
 
-    Infinite for exact results.
+    It is the sum of squares of the expected elements over that of the errors; infinite for exact
+    outputs.
     """
     signal = sum(float((value.astype(np.float64) ** 2).sum()) for value in expected.values())
     noise = sum(
@@ -198,7 +208,7 @@ def decibels(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float
 
 
 def quantized_table(results: Iterable[QuantizedResult]) -> str:
-    """Return a table with a row for each measured model."""
+    """Return a table of latencies and ratios of signal to noise, with a row for each model."""
     measured = [result for result in results if result.timings]
     names = list(dict.fromkeys(timing.name for result in measured for timing in result.timings))
     rows = [["model", "threads", *names, "best / ours", "f32 / ours"]]
@@ -220,7 +230,7 @@ def _cell(timing: QuantizedTiming | None) -> str:
 
 
 def quantized_text(results: Sequence[QuantizedResult]) -> list[str]:
-    """Return this part of a report: the table, and the contenders that are missing from it."""
+    """Return the paragraphs of a report: caption, table, and contenders missing from the table."""
     return [
         QUANTIZED,
         quantized_table(results),

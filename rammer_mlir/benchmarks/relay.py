@@ -30,7 +30,7 @@ from rammer_mlir.runtime.pool import native_code
 
 _ONE = "memref<1xf32>"
 _BYTES = 64
-"""Distance in bytes between the values of two steps: a cache line, against false sharing."""
+"""Distance in bytes between the values of consecutive steps: a cache line, no false sharing."""
 
 _KERNEL = f"""
 func.func private @step(%id: index, %x: {_ONE}, %y: {_ONE}) {{
@@ -57,7 +57,7 @@ class Relay:
 
     @property
     def signature(self) -> Signature:
-        """One f32 input element and one f32 output element."""
+        """The signature of the program: an input and an output of one f32 element."""
         spec = (1,), np.dtype(np.float32)
         return Signature((TensorSpec("x", *spec),), (TensorSpec("y", *spec),))
 
@@ -93,7 +93,7 @@ func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", 
         return f'"rtask.veu"() ({{ ^bb0: {" ".join(items)} }}) {{id = {veu} : i64}} : () -> ()'
 
     def code(self, options: CheckedOptions) -> Code:
-        """Return the program's code for a GPU or its emulator."""
+        """Return the program's code for the target in ``options``, a GPU or its emulator."""
         with _context(), ir.Location.unknown():
             module = ir.Module.parse(self.text())
             work = Work(module, self.signature, {}, options, reached=[*PORTABLE_STAGES])
@@ -103,7 +103,7 @@ func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", 
         return options.backend.load(self.code(options), device)
 
     def compile(self, target: str, device: int = 0) -> GpuExecutable:
-        """Return the program, compiled for the GPU ``target``."""
+        """Return the program compiled for the GPU ``target``, on the GPU number ``device``."""
         executable = self._compiled(check_options(target, num_veus=self.num_veus), device)
         assert isinstance(executable, GpuExecutable)
         return executable

@@ -1,4 +1,4 @@
-"""Write measurements as tables and as JSON, and read the JSON back."""
+"""The report of the benchmark: measurements as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -49,7 +49,11 @@ LIMITS = (
 
 @dataclass
 class Report:
-    """All measurements so far; empty for parts that were not requested."""
+    """All measurements of the benchmark so far, a field for each part.
+
+    The fields of parts that were not requested are empty; ``machine`` has facts of the machine by
+    name.
+    """
 
     models: list[Result] = field(default_factory=list[Result])
     rooflines: list[Roofline] = field(default_factory=list[Roofline])
@@ -68,7 +72,7 @@ class Report:
 
 
 def compile_table(results: Iterable[Result]) -> str:
-    """Return a table with a row per model: seconds by stage, memory, arena, binding limit."""
+    """Return a table of the cost of compiling each model: seconds by stage, and memory sizes."""
     measured = [(result, result.compile) for result in results if result.compile is not None]
     stages = list(dict.fromkeys(stage for _, cost in measured for stage in cost.stages))
     sizes = ["peak MB", "before MB", "arena MB", "live MB", "tensors MB"]
@@ -88,7 +92,7 @@ def _compile_row(result: Result, cost: CompileCost, stages: Sequence[str]) -> li
 
 
 def machine_line(report: Report) -> str:
-    """Return a line about the machine and the versions of packages."""
+    """Return a line about the machine of a report, with the versions of packages."""
     return ", ".join(f"{key} {value}" for key, value in report.machine.items() if value is not None)
 
 
@@ -125,7 +129,7 @@ def text(report: Report) -> str:
 
 
 def _small_parts(report: Report) -> list[str]:
-    """Return the parts that do not run whole models."""
+    """Return the paragraphs about launches, calls of foreign code, and ONNX's node tests."""
     parts: list[str] = []
     if report.launches:
         parts += ["Launch of an empty program, medians", launch_table(report.launches)]
@@ -155,7 +159,7 @@ def _models(results: Sequence[Result]) -> list[str]:
 
 
 def launch_table(launches: Iterable[LaunchTime]) -> str:
-    """Return a table with a row for each number of vEUs."""
+    """Return a table of launch times with a row for each number of vEUs."""
     rows = [[str(one.num_veus), f"{one.native:.2f}", f"{one.run:.2f}"] for one in launches]
     return table([["vEUs", "native launch us", "Executable.run us"], *rows])
 
@@ -180,5 +184,5 @@ def encode(report: Report) -> str:
 
 
 def read(path: Path) -> Report:
-    """Return the report in a JSON file of ``write``."""
+    """Return the report that ``write`` stored in the JSON file ``path``."""
     return decode(Report, json.loads(path.read_text()))

@@ -1,4 +1,4 @@
-"""The limits of this processor: ``python -m rammer_mlir.benchmarks.roofline``.
+"""The peak rates of this processor: ``python -m rammer_mlir.benchmarks.roofline``.
 
 Two loops are timed with each number of threads: fused multiply-adds on registers, and a sum over
 working sets from the size of a core's own cache to main memory.
@@ -27,11 +27,13 @@ _REPEATS = 7
 
 @dataclass(frozen=True)
 class Roofline:
-    """The processor's limits with a number of threads.
+    """The processor's peak rates with a number of threads.
 
     Attributes:
+        threads: number of threads.
         flops_per_second: f32 operations of fused multiply-adds on registers, each counted as two.
-        bytes_per_second: read bandwidth of all threads together, by working set in bytes.
+        bytes_per_second: read bandwidth of all threads together, by the size in bytes of all
+            threads' working sets.
         launch_seconds: time of starting a program without rTasks.
     """
 
@@ -41,13 +43,16 @@ class Roofline:
     launch_seconds: float
 
     def bandwidth(self, footprint: float) -> float:
-        """Return the bandwidth of the largest measured working set up to ``footprint`` bytes."""
+        """Return bytes per second of the largest measured working set of up to ``footprint`` bytes.
+
+        If all are larger, it is that of the smallest.
+        """
         fitting = [size for size in self.bytes_per_second if size <= footprint]
         return self.bytes_per_second[max(fitting, default=min(self.bytes_per_second))]
 
 
 def measure_roofline(threads: int) -> Roofline:
-    """Return the measured limits of a number of threads; other work lowers them."""
+    """Measure the processor's peak rates with a number of threads; other work lowers them."""
     loops = PeakLoops(host_machine())
     with ThreadPoolExecutor(threads) as pool:
 
@@ -75,7 +80,7 @@ def _bandwidth(
 
 
 def _fastest(run: Callable[[], object]) -> float:
-    """Return the shortest seconds of ``_REPEATS`` runs, since a limit is reached by any run."""
+    """Return the seconds of the shortest of ``_REPEATS`` runs, which is closest to the peak."""
     times: list[float] = []
     for _ in range(_REPEATS):
         begin = time.perf_counter()
@@ -85,7 +90,7 @@ def _fastest(run: Callable[[], object]) -> float:
 
 
 def roofline_table(rooflines: Sequence[Roofline]) -> str:
-    """Return a table with a row for each number of threads."""
+    """Return a table of peak rates with a row for each number of threads."""
     sizes = _WORKING_SETS
     rows = [["threads", "GFLOP/s", *(f"GB/s, {size / 2**20:g} MiB each" for size in sizes)]]
     for one in rooflines:

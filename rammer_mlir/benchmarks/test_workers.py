@@ -1,4 +1,4 @@
-"""Tests by name in a few long-lived processes, each test with a time limit."""
+"""Run tests, given by name, in a few long-lived processes, each test with a time limit."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from multiprocessing.connection import Connection
 from queue import Empty, Queue
 
 SECONDS = 60
-"""The time limit in seconds of the test of a single node."""
+"""Default time limit in seconds of a test, enough for a model of a single node."""
 
 Check = Callable[[str], str | None]
 """A function that maps a test's name to the reason why it fails, or to None if it passes."""
 
 MakeCheck = Callable[[], Check]
-"""A function that returns a check in a process, after loading the tests.
+"""A function that each process calls once: it loads the tests, and returns their ``Check``.
 
 It must be importable.
 """
@@ -25,7 +25,7 @@ It must be importable.
 def check_all(
     make_check: MakeCheck, names: Sequence[str], processes: int, seconds: float = SECONDS
 ) -> dict[str, str | None]:
-    """Check every name in ``processes`` processes; return the reason for each failure, or None.
+    """Run every test in ``processes`` processes; return why each test fails, or None, by its name.
 
     A test that needs more than ``seconds`` fails.
     """

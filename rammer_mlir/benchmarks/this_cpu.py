@@ -1,8 +1,7 @@
 """Measure this machine: ``python -m rammer_mlir.benchmarks.this_cpu -o this_cpu.toml``.
 
-The file describes the CPU for the cost model, for ``--costs this_cpu.toml``. The efficiency of
-rKernels on a core is measured with our own rKernels: a matrix product, and an addition of long
-vectors.
+The file is a device description of this CPU, for ``--costs this_cpu.toml``. The rates of arithmetic
+and of memory are measured with our own rKernels: a matrix product, and a ReLU of a long vector.
 """
 
 from __future__ import annotations
@@ -31,15 +30,18 @@ from rammer_mlir.support.atomic_file import open_atomically
 _SIZE = 256
 """Number of rows and of columns of the matrix product."""
 _ELEMENTS = 1 << 24
-"""Number of elements of the vectors that are added: larger than the caches."""
+"""Number of elements of the vector whose ReLU is computed: larger than the caches."""
 _UNKNOWN_CACHE = 1 << 20
-"""Assumed bytes of a core's own cache if the system does not report them."""
+"""Assumed size in bytes of a core's own cache if the system does not report it."""
 _STEPS = 512
-"""Number of rTasks in the programs that time barriers and calls."""
+"""Number of rTasks in the programs that time barriers and the start of rTasks."""
 
 
 def measure(repeats: int = 15) -> dict[str, float]:
-    """Return the measured figures, in the units of a device file."""
+    """Measure this CPU; return numbers by their names in a device description, in its units.
+
+    ``repeats`` is the number of runs of each measurement.
+    """
     cores = len(os.sched_getaffinity(0))
     relay = {veus: _relay_seconds(veus, repeats) for veus in (1, 2)}
     launches = {veus: measure_launch(veus).native * 1e-6 for veus in (1, 2)}
@@ -84,7 +86,7 @@ def _relay_seconds(num_veus: int, repeats: int) -> float:
 
 
 def _flops(repeats: int) -> float:
-    """Return operations per second of one core in a matrix product."""
+    """Return floating-point operations per second of one core in a matrix product."""
     generator = np.random.default_rng(1)
     a, b = (generator.standard_normal((_SIZE, _SIZE)).astype(np.float32) for _ in range(2))
     model = _model("MatMul", [_SIZE, _SIZE], {"b": b})
@@ -116,9 +118,9 @@ def _model(
 
 
 def _cache_bytes(level: int, otherwise: int) -> int:
-    """Return the bytes of a core's cache of a level as Linux reports them.
+    """Return the size in bytes of a core's cache of level ``level``, as Linux reports it.
 
-    Some virtual machines do not report them: then ``otherwise`` is returned.
+    Some virtual machines do not report it: then ``otherwise`` is returned.
     """
     for entry in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
         try:
@@ -130,7 +132,11 @@ def _cache_bytes(level: int, otherwise: int) -> int:
 
 
 def description(found: dict[str, float]) -> str:
-    """Return the text of a device file with the measured figures."""
+    """Return the text of the device description (TOML) of this CPU with the measured numbers.
+
+    ``found`` is the result of ``measure``; other numbers are those that the system reports, or
+    guesses.
+    """
     place = machine()
     source = f"measured by rammer_mlir.benchmarks.this_cpu on {place['date']}"
     guess = "as in the description of a round CPU"
@@ -166,7 +172,7 @@ def description(found: dict[str, float]) -> str:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure this machine, and write a device file; return the exit code."""
+    """Measure this CPU, and write its device description; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.this_cpu")
     parser.add_argument("-o", "--output", type=Path, default=Path("this_cpu.toml"))
     path = parser.parse_args(arguments).output

@@ -1,8 +1,8 @@
 """Measure this machine's GPU: ``python -m rammer_mlir.benchmarks.this_gpu -o this_gpu.toml``.
 
-The file describes the GPU for the cost model, for ``--costs this_gpu.toml``. Its figures come from
-a kit's results: of a kit that ran elsewhere (``--results``), or of the cases in ``CASES``, packed
-and run here. The efficiency of rKernels is measured with our own rKernels.
+The file is a device description of the GPU, for ``--costs this_gpu.toml``. Its numbers come from
+the results of a kit (``gpu.kit``): of a kit that ran elsewhere (``--results``), or of the cases in
+``CASES``, packed and run here. The rates of arithmetic are measured with our own rKernels.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _PRODUCTS = {
     precision: f"product-{_SIZE}x{_SIZE}x{_SIZE}-{precision}.wavefront"
     for precision in ("f32", "tf32", "f16")
 }
-"""Cases of a kit that give the rates of products, by element type."""
+"""Cases of a kit that give the rates of matrix products, by element type."""
 
 CASES = ("machine", _EMPTY, _ALONE, _TOGETHER, "probe", *_PRODUCTS.values())
 
 
 def description(results: Mapping[str, Result]) -> DeviceDescription:
-    """Return the description of the device that a kit's results were measured on.
+    """Return the description of the GPU that a kit's results, given by case, were measured on.
 
-    Figures that no case measures are those of the built-in description of the chip's board.
+    Numbers that no case measures are those of the built-in description of the chip's usual board.
 
     Raises:
         OptionError: if a case that is needed is not among the results, or did not succeed.
@@ -96,7 +96,7 @@ def _measured(results: Mapping[str, Result], probe: Mapping[str, Any]) -> dict[s
 
 
 def _rates(results: Mapping[str, Result]) -> dict[str, float]:
-    """Return operations per second of matrix products, by element type."""
+    """Return floating-point operations per second of matrix products, by element type."""
     return {kind: 2 * _SIZE**3 / _seconds(results, case) for kind, case in _PRODUCTS.items()}
 
 
@@ -107,7 +107,7 @@ def _seconds(results: Mapping[str, Result], case: str) -> float:
 
 
 def text_of(device: DeviceDescription) -> str:
-    """Return a device's description as the text of a device file."""
+    """Return a device description as the text of a TOML file."""
     names = [f.name for f in fields(device) if f.type in ("int", "float", "bool")]
     known = [name for name in names if name in device.sources]
     lines = [f'title = "{device.title}"', "targets = []"]
@@ -126,7 +126,9 @@ def _value(value: float) -> str:
 
 
 def measure(output: Path) -> dict[str, Result]:
-    """Pack the required cases, run them on this machine's GPU, and return their results.
+    """Compile ``CASES`` into a kit, run them on this machine's GPU, and return results by case.
+
+    The kit and its results are written to the folder ``output``.
 
     Raises:
         RammerError: if there is no GPU, or no compiler.
@@ -145,7 +147,7 @@ def measure(output: Path) -> dict[str, Result]:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure this machine's GPU, and write a device file; return the exit code."""
+    """Measure this machine's GPU, and write its device description; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.this_gpu")
     parser.add_argument("-o", "--output", type=Path, default=Path("this_gpu.toml"))
     parser.add_argument("--results", type=Path, help="of a kit; default: measured here")

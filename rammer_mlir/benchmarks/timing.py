@@ -1,4 +1,4 @@
-"""Fair timing of several implementations of the same thing."""
+"""Timing of several implementations of the same computation, which run in turns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rammer_mlir.support.interleaved_timing import timed_burst
 
 @dataclass(frozen=True)
 class Latency:
-    """Wall-clock time of a run, in seconds: median and quartiles over all timed runs."""
+    """Seconds of a run: median, lower and upper quartile over all timed runs, and their number."""
 
     median: float
     low: float
@@ -34,7 +34,7 @@ class Latency:
 def interleave(
     contenders: Mapping[str, Callable[[], object]], budget: float, seed: int = 0
 ) -> dict[str, Latency]:
-    """Time all contenders for ``budget`` seconds together; return each contender's latency.
+    """Time the functions in ``contenders`` for ``budget`` seconds together; return their latencies.
 
     They run in turns of random order, which ``seed`` determines. Each turn begins with an untimed
     run, since the other contenders have evicted its data.
@@ -45,9 +45,10 @@ def interleave(
 def take_turns(
     turns: Mapping[str, Callable[[], list[float]]], budget: float, seed: int = 0
 ) -> dict[str, Latency]:
-    """Call turns in random order for ``budget`` seconds; return each contender's latency.
+    """Call functions in random order for ``budget`` seconds; return the latency of each by name.
 
-    A turn returns the seconds of each of its timed runs; ``seed`` determines the order.
+    A function in ``turns`` makes timed runs, and returns the seconds of each; ``seed`` determines
+    the order.
     """
     found = turns_of(turns, budget, seed)
     return {name: Latency.of(values) for name, values in found.items()}

@@ -19,7 +19,7 @@ from rammer_mlir.errors import MissingPackageError
 _VARIABLE = "RAMMER_MLIR_BINDINGS"
 _CANDIDATES = ("mlir", "torch_mlir")
 _NEEDED = ("DynamicOpTrait", "NoTerminatorTrait")
-"""Names in the bindings' module ``ir`` that support verifiers and traits in Python."""
+"""Names in the bindings' module ``ir`` that dialects with verifiers and traits in Python need."""
 
 
 def _why_unusable(package: str) -> str | None:
@@ -56,7 +56,7 @@ def _choose_package() -> str:
 
 
 PACKAGE = _choose_package()
-"""Name of the package that provides the bindings."""
+"""Name of the package that provides the bindings: ``mlir``, ``torch_mlir``, or the override."""
 
 
 def submodule(name: str) -> ModuleType:
@@ -75,7 +75,7 @@ submodule("_mlir_libs._mlir").globals.append_dialect_search_prefix("rammer_mlir.
 
 
 def _load_stablehlo() -> ModuleType | None:
-    """Register StableHLO's passes and return its extension; None if the package lacks it."""
+    """Register StableHLO's passes and return the extension module; None if the package lacks it."""
     if importlib.util.find_spec(f"{PACKAGE}._mlir_libs._stablehlo") is None:
         return None
     extension = submodule("_mlir_libs._stablehlo")
@@ -84,11 +84,11 @@ def _load_stablehlo() -> ModuleType | None:
 
 
 stablehlo = _load_stablehlo()
-"""The StableHLO extension of torch-mlir; None with MLIR's own wheels, which lack it."""
+"""StableHLO's extension module in torch-mlir; None with MLIR's own wheels, which lack it."""
 
 
 def load_chlo(context: object) -> None:
-    """Let a context parse CHLO, where the package has that dialect.
+    """Let ``context``, an MLIR context, parse the dialect CHLO, if the package has it.
 
     The bindings have no function that loads the dialect, so a pass of torch-mlir that creates CHLO
     operations runs on an empty module: the pass manager loads the dialects of its passes.

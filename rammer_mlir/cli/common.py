@@ -154,7 +154,7 @@ def _ending_in_order() -> Generator[None]:
 
 @contextmanager
 def _ending_native_code() -> Generator[None]:
-    """Within the block, end the process some seconds after a signal if code does not return.
+    """Within the block, end the process if native code does not return soon after a signal.
 
     External code may never return, and Python runs signal handlers only between bytecodes.
     """

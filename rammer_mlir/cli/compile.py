@@ -154,7 +154,7 @@ def _emitted(options: argparse.Namespace, compilation: Compilation, output: str)
 
 
 def _listing(options: argparse.Namespace) -> str | None:
-    """Return the requested listing, or None if a model is to be compiled."""
+    """Return the text for ``--list-targets`` or ``--list-codegens``; None without these options."""
     if options.list_targets:
         return _list_targets()
     return listed_codegens() if options.list_codegens else None

@@ -48,7 +48,7 @@ def add_completion_option(parser: argparse.ArgumentParser) -> None:
 
 
 def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """Return a completion script for ``shell``; modifies the parser, which cannot parse then.
+    """Return a completion script for ``shell``; the parser is modified, and cannot be used again.
 
     Raises:
         MissingPackageError: if shtab is not installed.

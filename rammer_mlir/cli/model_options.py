@@ -117,7 +117,7 @@ def given_model(options: argparse.Namespace) -> AnySource:
 
 
 def source_of(options: argparse.Namespace, model: str | bytes) -> Source:
-    """Return the model, with the folder of ``--external-data`` if given.
+    """Return an ONNX model, given as path or bytes, with the folder of ``--external-data`` if any.
 
     Raises:
         OptionError: if that is not a folder.
@@ -338,7 +338,8 @@ def single_sizes(dims: Mapping[str, Sequence[int]], why: str) -> dict[str, int]:
     """Return the only size of each dimension of ``dims``.
 
     Raises:
-        OptionError: if a dimension has several sizes; ``why`` completes the message.
+        OptionError: if a dimension has several sizes; ``why`` completes the message, such as "for a
+            run".
     """
     for name, sizes in dims.items():
         if len(sizes) > 1:

@@ -32,10 +32,11 @@ Arrays = Mapping[str, NDArray[np.generic]]
 
 
 def chosen_entry(options: argparse.Namespace, model: RunnableModel) -> RunnableModel:
-    """Return the function to run, of a model with several functions.
+    """Return the function of ``--entry`` in a model with several functions, or else the model.
 
     Raises:
-        OptionError: if none is named, or the function is unknown.
+        OptionError: if the function is not named or unknown, or ``--entry`` is given for an
+            artifact of a single function.
     """
     if not isinstance(model, EntriesModel):
         if options.entry is not None and model.reload is not None:
@@ -84,7 +85,7 @@ def _advice(signature: OpenSignature) -> str:
 def static_signature(model: ComposedModel, dims: Sizes, shapes: Shapes) -> Signature:
     """Return a signature with the static inputs of a specialization, and no outputs.
 
-    The user's sizes and shapes select the specialization.
+    ``dims``, by symbol, and ``shapes``, by input, select the specialization.
 
     Raises:
         OptionError: if dimensions are unknown, contradict each other, or stay open.

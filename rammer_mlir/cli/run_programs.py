@@ -39,7 +39,10 @@ def median_run(executable: Executable, feeds: Arrays, title: str) -> Timeline:
 def runnable_program(
     options: argparse.Namespace, model: RunnableModel, inputs: Arrays | None
 ) -> Generator[tuple[RunnableModel, Arrays]]:
-    """Yield the model to run and its arrays: given arrays, which select shapes, or random ones."""
+    """Yield the program to run and its inputs: ``inputs``, or random arrays if that is None.
+
+    For a model with open dimensions, the program is the specialization for the inputs' shapes.
+    """
     if inputs is not None:
         feeds: Arrays = with_narrow_floats(model.signature.inputs, inputs)
     elif isinstance(model, ComposedModel):

@@ -36,7 +36,7 @@ def _checked(options: argparse.Namespace, given: Options | None) -> CheckedOptio
 
 
 def request_of(options: argparse.Namespace, given: Options | None = None) -> Request:
-    """Return the compile request of the command line; ``given`` overrides its options.
+    """Return the compile request of the command line; ``given`` replaces its compile options.
 
     Raises:
         OptionError: if an option is unknown or has an invalid value.

@@ -1,7 +1,7 @@
-"""The exception by which code generators leave an operation to the host."""
+"""The exception by which a code generator leaves an operation to this project's own rKernels."""
 
 from __future__ import annotations
 
 
 class NotExpressibleError(Exception):
-    """Raised for an operation that a library or a graph cannot express, or an engine refuses."""
+    """Raised for an operation that a code generator's library or graph format cannot express."""

@@ -1,8 +1,9 @@
-"""Stateful C code that is configured by a table of numbers, one table per region.
+"""Stateful C code that is configured by a table of 64-bit integers, one table per region.
 
-The C of a code generator defines ``open_region``, ``run_region`` and ``close_region``, which the
-three functions of a region call, and ``ask_region``, which returns a table's needs at compile time.
-All of them use ``struct rammer_host``.
+A code generator supplies C files that define ``open_region``, ``run_region`` and
+``close_region``; the three generated functions of a region (``_open``, ``_run``, ``_close``) call
+them with the region's table. The files also define ``ask_region``, which returns at compile time
+how much scratch memory a table needs. All of them use ``struct rammer_host``.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ int32_t rammer_ask(const struct rammer_host *host, const int64_t *table, int64_t
 
 @dataclass(frozen=True)
 class Needs:
-    """The memory that an rTask of a region needs, and whether it can be computed.
+    """The memory that an rTask of a region needs, and whether its C code can compute the region.
 
     Attributes:
-        status: 0 if the region can be computed.
-        scratch_bytes: bytes of scratch memory.
-        converted_bytes: bytes of inputs and outputs that the rTask converts between layouts.
+        status: 0 if the C code can compute the region, otherwise the status that it returned.
+        scratch_bytes: bytes of scratch memory per rTask.
+        converted_bytes: bytes of inputs and outputs that an rTask copies between layouts.
     """
 
     status: int
@@ -65,12 +66,12 @@ class Needs:
 
 @dataclass(frozen=True)
 class TableCode:
-    """The C files of a code generator, which a table of 64-bit numbers configures for a region.
+    """The C files of a code generator, which a table of 64-bit integers configures for a region.
 
     Attributes:
-        module: the ``CodeModule`` that names the packages that the files need.
-        files: the files, concatenated in order.
-        settings: C macros before the files.
+        module: names the code generator and the packages whose libraries the C files call.
+        files: paths of the C files, which are concatenated in this order.
+        settings: lines of C with ``#define``, which precede the files.
     """
 
     module: CodeModule
@@ -78,11 +79,16 @@ class TableCode:
     settings: str = ""
 
     def source_of(self, name: str, table: Sequence[int]) -> str:
-        """Return the C source of the functions of a region ``name``, with its table of words."""
+        """Return C source of the functions ``{name}_open``, ``_run`` and ``_close`` of a region.
+
+        ``table`` has the 64-bit integers that describe the region to the C files.
+        """
         return self._runtime() + _ENTRIES.format(name=name, table=", ".join(map(str, table)))
 
     def ask(self, table: Sequence[int]) -> Needs:
-        """Return the needs of an rTask of the region with this table, computed by its C code.
+        """Return the needs of an rTask of the region that ``table`` describes.
+
+        The C files are compiled for this machine once, and ``ask_region`` of them is called.
 
         Raises:
             RammerError: if a package or a library is missing.
@@ -101,7 +107,7 @@ class TableCode:
         )
 
     def asking_source(self) -> bytes:
-        """Return the C source of a function that returns the needs of any table."""
+        """Return C source of the function ``rammer_ask``, which returns the needs of any table."""
         return (self._runtime() + _ASK).encode()
 
 

@@ -1,4 +1,4 @@
-"""Cache of compiled models on disk, keyed by digests of their inputs to compilation.
+"""Cache of compiled models on disk, keyed by digests of all inputs of their compilation.
 
 ``RAMMER_CACHE_DIR`` names the folder of the cache's file (``~/.cache/rammer-mlir`` by default, or
 beneath ``XDG_CACHE_HOME``); if empty, the cache is off. ``RAMMER_CACHE_BYTES`` limits the size.
@@ -46,23 +46,24 @@ WORTH_SECONDS = 0.5
 """Compile time in seconds from which a program is cached."""
 
 ARTIFACT = "artifact"
-"""The cache level of whole artifacts, keyed by the model's bytes."""
+"""The cache level of whole artifacts; the model's part of their keys is a digest of its bytes."""
 
 
 class CompileCache:
-    """Artifacts in a single file, by key; safe for concurrent processes."""
+    """The cached artifacts of compiled models, by key; safe for concurrent processes."""
 
     def __init__(self, folder: Path, limit: int = DEFAULT_BYTES) -> None:
-        """Use the file in a folder, created with the first entry, for at most ``limit`` bytes."""
+        """Use the cache file in ``folder``, created with the first entry, up to ``limit`` bytes."""
         self.file = CacheFile(folder, limit)
 
     def find(self, key: str, device: int = 0, parts: Parts | None = None) -> CompiledModel | None:
         """Return the program of a key, or None if there is none; a damaged entry is removed.
 
         Args:
-            key: a digest.
-            device: index of the GPU.
-            parts: components of the key, to log which of them differ after a miss.
+            key: digest of all inputs of the compilation.
+            device: index of the GPU that runs the program.
+            parts: named components of the key; after a miss, the log has the names of those that
+                differ from the nearest entry.
         """
         begin = time.perf_counter()
         entry = self.file.find(ARTIFACT, key)
@@ -82,7 +83,8 @@ class CompileCache:
     def keep(self, key: str, executable: CompiledModel, parts: Parts | None = None) -> None:
         """Store a program under ``key`` if its compilation took at least ``WORTH_SECONDS``.
 
-        If storing fails, for lack of a linker or of space, the next compilation starts anew.
+        ``parts`` are the named components of the key, stored for log messages after misses. If
+        storing fails, for lack of a linker or of space, the next compilation starts anew.
         """
         spent = executable.stats["seconds"]
         # A program that took only its weights anew already hits the program level; an artifact then
@@ -121,7 +123,7 @@ def user_cache() -> CompileCache | None:
 
 
 class Digest(str):
-    """Hexadecimal digest of a model from a front end other than ONNX's: its part of cache keys."""
+    """Hexadecimal digest of an MLIR module and its weights: stands for the model in cache keys."""
 
     __slots__ = ()
 
@@ -141,10 +143,10 @@ class CachedCompiler:
         """Set the model and the options of its compilations.
 
         Args:
-            source: the model, or its digest.
+            source: the ONNX model, or the digest of another model.
             options: options of all compilations.
             device: index of the GPU.
-            executor: machine on which rKernels are measured.
+            executor: runs measurements of rKernels; None measures in this process.
             cached: whether to look up and store programs in the user's cache.
         """
         self._options, self._device, self._executor = options, device, executor
@@ -158,11 +160,11 @@ class CachedCompiler:
             log_cache(f"not asked, {_why_no_cache(options, cached=cached)}")
 
     def of_part(self, given: Given, number: int) -> CachedCompiler:
-        """Return a compiler for part ``number`` of the host program of the model.
+        """Return a compiler for part ``number`` of the model, which has separate cache keys.
 
         Args:
-            given: shapes and values that the host program was made for.
-            number: number of the part.
+            given: shapes and values for which the host program was made; empty for MLIR.
+            number: number of the part in the host program, or of the function in the module.
         """
         if self.known.programs is None:  # parts of a model may have equal code
             self.known = replace(self.known, programs=KnownCode[tuple[bytes, ...]]())
@@ -183,9 +185,9 @@ class CachedCompiler:
         return self._cache.find(digest_of(parts), self._device, parts)
 
     def compile(self, model: Model, given: Given) -> CompiledModel | HostedGraph:
-        """Compile the model for given shapes, and return the program or host program.
+        """Compile the model for given shapes and values; return and cache the program.
 
-        A single program is stored in the cache.
+        If shapes depend on data, return the host program instead, with its parts uncompiled.
 
         Raises:
             RammerError: as ``compile_model`` does.
@@ -202,7 +204,7 @@ class CachedCompiler:
         return made
 
     def keep(self, made: CompiledModel, given: Given) -> None:
-        """Store a program for given shapes, if programs with these options are cacheable."""
+        """Store a program for given shapes and values, if these options allow caching."""
         parts = artifact_parts(self._digest, self._options, given)
         if self._cache is not None and parts is not None:
             self._cache.keep(digest_of(parts), made, parts)

@@ -57,7 +57,7 @@ def compile_model(
     device: int = 0,
     executor: Executor | None = None,
 ) -> CompiledModel:
-    """Return the compiled model; ``rammer_mlir.compile`` describes the process."""
+    """Return the compiled model; ``shapes`` are static shapes of inputs with open dimensions."""
     return _executable(Compilation.of_model(source, options, shapes), device, executor)
 
 
@@ -77,9 +77,9 @@ def compile_any_model(
         options: checked options.
         given: shapes and values to specialize for.
         device: index of the GPU.
-        executor: machine on which rKernels are measured.
-        known: reusable objects of other programs.
-        programs: cache level of programs for other weights.
+        executor: runs measurements of rKernels; None measures in this process.
+        known: object code of other programs, reused where code is equal.
+        programs: cached programs, which are reused with other weights; None for no cache.
 
     Raises:
         RammerError: as ``compile_model`` does.
@@ -145,7 +145,7 @@ class Compilation:
         options: CheckedOptions,
         shapes: Shapes | None = None,
     ) -> Compilation:
-        """Import an ONNX model, and return its compilation; a loaded model is not modified.
+        """Return the compilation of an ONNX model for static ``shapes``; it is not modified.
 
         Raises:
             RammerError: if the model is invalid, uses unsupported features, or has unknown shapes.
@@ -156,28 +156,28 @@ class Compilation:
 
     @staticmethod
     def of_import(imported: ImportedModel, options: CheckedOptions, begin: float) -> Compilation:
-        """Return an imported model's compilation; ``begin`` is the import's start."""
+        """Return an imported model's compilation; the import began at ``begin`` (perf_counter)."""
         compilation = Compilation(imported, options)
         compilation.seconds[imported.stage] = time.perf_counter() - begin
         log_seconds(imported.stage, compilation.seconds[imported.stage])
         return compilation
 
     def use_known_kernels(self, known: KnownCode[GpuCode]) -> None:
-        """Reuse an NVIDIA GPU's kernel of ``known`` with equal LLVM IR instead of compiling it."""
+        """Reuse a kernel of ``known`` with equal LLVM IR instead of compiling it (NVIDIA GPUs)."""
         self._work.known_kernels = known
 
     def use_known(self, known: KnownObjects) -> None:
-        """Reuse objects of ``known`` where code is equal, instead of generating them again."""
+        """Reuse object code of ``known`` for equal programs and rKernels, without compiling it."""
         self._work.known = known
 
     @property
     def module(self) -> ir.Module:
-        """The IR of the last stage with IR."""
+        """The module at the last completed stage that produces MLIR."""
         return self._work.module
 
     @property
     def recipes(self) -> Mapping[int, Recipe]:
-        """Recipes that pack the program's weights, from the stage `target` on."""
+        """Recipes that pack the weights, by argument number; empty before the stage `target`."""
         return self._work.recipes
 
     @property
@@ -187,7 +187,7 @@ class Compilation:
 
     @property
     def image(self) -> Image:
-        """The program's data.
+        """The program as data (tables, weights, signature); compiles up to the stage `target`.
 
         Raises:
             RammerError: if a stage fails.
@@ -224,7 +224,7 @@ class Compilation:
         ``rammer_mlir.compile`` accepts the result without any other file.
 
         Args:
-            stage: one of the portable stages, or `regions`.
+            stage: one of ``PORTABLE_STAGES``, or `regions`.
             as_bytecode: return bytecode, which is smaller and faster to read, instead of text.
 
         Raises:
@@ -245,7 +245,7 @@ class Compilation:
         return buffer.getvalue()
 
     def code(self) -> Code:
-        """Compile to the last stage, and return the code.
+        """Compile to the last stage, and return the binary with the program's data.
 
         Raises:
             TargetError: if a tool fails, or not all vEUs can be resident at once.
@@ -256,7 +256,7 @@ class Compilation:
 
     @contextmanager
     def _places(self) -> Generator[None]:
-        """Add locations in the module's file to errors of passes in the context."""
+        """Return a context in which errors of passes get their locations in the MLIR file."""
         try:
             yield
         except PassError as error:
@@ -303,9 +303,9 @@ class Compilation:
         loaded.stats["seconds"]["fallback"] = sum(fallback.stats["seconds"].values())
 
     def profile(self, executor: Executor | None = None) -> int:
-        """Measure the rKernels without a known measurement; return their number.
+        """Measure the rKernels that have no stored measurement; return their number.
 
-        Compiling with measured costs calls this implicitly, but without an executor.
+        Compiling with measured costs does this implicitly, but measures in this process.
         """
         self._work.executor = executor
         self.run_to("buffers")
@@ -382,7 +382,7 @@ class Compilation:
         return find_device(options.device).device(options.num_veus)
 
     def _runs(self, policies: Sequence[str]) -> list[tuple[str, TaskGraph, Plan]]:
-        """Return the plans of the program and of other policies, each with its rOperators."""
+        """Return policy, graph and plan: of the program, then for each name in ``policies``."""
         for name in policies:
             get_policy(name)
         options = self._work.options

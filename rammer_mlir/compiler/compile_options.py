@@ -24,8 +24,8 @@ class CompileOptions:
         samples: calibration data if regions are quantized; else None.
         merge_growth: factor by which merging operators may multiply the arithmetic; 0 merges none.
         tile_bytes: most bytes that an rTask accesses, for a bulk-synchronous device; else 0.
-        fold_to: vEUs that execute the schedule for ``num_veus`` of a bulk-synchronous device; else
-            0.
+        fold_to: number of threads onto which the schedule for ``num_veus`` vEUs of a
+            bulk-synchronous device is folded; 0 for other devices.
     """
 
     target: str
@@ -48,5 +48,5 @@ class CompileOptions:
 
     @property
     def launched_veus(self) -> int:
-        """Number of vEUs that execute the program."""
+        """Number of vEUs of the compiled program, after folding."""
         return min(self.fold_to, self.num_veus) or self.num_veus

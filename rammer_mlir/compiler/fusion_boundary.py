@@ -9,10 +9,10 @@ _INPUTS = "inputs"
 
 
 def check_boundary(boundary: str) -> None:
-    """Raise an error for an unknown boundary.
+    """Check a value of the option ``boundary``, for example ``cost`` or ``inputs=3``.
 
     Raises:
-        OptionError: if the boundary is not listed in the option's help.
+        OptionError: if it has none of the forms in the option's help.
     """
     name, equals, most = boundary.partition("=")
     if boundary in ("none", "parallelism", "cost"):

@@ -18,7 +18,10 @@ Values = Mapping[str, NDArray[np.generic]]
 
 
 def with_values(module: ir.Module, values: Values) -> ir.Module:
-    """Return a copy of a module whose weights have their values in ``rtask.value``."""
+    """Return a copy of a module with the ``values`` of its weights, which are by name.
+
+    The attribute ``rtask.value`` of an argument has the value.
+    """
     with module.context, ir.Location.unknown():
         copy = copy_module(module)
         main = entry_function(copy)

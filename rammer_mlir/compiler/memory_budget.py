@@ -29,18 +29,18 @@ _CHUNKS = (2, 4, 8, 16)
 """Numbers of chunks to try for chains, in this order."""
 
 _TARGETS = (1.0, 0.6, 0.0)
-"""Goals for the memory of chunked chains, as shares of the budget.
+"""Peaks of memory down to which chains are chunked, as shares of the budget.
 
-Copies at chunk borders take memory too, so a goal can be below the budget.
+Copies at chunk borders take memory too, so a peak below the budget can be necessary.
 """
 
 _HOPELESS = 2
-"""Multiple of the budget; chunkings with a higher peak of memory are skipped."""
+"""Multiple of the budget; chunkings with a higher peak of memory are not planned."""
 
 _MOST_CORRECTIONS = 4
-"""Largest number of memory limits to try in search of the least possible one.
+"""Largest number of memory limits to try in search of the smallest feasible limit.
 
-The arena slightly exceeds the peak use.
+Each attempt that fails returns the bytes that it needs, which become the next limit.
 """
 
 _NEARLY = 1.02
@@ -55,7 +55,7 @@ class BudgetPasses:
 
     Attributes:
         formed: passes up to `rtask-form-operators`.
-        shaped: passes from there to the end of `operators`.
+        shaped: passes after `rtask-form-operators`, to the end of the stage `operators`.
         tasks: passes of the stage `tasks`.
         buffers: passes of the stage `buffers`.
         program: returns the passes of `program` for a memory limit in bytes, 0 for none.
@@ -72,12 +72,12 @@ class BudgetPasses:
 
 @dataclass(frozen=True)
 class _Setting:
-    """Measures to meet the budget.
+    """Parameters of a trial that may meet the budget.
 
     Attributes:
         limit: limit in bytes for the schedule; 0 for none.
         chunks: number of chunks of each chain; 1 for none.
-        target: goal in bytes for chunked chains.
+        target: peak in bytes down to which chains are chunked; 0 chunks all possible chains.
     """
 
     limit: int = 0
@@ -190,7 +190,7 @@ class _Search:
 
         Args:
             setting: the measures to apply.
-            free: the decision without a budget; None to make it.
+            free: the decision for the program without a budget; None for the trial that makes it.
 
         Returns:
             The decision, or the bytes that the program needs if they exceed the limit of the

@@ -13,15 +13,15 @@ class MemoryDecision:
         budget: bytes that the user allows.
         free_bytes: size of the arena without a budget.
         arena_bytes: size of the program's arena.
-        free_seconds: predicted time of the program without a budget.
-        seconds: predicted time of the program.
+        free_seconds: predicted seconds of a run of the program without a budget.
+        seconds: predicted seconds of a run of the program.
         chunks: number of chunks of each chain; 1 for none.
-        target: goal in bytes for chunked chains.
-        formed: number of rOperators formed.
+        target: peak in bytes down to which chains are chunked.
+        formed: number of rOperators after fusion.
         in_chunks: number of rOperators after `rtask-pipeline`.
         again: number of rOperators that `rtask-recompute` added.
         is_limited: whether the schedule is under a memory limit.
-        tried: number of programs planned.
+        tried: number of programs that the search scheduled.
     """
 
     budget: int

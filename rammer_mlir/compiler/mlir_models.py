@@ -46,7 +46,7 @@ class MlirRequest:
     wording: Wording
 
     def entries(self) -> list[EntryCompiler]:
-        """Return a compiler for each function, with the given sizes.
+        """Return a compiler for each public function, or for ``source.entry`` if it is given.
 
         Raises:
             RammerError: if the module is invalid, or sizes contradict it.
@@ -66,6 +66,8 @@ class MlirRequest:
 
     def compile(self, specializations: int) -> CompiledModel | OpenModel | EntriesModel:
         """Compile the functions, or return models that are compiled when open dimensions are bound.
+
+        Such a model keeps at most ``specializations`` programs in memory.
 
         Raises:
             RammerError: for every error that does not depend on the sizes of open dimensions.
@@ -137,13 +139,13 @@ class EntryCompiler(ProgramFacts):
     """Compiles a function for static shapes of its inputs.
 
     Attributes:
-        entry: the function.
+        entry: the function to compile.
         options: options of all compilations.
-        compiler: the function's compiler with cache.
-        signature: signature with the initially given sizes.
+        compiler: finds and stores the function's programs in the cache.
+        signature: the function's signature, in which the sizes of the request are bound.
         device: index of the GPU.
-        executor: machine on which rKernels are measured.
-        weights: shared weights of all specializations in memory.
+        executor: runs measurements of rKernels; None measures in this process.
+        weights: store through which all programs of the function share equal weights.
     """
 
     entry: MlirEntry
@@ -157,6 +159,8 @@ class EntryCompiler(ProgramFacts):
     def model(self, specializations: int) -> CompiledModel | OpenModel:
         """Return the function's model, compiled now or when open dimensions are bound.
 
+        With open dimensions, it keeps at most ``specializations`` programs in memory.
+
         Raises:
             RammerError: if the function cannot be compiled.
         """
@@ -165,7 +169,7 @@ class EntryCompiler(ProgramFacts):
         return self._compiled({})
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
-        """Return the program for these input shapes.
+        """Return the program for these input shapes; ``values`` are not used.
 
         Raises:
             RammerError: if the function cannot be compiled for these shapes.
@@ -176,7 +180,9 @@ class EntryCompiler(ProgramFacts):
         return made
 
     def compilation(self, shapes: Shapes) -> Compilation:
-        """Return the function's compilation for these shapes.
+        """Return the function's compilation for these input shapes, by name.
+
+        Without open dimensions, ``shapes`` is empty.
 
         Raises:
             RammerError: if it cannot be compiled for these shapes of open inputs.

@@ -63,11 +63,11 @@ class Request:
         source: the model.
         options: checked options.
         shapes: static shapes of inputs, by name.
-        dims: sizes of open dimensions, by symbol.
+        dims: sizes of open dimensions, by their name in the model.
         device: index of the GPU.
-        executor: machine on which rKernels are measured.
+        executor: runs measurements of rKernels; None measures in this process.
         cached: whether to look up and store programs in the user's cache.
-        wording: syntax of the user's interface, for messages.
+        wording: spelling of options in messages: that of Python, or of the command line.
     """
 
     source: AnySource
@@ -92,7 +92,7 @@ class Request:
         )  # fmt: skip
 
     def compilation(self) -> Compilation:
-        """Return the compilation of the model.
+        """Return the compilation of the model, which has static shapes.
 
         Raises:
             RammerError: if the model cannot be read or compiled, or a dimension is open.
@@ -106,7 +106,7 @@ class Request:
         return Compilation.of_model(model, self.options, shapes)
 
     def load(self) -> tuple[Model, Fixed]:
-        """Return the model with the given sizes bound in its inputs, and its open signature.
+        """Return the model with the given sizes bound in its inputs, and its signature and shapes.
 
         Raises:
             RammerError: if the model cannot be read, or the sizes contradict it.
@@ -115,7 +115,7 @@ class Request:
         return model, fix_inputs(model, self.shapes, self.dims, self.wording)
 
     def load_fixed(self) -> tuple[Model, Shapes]:
-        """Return the model and the shapes bound for its open inputs.
+        """Return the model, and static shapes by name for its inputs with open dimensions.
 
         Raises:
             RammerError: as ``load`` does, or if a dimension is still open.
@@ -143,6 +143,8 @@ class Request:
 
 def compile_any(request: Request, specializations: int = DEFAULT_SPECIALIZATIONS) -> AnyModel:
     """Compile a model, or return a model that is compiled when its open dimensions are bound.
+
+    Such a model keeps at most ``specializations`` programs in memory.
 
     Raises:
         RammerError: for every error that does not depend on the sizes of open dimensions.
@@ -186,7 +188,8 @@ def compile_for(
     Args:
         request: the model.
         sizes: one or several sizes for each open dimension.
-        most: upper bound of data-dependent sizes, if the user gives one.
+        most: upper bound, in elements, of each dimension whose size depends on data; None if the
+            user gives none.
 
     Raises:
         ShapeError: if dimensions are unknown, or stay open.
@@ -219,10 +222,10 @@ class Compiling(ProgramFacts):
         compiler: compiler for static shapes.
         options: options of all compilations.
         signature: the model's signature.
-        fixed: shapes bound in advance, which are part of a program's cache key.
+        fixed: shapes of inputs, by name, that the request gives; part of a program's cache key.
         is_repeated: whether the model is the body of a loop, or within one.
         specializations: limit of specializations in memory for each part of a host program.
-        weights: shared weights of all specializations in memory, and of their parts.
+        weights: store through which all specializations and their parts share equal weights.
     """
 
     model: Model
@@ -235,7 +238,9 @@ class Compiling(ProgramFacts):
     weights: ConstantStore = field(default_factory=ConstantStore)
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
-        """Return the program for these input shapes and shape values.
+        """Return the program for these input shapes.
+
+        ``values`` are the inputs, by name, on which shapes depend: they become constants.
 
         Raises:
             RammerError: if the model cannot be compiled for these shapes.
@@ -247,7 +252,7 @@ class Compiling(ProgramFacts):
         return self._compile_sharing(Given({**self.fixed, **given}, values, self.is_repeated))
 
     def compile(self, given: Given) -> CompiledModel | HostedModel:
-        """Return the program for static shapes, compiled or taken from the cache.
+        """Return the program for given shapes and values, compiled or taken from the cache.
 
         Raises:
             RammerError: if the model cannot be compiled for these shapes.
@@ -255,7 +260,7 @@ class Compiling(ProgramFacts):
         return self.compiler.find(given) or self.compile_anew(given)
 
     def compile_anew(self, given: Given) -> CompiledModel | HostedModel:
-        """Compile for static shapes after a miss in the cache, and return the program.
+        """Compile for given shapes and values after a cache miss, and return the program.
 
         Raises:
             RammerError: if the model cannot be compiled for these shapes.
@@ -274,7 +279,7 @@ class Compiling(ProgramFacts):
         return made
 
     def _hosted(self, graph: HostedGraph, given: Given) -> HostedModel:
-        """Return a host program; its static parts that every run needs are compiled.
+        """Return the host program of ``graph``; static parts that every run needs are compiled.
 
         The other parts become open models, compiled at first use, or host programs.
         """

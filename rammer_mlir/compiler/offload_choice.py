@@ -39,8 +39,8 @@ from rammer_mlir.support.log import LOGGER
 _LEAST_SHARES = (0.002, 0.02)
 """Smallest measured savings of the regions to keep, as shares of the host's time.
 
-For each share, a program is measured that keeps only the regions that save at least this share.
-Conversions of a region's inputs and results cost time elsewhere in the program.
+For each share, a program is timed that keeps only the regions that save at least this share: layout
+conversions of a region's inputs and results cost time elsewhere in the program.
 """
 
 
@@ -49,13 +49,13 @@ class TrialPasses:
     """The passes of a trial.
 
     Attributes:
-        regions: for each partition, the function that forms regions and requests their code; the
-            first partition follows the order of priority. Quantized regions stay quantized on the
-            host.
+        regions: functions that form regions and request their code, each with another order of
+            code generators; the resulting set of regions is called a partition. The first
+            partition has the user's order. Quantized regions stay quantized on the host.
         kernels: passes from regions to rKernels on buffers.
         costs: passes that annotate rKernels with costs.
-        finals: stages after that of regions, to compile and time programs if measured times decide;
-            None if the simulator decides.
+        finals: stages after `regions`, for compiling and timing programs if measured times decide;
+            None if simulated times decide.
     """
 
     regions: Sequence[FormRegions]
@@ -160,7 +160,7 @@ def _region_calls(module: ir.Module) -> Counter[str]:
 
 @dataclass(frozen=True)
 class _Partition:
-    """A module in which all regions have code, formed for an order of code generators.
+    """A module in which all regions have code, formed with one order of code generators.
 
     ``quantized`` reports the quantization of its regions, None without quantization.
     """
@@ -184,7 +184,7 @@ class _Partition:
         return sorted(operations, key=lambda name: -operations[name] * self.calls[name])
 
     def without(self, given_back: Sequence[str]) -> ir.Module:
-        """Return a copy in which the host computes the regions ``given_back``."""
+        """Return a copy of the module in which the host computes the named regions."""
         module = copy_module(self.module)
         if given_back:
             names = ",".join(given_back)

@@ -10,11 +10,12 @@ class OffloadDecision:
     """The selected regions of foreign code generators, with predicted and measured times.
 
     Attributes:
-        found: number of regions with code, if everything is offloaded in the order of priority.
-        kept: number of regions in the program.
-        host_seconds: predicted time of the program without regions.
-        all_seconds: predicted time of the program with all regions.
-        chosen_seconds: predicted time of the chosen program.
+        found: number of regions if every possible region is kept, in the user's order of code
+            generators.
+        kept: number of regions in the chosen program.
+        host_seconds: predicted seconds per run of the program without regions.
+        all_seconds: predicted seconds per run of the program with all regions.
+        chosen_seconds: predicted seconds per run of the chosen program.
         simulations: number of programs simulated.
         untried: number of programs not simulated for lack of time or of remaining simulations.
         measured: number of programs compiled and timed; the fastest is chosen.
@@ -53,7 +54,7 @@ class OffloadDecision:
 
 
 def _times(chosen: float | None, host: float | None, everything: float | None, how: str) -> str:
-    """Return as text the seconds of the chosen program, without regions, and with all regions.
+    """Return a text with the times of the chosen program, without regions, and with all regions.
 
     Args:
         chosen: seconds of the chosen program; None if not timed.

@@ -9,7 +9,7 @@ MOST_SIMULATIONS = 200
 """Largest number of simulations; each runs the passes from `operators` to a plan."""
 
 _LEAST_GAIN = 1e-4
-"""Smallest saving per region, as a share of the host's time, above the cost model's error."""
+"""Share of the host's time that each region must save; the cost model's error is smaller."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,8 @@ class Choice:
     """A set of regions to keep; equal regions share a name and are decided together.
 
     Attributes:
-        partition: number of the partition that the regions belong to.
+        partition: number of the partition that the regions belong to: a set of regions, formed
+            with an order of code generators.
         kept: names of the kept regions; the host computes all others.
     """
 
@@ -50,7 +51,7 @@ class Search:
 
         Args:
             partitions: names of each partition's regions, in the order of trials; the first
-                partition follows the order of priority.
+                partition has the user's order of code generators.
             simulate: returns the predicted seconds of a choice.
             has_time: whether time is left for another simulation.
             most: limit of simulations.
@@ -71,7 +72,7 @@ class Search:
         return Choice(partition, kept) if kept else HOST
 
     def run(self) -> Choice:
-        """Return the choice of least simulated time; ``HOST`` if no other one can be simulated."""
+        """Return the choice of least simulated time; ``HOST`` if no other can be simulated."""
         for choice in (HOST, self.everything):
             self.know(choice)
         for partition in range(1, len(self._partitions)):

@@ -60,11 +60,11 @@ class Finals:
         return tuple(self._programs)
 
     def __contains__(self, choice: Choice) -> bool:
-        """Whether the program of a choice has been entered."""
+        """Whether the program of a choice competes, after a call of ``enter``."""
         return choice in self._programs
 
     def enter(self, choice: Choice, module: ir.Module) -> None:
-        """Compile the program of a choice from its module, which is at the stage of regions.
+        """Compile the program of a choice from its module at the stage `regions`, and keep it.
 
         Raises:
             RammerError: if it cannot be compiled.
@@ -79,7 +79,7 @@ class Finals:
         self._programs[choice] = self._stack.enter_context(loaded)
 
     def seconds_by_origin(self, choice: Choice) -> dict[str, float]:
-        """Run a program; return the seconds of its regions and operations (``seconds_of_runs``)."""
+        """Run a choice's program; return seconds by region or operation (``seconds_of_runs``)."""
         program = self._programs[choice]
         program.run(self._feeds)
         return seconds_of_runs([program.record(self._feeds) for _ in range(_RECORDS)])

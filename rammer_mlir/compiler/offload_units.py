@@ -23,7 +23,7 @@ _REGION = re.compile(r"(?P<region>.+)_x\d+(_\w+)?")
 
 
 def number_operations(module: ir.Module) -> list[ir.Location]:
-    """Name each operation of the entry function by its number; return the original locations."""
+    """Replace locations of the entry function's operations by numbers; return the old locations."""
     before: list[ir.Location] = []
     with module.context:
         for number, op in enumerate(entry_block(module).operations):

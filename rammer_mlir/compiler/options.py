@@ -63,7 +63,7 @@ class CheckedOptions(CompileOptions):
     backend: Backend
 
     def portable_stages(self) -> tuple[Stage, ...]:
-        """Return the stages up to `program`: passes, except for the choice of regions."""
+        """Return the stages up to `program`; only the choice of regions is more than passes."""
         stages = self.backend.stages(self)
         return tuple(stage for stage in stages if stage.name in (REGIONS, *PORTABLE_STAGES))
 
@@ -71,8 +71,8 @@ class CheckedOptions(CompileOptions):
         """Return the options for emulating the target on this machine's processor.
 
         Args:
-            checked: whether the emulator checks accesses.
-            traced: whether launches record accesses.
+            checked: whether the emulator checks memory accesses.
+            traced: whether launches record memory accesses.
 
         Raises:
             OptionError: if the target is not a GPU.
@@ -148,7 +148,7 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
 def refuse_samples(options: CheckedOptions) -> None:
     """Raise an error if a model that runs as a host program is to be quantized.
 
-    Samples have no inputs of the program's parts.
+    Samples have values of the model's inputs only, not of the inputs of the program's parts.
 
     Raises:
         OptionError: if there are samples.
@@ -258,7 +258,7 @@ def _check_taken(target: str, options: Options, backend: Backend) -> None:
 def _check_supersteps(target: str, backend: Backend, costs: str | None, *, measured: bool) -> None:
     """Raise OptionError for a bulk-synchronous device that the options do not permit.
 
-    It permits neither ``measured`` costs nor the ``target``, if its ``backend`` has no supersteps.
+    Its costs cannot be ``measured``, and the ``backend`` of ``target`` must support supersteps.
     ``costs`` is the device as the user names it.
     """
     if measured:
@@ -289,7 +289,7 @@ def _check_merge(merge: float | None, policy: str) -> float:
 
 
 def _check_names(names: str, registry: Registry[Any]) -> tuple[str, ...]:
-    """Return the names in a comma-separated list; raise OptionError for an unknown name."""
+    """Return the listed names; raise OptionError for a name that is not in ``registry``."""
     found = tuple(name.strip() for name in names.split(",")) if names else ()
     for name in found:
         registry.get(name)

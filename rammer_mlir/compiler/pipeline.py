@@ -64,7 +64,7 @@ _BLOCKED_CHANNELS = (
 
 
 def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tuple[Stage, ...]:
-    """Return the stages up to an object for this machine's processor, or for a named one."""
+    """Return the stages up to an object for the processor ``named``; None is this machine's."""
     lower = steps.lower_to_threads if named is None else steps.lower_to_threads_of(named)
     emit = steps.compile_to_object if named is None else steps.compile_to_object_of(named)
     # With offloading, the stage of regions has already generalized the graph.
@@ -156,7 +156,7 @@ def _preferred(options: CompileOptions) -> tuple[str, ...]:
 
 
 def nvvm_stages(options: CompileOptions, gpu: GpuTarget, has: Multiprocessors) -> tuple[Stage, ...]:
-    """Return the stages up to a cubin for a chip with these multiprocessors."""
+    """Return the stages up to a cubin for a GPU; ``has`` describes its multiprocessors."""
     return (
         *_gpu_stages(options, gpu.name),
         Stage("target", step=steps.lower_to_blocks(gpu, "ptx")),
@@ -169,7 +169,7 @@ def nvvm_stages(options: CompileOptions, gpu: GpuTarget, has: Multiprocessors) -
 def rocdl_stages(
     options: CompileOptions, gpu: GpuTarget, has: Multiprocessors
 ) -> tuple[Stage, ...]:
-    """Return the stages up to a code object for a chip with these multiprocessors."""
+    """Return the stages up to a code object for a GPU; ``has`` describes its compute units."""
     return (
         *_gpu_stages(options, gpu.name),
         Stage("target", step=steps.lower_to_blocks(gpu, "hsaco")),
@@ -187,8 +187,8 @@ def emulated_stages(
     Args:
         options: options of the compilation.
         gpu: the emulated GPU.
-        checked: whether the code checks accesses.
-        traced: whether launches record accesses.
+        checked: whether the code checks memory accesses.
+        traced: whether launches record memory accesses.
     """
     return (
         *_gpu_stages(options, f"emulator:{gpu.name}"),
@@ -270,7 +270,11 @@ def _priorities(names: Sequence[str]) -> list[tuple[str, ...]]:
 def _formed(
     options: CompileOptions, codegens: tuple[str, ...], code: Sequence[str], *, merged: bool = True
 ) -> FormRegions:
-    """Return a function that forms regions, merged if requested, and requests their code."""
+    """Return a function that forms regions for ``codegens``, which are in the order of priority.
+
+    ``code`` are the passes that request the regions' code. With ``merged``, regions of equal code
+    generators are merged.
+    """
     names = ",".join(codegens)
     where = f'device="{options.device}" num-veus={options.num_veus}'
     outlined = (
@@ -290,7 +294,7 @@ def _formed(
 
 
 def _generated_regions(options: CompileOptions, target: str) -> str:
-    """Return the pass that requests code for a target; an empty name is this machine."""
+    """Return the pass that requests the regions' code for ``target``; "" is this machine."""
     given = written({k: text_of(v) for k, v in options.given["module_options"].items()})
     fields = [f"target={target}"] if target else []
     fields += [f"options={given}"] if given else []
@@ -352,7 +356,7 @@ def _offered(options: CompileOptions, target: str) -> str:
 
 
 def _scheduled(options: CompileOptions, memory: int) -> tuple[str, ...]:
-    """Return the passes of the stage `program`, with a memory limit in bytes, 0 for none."""
+    """Return the passes of the stage `program`; ``memory`` is a limit in bytes, 0 for none."""
     limit = f" memory={memory}" if memory else ""
     return (
         *([f"rtask-profile-kernels{{num-veus={options.num_veus}}}"] if options.measured else []),

@@ -1,4 +1,4 @@
-"""Properties that all programs of a specializer share."""
+"""Properties that all specialisations of a model share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rammer_mlir.compiler.options import CheckedOptions
 
 
 class ProgramFacts:
-    """Properties of programs that follow from their compile options."""
+    """Properties of all programs that are compiled with ``options``."""
 
     options: CheckedOptions
 

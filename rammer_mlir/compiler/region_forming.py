@@ -25,7 +25,8 @@ class FormRegions:
 
     Attributes:
         outlined: passes up to the outlining of regions.
-        generated: passes that request the regions' code.
+        generated: passes that request the regions' code, and return regions without code to the
+            host.
         quantization: settings for quantizing outlined regions; None to leave them in f32.
     """
 
@@ -57,7 +58,7 @@ def _observer(work: Work) -> Observer:
 
 
 def quantized_regions(form: FormRegions) -> Step:
-    """Return the step that forms all regions and stores their quantization decisions."""
+    """Return a step that calls ``form``, and stores its decisions in ``Work.quantized``."""
 
     def keep(work: Work) -> None:
         work.quantized = form(work, work.module)

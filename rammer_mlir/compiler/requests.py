@@ -13,7 +13,7 @@ from rammer_mlir.frontends.onnx.sources import source_of
 from rammer_mlir.frontends.pytorch.package import is_pytorch_model
 
 AnySource = Source | MlirSource
-"""A model for any front end."""
+"""An ONNX model or an MLIR module, in the form that its front end reads."""
 
 
 def given_source(
@@ -25,13 +25,13 @@ def given_source(
     inputs: object = None,
     dynamic_shapes: object = None,
 ) -> AnySource:
-    """Return the source of a given model, with the options that belong to its kind.
+    """Return a model in the form that its front end reads, with the options for its kind.
 
     Args:
         model: MLIR, or any form of model that the ONNX front end accepts.
         external_data: folder with external data files of an ONNX model.
-        entry: the function of an MLIR module.
-        constants: weights of an MLIR module.
+        entry: name of the function to compile in an MLIR module; None for all public functions.
+        constants: weights of an MLIR module: arrays by name, or an ``.npz`` file.
         flags: prefix of options in messages: ``--`` on the command line.
         inputs: example inputs of a PyTorch module.
         dynamic_shapes: open dimensions of a PyTorch module or program.

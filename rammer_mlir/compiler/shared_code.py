@@ -16,7 +16,7 @@ _MOST_OBJECTS = 16
 
 
 class KnownCode(Generic[_Code]):
-    """A small least-recently-used cache of objects or kernels, by the identity of their code."""
+    """A small least-recently-used cache of objects or kernels, by the digest of their code."""
 
     def __init__(self) -> None:
         """Begin without objects."""
@@ -24,14 +24,14 @@ class KnownCode(Generic[_Code]):
         self._lock = threading.Lock()
 
     def find(self, identity: bytes) -> _Code | None:
-        """Return the kept object of the code ``identity``; None without one."""
+        """Return the object of the code with the digest ``identity``; None if it is not cached."""
         with self._lock:
             if identity in self._objects:
                 self._objects.move_to_end(identity)
             return self._objects.get(identity)
 
     def keep(self, identity: bytes, binary: _Code) -> None:
-        """Store an object, and evict the least recently used one if there are too many."""
+        """Store the object of a digest; evict the least recently used object beyond the limit."""
         with self._lock:
             self._objects[identity] = binary
             if len(self._objects) > _MOST_OBJECTS:
@@ -43,8 +43,8 @@ class KnownObjects:
     """Reusable objects of other CPU programs with equal code.
 
     Attributes:
-        programs: by the identity of a program's whole code: the program's main object first, then
-            the objects of its rKernels.
+        programs: by the digest of a program's code, its object files: the main object first, then
+            those of its rKernels. None to reuse only rKernels.
         rkernels: objects of single rKernels.
     """
 

@@ -48,7 +48,7 @@ class Work:
         options: options of the compilation.
         reached: names of the completed stages.
         seconds: duration of each stage and of other parts of the compilation.
-        stats: statistics of stages for users: sizes in bytes, operations.
+        stats: statistics for users by name: sizes in bytes, number of scalar operations.
         image: the program's data, from the stage `target` on.
         text: LLVM IR, later assembly, from the stage `llvm` on.
         binary: an object or code for a device, from the first stage that produces one.
@@ -58,17 +58,16 @@ class Work:
         is_separate: whether each rKernel is compiled to a separate object; else all rKernels are in
             a single, readable module.
         kernels: the objects of separate rKernels, from the stage `target` on.
-        known: objects of other programs; a program with equal code reuses them and skips the stages
-            that generate them.
+        known: object files of other programs; a program with equal code reuses them and skips the
+            stages that generate them.
         known_kernels: reusable kernels of NVIDIA GPUs, by their LLVM IR.
         identity: digest of the program's code if ``known`` has programs but not this one, or of the
             kernel's LLVM IR if ``known_kernels`` is given.
         registers: most vector registers of a micro tile on a CPU, 0 for all; fewer registers mean
             less compile time and more run time.
-        executor: machine on which rKernels are measured; None to measure sequentially in this
-            process.
+        executor: runs measurements of rKernels; None to measure sequentially in this process.
         decision: the regions that foreign code generators compile, if chosen by cost.
-        recipes: recipes that pack each weight argument, from the stage `target` on.
+        recipes: the recipe that packs each weight, by argument number, from the stage `target` on.
         quantized: decisions about quantized regions, if any.
         memory: the decision about the memory budget, if there is one.
     """
@@ -109,7 +108,7 @@ class Work:
         log_seconds(part, seconds)
 
     def printed(self) -> bytes:
-        """Return the form of the last stage: text of IR and assembly, or the bytes of a binary."""
+        """Return the result of the last stage: IR or assembly as text, or the bytes of a binary."""
         if self.binary or self.text:
             return self.binary or self.text.encode()
         return dialects.get_asm(
@@ -120,7 +119,7 @@ class Work:
 
 
 Step = Callable[[Work], None]
-"""A function that brings a model to a stage by other means than passes."""
+"""A function that transforms a model in place, for the parts of a stage that are not passes."""
 
 
 @dataclass(frozen=True)

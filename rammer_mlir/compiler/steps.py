@@ -1,4 +1,4 @@
-"""Steps of stages beyond passes: from a scheduled module to the final binary."""
+"""The steps of stages that are not passes: from a scheduled module to the final binary."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
 def _begin_kernels(work: Work, image: CpuImage, machine: Machine) -> dict[str, str]:
     """Move rKernels out of the module, and start to compile them in the background.
 
-    Returns their symbols by name.
+    Returns the symbol of each function by the name of its rKernel.
     """
     work.kernels = objects = KernelObjects(machine, work.known.rkernels)
     taken = take_kernels(work.module, {each.name for each in image.program.kernels}, machine)
@@ -106,14 +106,14 @@ def _begin_kernels(work: Work, image: CpuImage, machine: Machine) -> dict[str, s
 
 
 def _with_decision(work: Work, words: str) -> str:
-    """Return the summary ``words`` with the decisions about regions, quantization, memory."""
+    """Return ``words`` with lines about the decisions on regions, quantization and memory."""
     decisions = (work.decision, work.quantized, work.memory)
     decided = (each.summary for each in decisions if each is not None)
     return "\n".join((words, *decided))
 
 
 def translate_to_llvm(work: Work) -> None:
-    """CPU: translate to the text of LLVM IR, unless the object is known."""
+    """CPU: translate to the text of LLVM IR, unless the object of equal code was found."""
     if not work.binary:
         work.text = to_llvm_ir(work.module)
 
@@ -145,7 +145,7 @@ def _compile_to_object(work: Work, machine: Machine) -> None:
 def lower_to_blocks(gpu: GpuTarget, code_kind: GpuCodeKind) -> Step:
     """Return the step of a GPU that lowers to a persistent kernel and its task table.
 
-    The kernel is in the gpu dialect.
+    The kernel is in the gpu dialect; ``code_kind`` is the kind of code that later stages generate.
     """
 
     def lower(work: Work) -> None:
@@ -253,7 +253,10 @@ def compile_for_amd(chip: str) -> Step:
 
 
 def link_code_object(has: Multiprocessors) -> Step:
-    """Return the step that links a code object, and checks that all blocks can be resident."""
+    """Return the step that links a code object, and checks that all blocks can be resident.
+
+    ``has`` describes the compute units of the AMD GPU.
+    """
 
     def link(work: Work) -> None:
         code = link_hsaco(work.binary)
@@ -265,12 +268,12 @@ def link_code_object(has: Multiprocessors) -> Step:
 def _keep_device_code(
     work: Work, kind: GpuCodeKind, code: bytes, found: KernelResources, has: Multiprocessors
 ) -> None:
-    """Store code that fits the device.
+    """Store a kernel's code in ``work``, after a check that the device can hold its blocks.
 
     Args:
         work: the model.
-        kind: kind of the code.
-        code: the code.
+        kind: ``cubin`` or ``hsaco``.
+        code: machine code of the kernel.
         found: resources of the kernel, as the assembler reports them.
         has: the multiprocessors of the device.
 
@@ -289,8 +292,9 @@ def _keep_device_code(
 def translate_for_emulator(*, checked: bool, traced: bool) -> Step:
     """Return the step that translates the kernel and the emulator's runtime to LLVM IR.
 
-    The LLVM IR is for this machine's processor. ``checked`` code checks accesses, ``traced`` code
-    records them. With ``checked``, the step raises TargetError for code from elsewhere.
+    The LLVM IR is for this machine's processor. ``checked`` code checks memory accesses,
+    ``traced`` code records them. With ``checked``, the step raises TargetError for code from
+    elsewhere.
     """
 
     def translate(work: Work) -> None:

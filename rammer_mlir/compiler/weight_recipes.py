@@ -35,8 +35,8 @@ class Part:
     Attributes:
         source: recipe of the weight.
         shape: shape of the weight in the concatenation.
-        low: zeros before the weight in each dimension.
-        size: shape including padding.
+        low: number of zeros before the weight in each dimension.
+        size: shape of the weight with its padding.
     """
 
     source: Recipe
@@ -51,7 +51,7 @@ class Recipe:
 
     Attributes:
         name: name of the weight.
-        held: the value, if the program itself contains it.
+        held: the value, if the IR contains it (``rtask.value``); else None.
         parts: weights to concatenate instead of a single weight.
         steps: alternating reshapes and transposes, starting with a reshape, matrices and sums.
         shape: final shape; None for no final reshape.
@@ -64,7 +64,9 @@ class Recipe:
     shape: tuple[int, ...] | None = None
 
     def array(self, values: Mapping[str, Array]) -> Array:
-        """Return the array, dense and row-major; if no step copies, it shares the weight's memory.
+        """Return the array that results from ``values``, the weights by name.
+
+        It is dense and row-major; if no step copies, it shares the weight's memory.
 
         Raises:
             ModelError: if a weight has no value.
@@ -125,7 +127,7 @@ class Recipe:
         return set() if self.held is not None else {self.name}
 
     def to_json(self, numbers: Mapping[str, int]) -> dict[str, Any]:
-        """Return the recipe for JSON, with weights by number instead of name."""
+        """Return the recipe for JSON, with a weight's number in ``numbers`` instead of its name."""
         found: dict[str, Any] = {"steps": self.steps, "shape": self.shape}
         if self.parts:
             sources = ((part, part.source.to_json(numbers)) for part in self.parts)
@@ -138,7 +140,7 @@ class Recipe:
 
 
 def recipe_from_json(found: Mapping[str, Any], names: Sequence[str]) -> Recipe:
-    """Return the recipe of a result of ``Recipe.to_json``.
+    """Return the recipe that ``Recipe.to_json`` returned as ``found``.
 
     ``names`` has the weights' names by number.
     """
@@ -159,7 +161,7 @@ def is_matrix(step: Step) -> bool:
 
 
 def _array_to_json(array: Array) -> list[Any]:
-    """Return dtype, shape and content of an array for JSON; a splat stores one element."""
+    """Return dtype, shape and content of an array for JSON; equal elements are stored once."""
     dense = np.ascontiguousarray(array)
     single = dense.tobytes()[: dense.itemsize]
     content = dense.tobytes()

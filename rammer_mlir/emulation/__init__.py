@@ -1,1 +1,1 @@
-"""Emulation of GPU kernels on the host's processor."""
+"""Emulation of GPU kernels on the CPU: compilation (``codegen``) and launches (``device``)."""

@@ -1,6 +1,7 @@
 """The interface between emulated GPU kernels and the emulator: memory records and kernel code.
 
-Every record is an array of 64-bit words; an enumeration gives the index of each word.
+A record is an array of 64-bit words in memory, which kernels and the emulator read and write; an
+enumeration gives the index of each word. Addresses are those of the host.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum, auto
 
 MAX_BLOCKS, MAX_THREADS = 1024, 1024
-"""Limits of a launch: a stamp has 11 bits each for the block and the lane."""
+"""Maximum numbers of blocks of a launch and of lanes of a block; each has 11 bits in a stamp."""
 
 
 class _Place(IntEnum):
@@ -19,7 +20,30 @@ class _Place(IntEnum):
 
 
 class World(_Place):
-    """Word indices of a launch's record."""
+    """Word indices of a launch's record.
+
+    Attributes:
+        SCHEDULER_STACK: the saved stack pointer of the scheduler.
+        NUM_BLOCKS, THREADS, SUBGROUP: the numbers of blocks, of lanes of a block, and of lanes of a
+            subgroup.
+        LANES, BLOCKS, ARGUMENTS: the addresses of the lanes' records, of the blocks' records, and
+            of the kernel's argument values.
+        PROGRESS: a counter that grows as long as lanes run or write atomically.
+        IDLE_LIMIT: the number of rounds without progress after which the launch counts as hung.
+        REGION, REGION_BYTES: the address and the size of the device memory.
+        GRANULES: the address of a table with the buffer's number for each ``GRANULE_BYTES``.
+        BUFFERS, SHADOW: the addresses of the buffers' records and of the shadow cells.
+        GRANULE_SHIFT: the binary logarithm of the bytes per shadow cell.
+        KNOWLEDGE: the address of the clocks that each block knows, one for each other block.
+        ACQUIRED: the address of the clocks that each lane has acquired since its last barrier.
+        SYNC_KEYS, SYNC_CLOCKS, SYNC_CAPACITY: the addresses and the length of a hash table that
+            maps a counter's address to the clocks released with it.
+        FAULT, FAULT_SITE, FAULT_BLOCK, FAULT_LANE: the first fault, its operation, block and lane.
+        FAULT_ADDRESS, FAULT_BASE: the accessed address, and an address in the intended buffer.
+        FAULT_OTHER, FAULT_OTHER_SITE: the stamp and the operation of a race's other access.
+        ZERO: a word that is always 0.
+        TRACE, TRACE_END: the addresses of the next trace record and of the end of the trace.
+    """
 
     SCHEDULER_STACK = auto()
     NUM_BLOCKS = auto()
@@ -55,7 +79,25 @@ class World(_Place):
 
 
 class Lane(_Place):
-    """Word indices of a lane's record."""
+    """Word indices of a lane's record.
+
+    Attributes:
+        STACK, STACK_TOP: the saved stack pointer, and the lowest address of the stack.
+        STATUS, SITE: the lane's ``Status``, and the number of the operation at which it waits.
+        BLOCK, BLOCK_RECORD, LANE: the block's number and record, and the lane's number in it.
+        SHARED: the address of the block's shared memory.
+        VALUE, OFFSET, WIDTH, MODE: the operands of a shuffle; ``OFFSET`` is then its result.
+        VALID: 1 if a shuffle's source lane was in range, else 0.
+        ARRIVED: in the first lane of a subgroup, the number of its lanes at the shuffle.
+        POLL_ADDRESS, LOOKS: the last polled address, and the number of polls since the last yield.
+        RELEASES: the number of releases since the last barrier.
+        HAS_ACQUIRED, FENCED: 1 if the lane has acquired, and has executed a release fence, since
+            the last barrier.
+        LAST_RELAXED: the address of the last relaxed atomic read.
+        COPIES, COPIES_BEGUN, COPIES_ENDED: the address of the queue of asynchronous copies, and the
+            numbers of copies begun and ended.
+        COPY_GROUPS: the number of groups of copies that the lane has closed.
+    """
 
     STACK = auto()
     STACK_TOP = auto()
@@ -84,7 +126,13 @@ class Lane(_Place):
 
 
 class Block(_Place):
-    """Word indices of a block's record."""
+    """Word indices of a block's record.
+
+    Attributes:
+        PHASE: the number of barriers that the block has passed, plus 1.
+        ARRIVED: the number of lanes that wait at the current barrier.
+        DONE: the number of lanes that have ended.
+    """
 
     PHASE = auto()
     ARRIVED = auto()
@@ -92,7 +140,12 @@ class Block(_Place):
 
 
 class Buffer(_Place):
-    """Words of a buffer: its first and end address, and if reading unwritten memory is a fault."""
+    """Word indices of a buffer's record.
+
+    Attributes:
+        BEGIN, END: the address of its first byte, and the address after its last byte.
+        UNWRITTEN: 1 if a read of an element that nothing has written is a fault, else 0.
+    """
 
     BEGIN = auto()
     END = auto()
@@ -100,7 +153,13 @@ class Buffer(_Place):
 
 
 class Cell(_Place):
-    """Shadow words of a granule: stamps of its last write and of reads by two blocks, and sites."""
+    """Word indices of a shadow cell, which describes the last accesses of a few bytes of memory.
+
+    Attributes:
+        WRITE: the stamp of the last write, 0 without a write.
+        READ, OTHER_READ: the stamps of the last reads by two blocks, 0 without a read.
+        SITES: the numbers of the operations of these three accesses, ``SITE_BITS`` bits each.
+    """
 
     WRITE = auto()
     READ = auto()
@@ -109,13 +168,19 @@ class Cell(_Place):
 
 
 COPY_QUEUE = 256
-"""Largest number of pending asynchronous copies of a lane."""
+"""Maximum number of pending asynchronous copies of a lane."""
 
 
 class PendingCopy(_Place):
-    """Words of a pending copy: destination, source, bytes to write and to read, and its group.
+    """Word indices of the record of a pending asynchronous copy.
 
-    ``TO_BASE`` and ``BASE`` are addresses inside the destination's and the source's buffer.
+    Attributes:
+        TO, SOURCE: the addresses of the destination and of the source.
+        TO_BASE, BASE: addresses inside the destination's and the source's buffer, which identify
+            the buffers.
+        SIZE, READ: the numbers of bytes to write and to read; bytes that are not read are zeros.
+        SITE: the number of the copy operation.
+        GROUP: the number of the group of copies.
     """
 
     TO = auto()
@@ -129,21 +194,24 @@ class PendingCopy(_Place):
 
 
 class TraceRecord(_Place):
-    """Words of a traced access: its address, and its number, block and lane."""
+    """Word indices of a traced access of a lane.
+
+    ``ADDRESS`` is the accessed address; ``WHO`` has the numbers of the access, block and lane.
+    """
 
     ADDRESS = auto()
     WHO = auto()
 
 
 TRACE_ACCESS_SHIFT, TRACE_BLOCK_SHIFT = 32, 16
-"""Shifts of the access's number and of the block in the word ``WHO``.
+"""Bit positions of the access's number and of the block in the word ``WHO`` of a traced access.
 
 The word is ``access << 32 | block << 16 | lane``.
 """
 
 
 class Status(_Place):
-    """State of a lane: ready to run, waiting at a barrier, shuffle or poll, or finished."""
+    """The state of a lane: ready to run, waiting at a barrier, shuffle or poll, or ended."""
 
     READY = auto()
     BARRIER = auto()
@@ -153,7 +221,22 @@ class Status(_Place):
 
 
 class Fault(_Place):
-    """Reason why a launch was stopped."""
+    """The reason why a launch was stopped.
+
+    Attributes:
+        NONE: it was not stopped.
+        OUT_OF_BOUNDS, INDEX: an address is outside of its buffer, an index of its dimension.
+        UNWRITTEN: memory is read that nothing has written.
+        RACE: two accesses, at least one of them a write, are not ordered.
+        STUCK: some lanes of a block or subgroup wait at a barrier or shuffle that others skip.
+        HANG: no polling lane makes progress.
+        STACK_OVERFLOW: a lane overran its stack.
+        TOO_MANY_COUNTERS: there are more atomic counters than the checks have memory for.
+        NO_SOURCE_LANE: a shuffle reads from a lane that does not exist.
+        TOO_MANY_COPIES: a lane has more than ``COPY_QUEUE`` pending copies.
+        COPY_NOT_AWAITED: a lane ends before its copies.
+        MISALIGNED: an address is no multiple of the access's alignment.
+    """
 
     NONE = auto()
     OUT_OF_BOUNDS = auto()
@@ -171,7 +254,7 @@ class Fault(_Place):
 
 
 class Shuffle(_Place):
-    """Modes of ``gpu.shuffle``."""
+    """Modes of ``gpu.shuffle``: how a lane's source lane follows from its number and the offset."""
 
     XOR = auto()
     UP = auto()
@@ -181,7 +264,7 @@ class Shuffle(_Place):
 
 
 GRANULE_BYTES = 256
-"""Number of bytes that divides the beginnings of buffers.
+"""Alignment in bytes of buffers in the device memory.
 
 Gaps between buffers have at least this size and belong to no buffer.
 """
@@ -192,17 +275,18 @@ LANE_MASK, RELEASES_MASK = 0x7FF, 0xFF
 SEVERAL_LANES = LANE_MASK
 """Number of a lane in a stamp that stands for several lanes of the block.
 
-A stamp is ``(block + 1) << 43 | phase << 19 | lane << 8 | releases``. The phase counts the block's
-barriers, ``releases`` the lane's releases since the last barrier.
+A stamp identifies an access: ``(block + 1) << 43 | phase << 19 | lane << 8 | releases``. The phase
+is the number of the block's barriers before the access, plus 1; ``releases`` is the number of the
+lane's releases since the last barrier.
 """
 
 STACK_GUARD = 0x5AFE57AC4B07704D
-"""Canary word at the end of a lane's stack; a changed value means that the stack overflowed."""
+"""Canary word at the lowest address of a lane's stack; if it changes, the stack overflowed."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """A place in a kernel that faults can name: an operation and its source location."""
+    """An operation of a kernel that fault messages can name, and its source location, as text."""
 
     operation: str
     location: str
@@ -210,7 +294,11 @@ class Site:
 
 @dataclass(frozen=True)
 class SharedBuffer:
-    """A workgroup buffer: sizes in bytes, and its offset in the block's shared memory."""
+    """A workgroup buffer of a kernel.
+
+    ``num_bytes`` and ``element_bytes`` are the sizes of the buffer and of an element in bytes,
+    ``offset`` is the byte offset of the buffer in the block's shared memory.
+    """
 
     num_bytes: int
     element_bytes: int
@@ -219,9 +307,13 @@ class SharedBuffer:
 
 @dataclass(frozen=True)
 class KernelArgument:
-    """A kernel's argument: a buffer of ``num_bytes``, or if 0 a scalar of at most 8 bytes.
+    """An argument of a kernel: a buffer, or a scalar of at most 8 bytes.
 
-    ``element`` is the MLIR type of the elements or the scalar as text.
+    Attributes:
+        name: its name in messages.
+        num_bytes: the size of the buffer in bytes; 0 for a scalar.
+        element: the MLIR type of the buffer's elements or of the scalar, as text.
+        element_bytes: the size of an element or of the scalar in bytes.
     """
 
     name: str
@@ -232,7 +324,14 @@ class KernelArgument:
 
 @dataclass(frozen=True)
 class TracedAccess:
-    """A traced load, store or asynchronous copy: its function, and the bytes per lane."""
+    """A load, store or asynchronous copy in a kernel, whose executions are traced.
+
+    Attributes:
+        function: the name of the function that contains it.
+        operation: ``llvm.load``, ``llvm.store`` or ``copy``.
+        location: its source location as text.
+        num_bytes: the number of bytes that a lane accesses.
+    """
 
     function: str
     operation: str
@@ -245,16 +344,18 @@ class EmulatedKernel:
     """A kernel as native code.
 
     Attributes:
-        name: the kernel.
-        launch: address of the function ``void (world)``, which runs a launch by its record.
-        arguments: its arguments in order.
-        shared: its workgroup buffers.
-        sites: places that faults name; a site's number is its index.
-        granule: bytes per shadow cell, a power of two.
+        name: the kernel's name.
+        launch: the address of a function ``void (void *world)``, which runs a launch; ``world`` is
+            the address of the launch's record (``World``).
+        arguments: the kernel's arguments in order.
+        shared: the kernel's workgroup buffers.
+        sites: the operations that faults can name; an operation's number is its index.
+        granule: bytes of memory that a shadow cell describes, a power of two.
         stack_bytes: bytes of stack that a lane needs.
-        checked: whether accesses are checked.
-        owner: keeps the code in memory.
-        traced: the kernel's accesses in the order of their numbers, if launches record them.
+        checked: whether accesses are checked for bounds, unwritten memory and races.
+        owner: an object that keeps the code in memory.
+        traced: the accesses that launches record, in the order of their numbers; empty if launches
+            record none.
     """
 
     name: str

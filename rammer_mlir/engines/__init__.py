@@ -1,1 +1,1 @@
-"""Foreign code at run time: its requirements, and its state from opening to closing."""
+"""Foreign code at run time: the packages that it requires, and the state of its functions."""

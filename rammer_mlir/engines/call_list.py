@@ -1,7 +1,7 @@
-"""Lists of C function calls that compiled code executes on a vEU without the interpreter.
+"""Lists of C function calls that compiled code executes on a vEU without the Python interpreter.
 
-``RUN_CALLS``, a function of the compiled program, is the entry that an engine stores in the table,
-with a list as its state.
+An engine that runs its library by such a list returns an ``OpenEntry`` whose function is
+``RUN_CALLS``, which belongs to the compiled program, and whose state is the list's address.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from rammer_mlir.programs.native_interface import BOUND, CALL, CALL_ARGUMENTS, C
 from rammer_mlir.support.aligned import address_of, aligned_bytes
 
 ANY_BIT = (1 << 64) - 1
-"""Mask for calls with a 64-bit result, a pointer or number, that fail if it is not 0."""
+"""``Call.mask`` for a 64-bit result, a pointer or number, that indicates failure unless it is 0."""
 
 LOW_HALF = (1 << 32) - 1
-"""Mask for calls with a 32-bit result that fail if it is not 0; the upper bits are undefined."""
+"""``Call.mask`` for a 32-bit result, whose upper bits are undefined, that is nonzero on failure."""
 
 
 @dataclass(frozen=True)
 class Word:
-    """A 64-bit word in memory, whose content is an argument.
+    """A 64-bit word in memory, whose content at the time of the call is passed as an argument.
 
     Attributes:
         address: address of the word.
@@ -43,8 +43,9 @@ class Call:
 
     Attributes:
         function: address of the function.
-        arguments: at most ``CALL_ARGUMENTS`` pointers and integers.
-        mask: bits of the result that indicate failure; 0 for a call that never fails.
+        arguments: at most ``CALL_ARGUMENTS`` pointers and integers; a ``Word`` is read at each
+            call.
+        mask: bits of the result, any of which indicates failure; 0 for a call that never fails.
     """
 
     function: int
@@ -54,13 +55,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Bound:
-    """A buffer that is bound again whenever its address changes between runs.
+    """A buffer that must be bound to a library's object again if its address changes between runs.
 
     Attributes:
-        bind: returns the calls that bind the buffer, given a word with its address.
-        is_output: whether the computing calls write it.
-        copied_bytes: the buffer's size in bytes if, from its first change of address on, it is
-            bound permanently to memory of the list and copied in each run; else 0.
+        bind: called with a word that contains the buffer's address; returns the calls that bind it.
+        is_output: whether the run writes the buffer.
+        copied_bytes: if not 0, the buffer's size in bytes: once its address has changed, memory of
+            the list is bound instead, and each run copies the buffer to or from it.
     """
 
     bind: Callable[[Word], Sequence[Call]]
@@ -69,17 +70,18 @@ class Bound:
 
 
 class CallList:
-    """The calls of a run of a function, in memory that compiled code reads.
+    """The C calls of a run of a function, in memory that compiled code reads.
 
-    ``calls`` are the calls that compute; calls that bind changed buffers precede them.
+    ``calls`` are the calls that compute; the calls that bind buffers whose addresses have changed
+    precede them at run time.
     """
 
     def __init__(self, calls: Sequence[Call], bound: Mapping[int, Bound]) -> None:
-        """Write the list into memory.
+        """Store the calls in memory as ``CALL_LIST``.
 
         Args:
-            calls: the computing calls.
-            bound: buffers to bind, by their numbers.
+            calls: the calls that compute.
+            bound: buffers to bind, by their numbers: inputs first, then outputs.
         """
         self.calls = tuple(calls)
         self._kept: list[object] = []

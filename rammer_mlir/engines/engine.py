@@ -1,4 +1,4 @@
-"""The interface of engines, which run graphs and binaries of foreign code."""
+"""The interface of engines, which run the graphs and binaries of external code at run time."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ from rammer_mlir.support.plugins import Registry, check_name, refuse, refuse_mis
 class Engine(Protocol):
     """Runs the content of an ``rtask.module`` of the form ``graph`` or ``binary``.
 
-    It may have ``options``, a sequence of ``ModuleOption``, which are the users' settings; and a
-    function ``prebuilt(hosts)``, which rebuilds a module for this machine at compile time: its
-    arguments are the hosts that ``open`` receives for each function, without ``run_calls``, and it
-    returns a module of the form ``binary``, or None to keep the module.
+    It may have two more members. ``options``, a sequence of ``ModuleOption``, are settings for
+    users. ``prebuilt(hosts)`` rebuilds a module for this machine at compile time: its argument has
+    the ``EntryHost`` that ``open`` receives for each function of the module, with ``run_calls`` 0,
+    and it returns a module of the form ``binary``, or None to keep the module.
     """
 
     name: ClassVar[str]
     """Name by which modules refer to the engine."""
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Prepare a function of the module for running, and return its entry.
+        """Prepare a stateful function of a module for running.
+
+        ``host`` has the module, the function's name and weights, and the options.
+
+        Returns:
+            The address that compiled code calls, and the state that it passes.
 
         Raises:
             RammerError: if that fails, with a one-line message.
@@ -45,7 +50,7 @@ _OWN: dict[str, str] = {
     "onnxruntime": "rammer_mlir.engines.graphs.onnxruntime_engine:OnnxRuntimeEngine",
     "openvino": "rammer_mlir.engines.graphs.openvino_engine:OpenVinoEngine",
 }
-"""Module and class of each engine of this project, imported on the first use of the name."""
+"""Module and class of each engine of this project, by name; imported when the name is used."""
 
 ENGINES: Registry[Engine] = Registry("engine", {}, _check, "engines", lazy=_OWN)
 """Engines by name."""

@@ -1,4 +1,4 @@
-"""The arguments and the result of opening a stateful function."""
+"""The arguments and the result of opening a stateful function, that is, of creating its state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rammer_mlir.programs.modules import CodeModule
 
 @dataclass(frozen=True)
 class EntryHost:
-    """The environment in which a stateful function is opened.
+    """All that an engine or linked code is given to create the state of a stateful function.
 
     Attributes:
         module: the function's module.
@@ -19,9 +19,9 @@ class EntryHost:
         weights: for each buffer of its rKernel, inputs first: the address of its memory if it is a
             weight, which has a constant address and content; otherwise None.
         find: returns the address of a symbol in the libraries that the module needs, or 0.
-        run_calls: address of the compiled function whose state is a ``CallList``, which it
-            executes; of the module's ``NAME_run`` for linked code; 0 for ``prebuilt`` and in
-            programs of earlier versions.
+        run_calls: address of a function in the compiled program. For an engine it is ``RUN_CALLS``,
+            which executes the ``CallList`` that is its state; for linked code the module's
+            ``NAME_run``. 0 for ``prebuilt`` and in programs of earlier versions.
         options: values of the options that the engine declares.
         num_veus: number of vEUs of the program, the most threads that code of the grain ``device``
             may use.
@@ -40,14 +40,14 @@ class EntryHost:
 
 @dataclass(frozen=True)
 class OpenEntry:
-    """An opened function and its state.
+    """A stateful function with its state: what compiled code calls, and how the state is released.
 
     Attributes:
         function: address of ``int32_t (void *state, int64_t rtask, void *const *buffers)``.
-        state: its first argument.
+        state: the address that is passed as ``state``.
         close: releases the state.
-        owner: keeps the memory of both addresses alive.
-        explain: returns the reason of the last failure; empty if it is not known.
+        owner: an object that keeps the memory of both addresses alive.
+        explain: returns the reason of the last failed call; empty if it is not known.
     """
 
     function: int

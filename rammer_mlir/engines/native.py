@@ -30,7 +30,7 @@ from rammer_mlir.errors import TargetError
 _VERSION = 1
 
 FIND = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)
-"""The type of the function that returns a symbol's address."""
+"""The C type of ``find`` in ``struct rammer_host``."""
 
 
 class HostRecord(ctypes.Structure):
@@ -45,16 +45,19 @@ class HostRecord(ctypes.Structure):
 
 
 def open_native(host: EntryHost, opening: int, run: int, closing: int) -> OpenEntry:
-    """Open a function by its ``NAME_open``, and return its entry.
+    """Create the state of a stateful function in linked code by calling ``NAME_open``.
 
     Args:
-        host: the environment to pass.
+        host: describes the function; passed to ``NAME_open`` as ``struct rammer_host``.
         opening: address of ``NAME_open``.
         run: address of ``NAME_run``.
         closing: address of ``NAME_close``.
 
+    Returns:
+        ``NAME_run`` and the state that it is called with.
+
     Raises:
-        TargetError: if it fails.
+        TargetError: if ``NAME_open`` fails.
     """
     state = ctypes.c_void_p()
     count = len(host.weights)

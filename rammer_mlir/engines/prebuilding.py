@@ -1,4 +1,4 @@
-"""Modules that engines rebuild at compile time, to shorten loading."""
+"""Modules that engines compile with the program instead of when it is loaded."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def prebuilt(
     weights: Sequence[Weights],
     num_veus: int,
 ) -> tuple[CodeModule, ...]:
-    """Return the modules of a program, each rebuilt by its engine if that supports it.
+    """Return the modules of a program, each rebuilt by its engine if that has ``prebuilt``.
 
     Args:
         modules: modules of the program.
         entries: stateful functions of the program.
-        weights: weights among the buffers of each function.
-        num_veus: vEUs of the program.
+        weights: for each function, the address of each of its buffers that is a weight.
+        num_veus: number of vEUs of the program.
 
     Raises:
         RammerError: if a package is missing, or an engine fails.

@@ -1,4 +1,4 @@
-"""Packages that foreign code requires at run time, and their libraries."""
+"""Packages that external code requires at run time, and their shared libraries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def check_needs(modules: Iterable[CodeModule]) -> None:
 
 
 def unmet(need: Requirement) -> str:
-    """Return a message with the required and installed package and the remedy; "" if it is met."""
+    """Return a message if a required package is missing or has another version; empty if not.
+
+    The message has the required and the installed version, and how to install the package.
+    """
     try:
         found = distribution(need.package).version
     except PackageNotFoundError:
@@ -38,7 +41,7 @@ def unmet(need: Requirement) -> str:
 
 
 def missing(needs: Sequence[Requirement]) -> str | None:
-    """Return a message about the first unusable package or library; None if all are usable."""
+    """Return a message about the first missing package or library; None if all can be used."""
     opened = (_open(need) for need in needs if need.library and not unmet(need))
     problems = (*map(unmet, needs), *(each for each in opened if isinstance(each, str)))
     return next(filter(None, problems), None)
@@ -54,9 +57,9 @@ def _check(module: CodeModule, need: Requirement) -> None:
 
 
 def open_libraries(module: CodeModule) -> list[ctypes.CDLL]:
-    """Open and return the libraries of the packages that a module needs.
+    """Open and return the shared libraries of the packages that a module needs.
 
-    They are private to this module.
+    Other copies of the same libraries in the process are not used.
 
     Raises:
         TargetError: if a library cannot be opened.
@@ -69,10 +72,10 @@ def open_libraries(module: CodeModule) -> list[ctypes.CDLL]:
 
 
 def library_path(need: Requirement) -> Path:
-    """Return the path of a library in its package.
+    """Return the path of the shared library that a requirement names.
 
     Raises:
-        FileNotFoundError: if the package has no such library.
+        FileNotFoundError: if the package is not installed, or has no such library.
     """
     return package_file(need.package, need.library)
 
@@ -94,9 +97,9 @@ def package_file(package: str, ending: str) -> Path:
 
 
 def _open(need: Requirement) -> ctypes.CDLL | str:
-    """Return the opened library of a package.
+    """Return the opened shared library that a requirement names.
 
-    On failure, return a text with the expectation, the error and advice instead.
+    On failure, return a text instead: the expected library, the error and advice.
     """
     try:
         # RTLD_LOCAL and DEEPBIND: another copy may be loaded in the process, as by PyTorch.
@@ -109,7 +112,7 @@ def _open(need: Requirement) -> ctypes.CDLL | str:
 
 
 def _advice(problem: str) -> str:
-    """Return advice as text for a loader's message ``problem`` about a library."""
+    """Return how to solve a failure to load a library; ``problem`` is the loader's message."""
     for library, packages in _SYSTEM_LIBRARIES.items():
         if problem.startswith(f"{library}:"):
             return f"install the system's package of {library}: {packages}"
@@ -117,14 +120,14 @@ def _advice(problem: str) -> str:
 
 
 _SYSTEM_LIBRARIES = {"libgomp.so.1": "libgomp1 (Debian, Ubuntu) or libgomp (Fedora)"}
-"""System packages, by library that a Python package needs but does not contain."""
+"""System packages to install, by a library that a Python package needs but does not contain."""
 
 
 _DEEP = getattr(os, "RTLD_DEEPBIND", 0)
 
 
 def find_function(libraries: Sequence[ctypes.CDLL], symbol: str) -> int:
-    """Return the address of a symbol, 0 if no library has it."""
+    """Return the address of a symbol in the first of the libraries that has it, 0 if none does."""
     for library in libraries:
         try:
             return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0

@@ -1,4 +1,4 @@
-"""The table by which compiled code calls stateful functions."""
+"""The table ``rammer_modules`` by which compiled code calls stateful functions."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Weights = Sequence[int | None]
 
 
 class OpenModules:
-    """The states of a program's modules, from opening to closing.
+    """The states of a program's stateful functions, from the load of the program to its closing.
 
-    They belong to the process that opened them: after a fork, the child opens its own.
+    They belong to the process that created them: after a fork, the child creates its own.
     """
 
     def __init__(
@@ -35,17 +35,17 @@ class OpenModules:
         table: int,
         num_veus: int = 1,
     ) -> None:
-        """Open all stateful functions, and enter them in the table of the compiled code.
+        """Create the states of all stateful functions, and store them in the compiled code's table.
 
         Args:
             modules: modules of the program.
-            entries: stateful functions, in the order of the table.
-            weights: weights among the buffers of each function.
+            entries: stateful functions, in the order of the table's rows.
+            weights: for each function, the address of each of its buffers that is a weight.
             table: the address of the table.
-            num_veus: vEUs of the program.
+            num_veus: number of vEUs of the program.
 
         Raises:
-            RammerError: if a package is missing, or a function cannot be opened.
+            RammerError: if a package is missing, or a state cannot be created.
         """
         check_needs(modules)
         self._open: list[OpenEntry] = []
@@ -87,7 +87,7 @@ class OpenModules:
         self.seconds[module.name] = spent
 
     def explain(self, kernel: int) -> str:
-        """Return the reason of an rKernel's last failure; empty if it is not known."""
+        """Return the reason of the last failure of rKernel number ``kernel``, or an empty text."""
         found = (e.explain() for k, e in zip(self._kernels, self._open, strict=True) if k == kernel)
         return next(filter(None, found), "")
 
@@ -98,7 +98,7 @@ class OpenModules:
 
 
 def options_of(module: CodeModule, engine: Engine) -> dict[str, Value]:
-    """Return the values of an engine's options for a module.
+    """Return the values of an engine's options for a module: those in the module, else defaults.
 
     Raises:
         TargetError: if the engine, possibly of another version, refuses a value.
@@ -113,7 +113,7 @@ def options_of(module: CodeModule, engine: Engine) -> dict[str, Value]:
 
 
 def check_available(modules: Iterable[CodeModule]) -> None:
-    """Check the requirements of modules before opening: packages, libraries, engines.
+    """Check that the packages, libraries and engines of modules are usable on this machine.
 
     Raises:
         RammerError: naming the first module with an unmet requirement.
@@ -128,11 +128,15 @@ def check_available(modules: Iterable[CodeModule]) -> None:
 def weights_of(
     entries: Sequence[ModuleEntry], operands: Mapping[int, Sequence[Weights]]
 ) -> list[Weights]:
-    """Return the weights of each function's buffers that are equal for all its rOperators.
+    """Return, for each stateful function, the address of each buffer that is a fixed weight.
+
+    A buffer gets None if it is no weight, or not the same weight for all rOperators with the
+    function's rKernel.
 
     Args:
         entries: stateful functions.
-        operands: weights among the buffers of each rKernel's rOperators, by the rKernel's number.
+        operands: by rKernel number: for each rOperator with this rKernel, the address of each
+            buffer that is a weight, else None.
     """
     found: list[Weights] = []
     for entry in entries:

@@ -1,4 +1,4 @@
-"""Elementwise operators on NumPy arrays."""
+"""Evaluators of ONNX's elementwise operators, on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _is_float(x: Numbers) -> bool:
 
 
 def _rounded_once(function: _Function) -> Evaluator:
-    """Return an evaluator that computes floats in double precision and rounds the result once."""
+    """Return an evaluator of float operands that computes in f64 and rounds once to their type."""
 
     def compute(operation: Operation) -> Numbers:
         values = operation.operands()
@@ -55,12 +55,12 @@ def _in_type(function: _Function) -> Evaluator:
 
 
 def _plain(function: _Function) -> Evaluator:
-    """Return an evaluator that applies a function of NumPy: comparisons, logic, selections."""
+    """Return an evaluator that applies a NumPy function (comparison, logic) to its operands."""
     return single(lambda operation: function(*operation.operands()))
 
 
 def _joined(function: _Function) -> Evaluator:
-    """Return an evaluator that combines any number of operands by a binary function, in order."""
+    """Return an evaluator of a variadic operator: a left fold of its operands by ``function``."""
     return _in_type(lambda *values: reduce(function, values))
 
 
@@ -119,10 +119,10 @@ def _is_infinite(operation: Operation) -> Numbers:
 
 
 def convert(x: Numbers, kind: np.dtype[np.generic]) -> Numbers:
-    """Return values converted to another element type; floats are truncated to integers.
+    """Return values converted to element type ``kind``; floats are truncated to integers.
 
     Raises:
-        NotFoldableError: if a float is out of the integer type's range.
+        NotFoldableError: if evaluators do not support ``kind``, or a float is out of its range.
     """
     require(kind in FLOATS or kind in INTEGERS or kind == np.bool_)
     if _is_float(x) and kind in INTEGERS:
@@ -216,4 +216,4 @@ EVALUATORS: dict[str, Evaluator] = {
     "Where": _plain(_where),
     "Xor": _plain(np.logical_xor),
 }
-"""Elementwise operators by name."""
+"""Evaluators of the elementwise operators, by operator name."""

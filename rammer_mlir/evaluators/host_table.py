@@ -1,4 +1,4 @@
-"""Operators that only the host can run, because the size of their results depends on data."""
+"""Evaluators of operators that only the host runs: on sequences, or with data-dependent shapes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ HOST_EVALUATORS: Mapping[str, HostEvaluator] = {
     **{name: INDEXING[name] for name in ("Compress", "NonZero", "Unique")},
     "NonMaxSuppression": non_max_suppression,
 }
-"""Evaluators of operators that no static program computes, by operator."""
+"""Evaluators of the operators that no program with static shapes computes, by operator name."""
 
 ALL_EVALUATORS: Mapping[str, HostEvaluator] = {
     **EVALUATORS,
     **HOST_EVALUATORS,
     "Identity": lambda operation: [operation.inputs[0]],  # accepts any value, including a sequence
 }
-"""Evaluators of all operators that the host can evaluate, by operator."""
+"""Evaluators of all operators that the host can evaluate, by operator name."""

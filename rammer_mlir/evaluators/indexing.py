@@ -1,4 +1,4 @@
-"""Operators that read, write, sort and search by index, on NumPy arrays."""
+"""Evaluators of ONNX operators that gather, scatter, sort and search, on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rammer_mlir.evaluators.operation import (
 )
 
 _FEW = 8
-"""TopK sorts only candidates if it selects less than 1/``_FEW`` of a row."""
+"""If TopK selects less than 1/``_FEW`` of a row, it sorts only elements that may be selected."""
 
 _Places = tuple[Numbers, ...]
 
@@ -25,10 +25,10 @@ def _gather(operation: Operation) -> Numbers:
 
 
 def _element_places(operation: Operation) -> _Places:
-    """Return an array of indices for each dimension of input 1.
+    """Return the index arrays, one per dimension of input 0, of the elements selected by input 1.
 
-    Along the attribute ``axis`` they are the elements of input 1; along all other dimensions, they
-    are the positions in input 1.
+    This is the indexing of GatherElements and ScatterElements: along the attribute ``axis``, the
+    indices are the elements of input 1; along all other dimensions, the positions in input 1.
     """
     x, indices = operation.input(0), operation.input(1)
     places = list(np.indices(indices.shape, sparse=True))
@@ -52,8 +52,8 @@ def _gather_nd(operation: Operation) -> Numbers:
 def _written(operation: Operation, places: _Places) -> Numbers:
     """Return a copy of input 0 with the elements of input 2 written at ``places``.
 
-    The attribute ``reduction`` (none, add, mul, min or max) combines written elements with those of
-    input 0.
+    ``places`` has an index array for each indexed dimension of input 0. The attribute ``reduction``
+    (none, add, mul, min or max) combines written elements with those of input 0.
     """
     result, updates = operation.input(0).copy(), operation.input(2)
     reduction = operation.attribute("reduction", b"none").decode()
@@ -179,4 +179,4 @@ EVALUATORS: dict[str, Evaluator] = {
     "TopK": _top_k,
     "Unique": _unique,
 }
-"""Operators on indices, by name."""
+"""Evaluators of the operators that index, sort and search, by operator name."""

@@ -1,4 +1,4 @@
-"""Operators that create, move, slice and concatenate NumPy arrays."""
+"""Evaluators of ONNX operators that create, reshape, slice and concatenate NumPy arrays."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _constant(operation: Operation) -> Numbers:
 
 
 def _constant_of_shape(operation: Operation) -> Numbers:
-    """Return the array of a constant as a broadcast view of one element, without its memory."""
+    """Return ConstantOfShape's array as a broadcast view of a single element, to save memory."""
     value = operation.attribute("value")
     filling = np.zeros(1, np.float32) if value is None else value
     return np.broadcast_to(filling.reshape(()), operation.integers(0) or [])
@@ -162,4 +162,4 @@ EVALUATORS: dict[str, Evaluator] = {
     "Trilu": single(_triangle),
     "Unsqueeze": single(_unsqueeze),
 }
-"""Operators that create and move elements, by name."""
+"""Evaluators of the operators that create, reshape, slice and concatenate, by operator name."""

@@ -30,7 +30,7 @@ NUMBERS = FLOATS | INTEGERS | {np.dtype(np.bool_)}
 
 
 def integer_limits(kind: np.dtype[np.generic]) -> tuple[int, int]:
-    """Return the smallest and the largest integer of a type."""
+    """Return the smallest and the largest number of an integer dtype."""
     bits = 8 * kind.itemsize
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if kind.kind == "i" else (0, (1 << bits) - 1)
 
@@ -45,7 +45,8 @@ class Operation:
 
     Attributes:
         kind: the operator's name.
-        attributes: values by name; strings are ``bytes``, tensors arrays, element types NumPy's.
+        attributes: values by attribute name; a string is ``bytes``, a tensor an array, an element
+            type a NumPy dtype.
         inputs: the operands' arrays; None for omitted operands.
         num_results: number of results, unused ones included.
     """
@@ -92,11 +93,11 @@ It raises `NotFoldableError` for unsupported forms of the operator.
 
 
 def single(compute: Callable[[Operation], Numbers]) -> Evaluator:
-    """Return an evaluator, which returns a list, of ``compute``, which returns one result."""
+    """Return an evaluator of an operator with a single result, which ``compute`` returns."""
     return lambda operation: [np.asarray(compute(operation))]
 
 
 def require(condition: bool) -> None:
-    """Raise NotFoldableError, so that the operator is not folded, unless a condition holds."""
+    """Raise NotFoldableError, so that the operator is not folded, unless ``condition`` is true."""
     if not condition:
         raise NotFoldableError

@@ -1,4 +1,4 @@
-"""Reductions, prefix sums, matrix products and quantization on NumPy arrays."""
+"""Evaluators of ONNX reductions, prefix sums, matrix products and quantization, on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rammer_mlir.evaluators.operation import (
 )
 
 _Reduction = Callable[[Numbers, tuple[int, ...]], Numbers]
-"""A function that reduces given dimensions of an array, keeping them with size 1."""
+"""A function that reduces an array along given dimensions, and keeps them with size 1."""
 
 
 def _reduce(reduction: _Reduction) -> Evaluator:
@@ -38,7 +38,7 @@ def _reduce(reduction: _Reduction) -> Evaluator:
 
 
 def _of_floats(reduction: _Reduction) -> _Reduction:
-    """Return a reduction that raises NotFoldableError for integers.
+    """Return ``reduction`` for floats alone; it raises NotFoldableError for integers.
 
     Reductions of integers are computed at run time.
     """
@@ -174,4 +174,4 @@ EVALUATORS: dict[str, Evaluator] = {
     "ReduceSum": _reduce(_sum),
     "ReduceSumSquare": _reduce(lambda x, axes: _sum(x * x, axes)),
 }
-"""Operators that combine many elements, by name."""
+"""Evaluators of the reductions, prefix sums, products and quantization, by operator name."""

@@ -1,4 +1,4 @@
-"""Operators on sequences of tensors and optional values, as Python lists and None."""
+"""Evaluators of ONNX operators on sequences (Python lists) and optional values (None if empty)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from rammer_mlir.evaluators.operation import Numbers, Operation
 
 HostValue = Any
-"""A tensor, a list of tensors, or None for an empty optional value."""
+"""An array, a list of arrays (a sequence), or None for an empty optional value."""
 
 HostEvaluator = Callable[[Operation], Sequence[HostValue]]
 
@@ -93,4 +93,4 @@ SEQUENCE_EVALUATORS: Mapping[str, HostEvaluator] = {
     "SequenceLength": _length,
     "SplitToSequence": _split,
 }
-"""Operators on sequences and optional values, by name."""
+"""Evaluators of the operators on sequences and optional values, by operator name."""

@@ -10,9 +10,9 @@ from rammer_mlir.evaluators.operation import Numbers, Operation
 
 
 def non_max_suppression(operation: Operation) -> Sequence[Numbers]:
-    """Return the selected boxes as rows of batch, class and box index, int64 [selected, 3].
+    """Evaluate NonMaxSuppression: return an int64 row (batch, class, box index) per selected box.
 
-    Boxes of equal scores are selected in order.
+    Boxes of equal scores are selected in the order of their indices.
     """
     boxes, scores = operation.input(0), operation.input(1)
     most = _scalar(operation, 2, 0.0)

@@ -12,9 +12,9 @@ SHOWN = 8
 """Maximum number of rOperators that the text of an explanation names."""
 
 LEAST_LOSS = 1e-3
-"""Minimum share of the time for a loss to be shown.
+"""Minimum loss that is shown, as a share of the run's time on all vEUs.
 
-In a predicted run, rTasks hardly exceed the bound.
+In predicted runs, rTasks hardly exceed their lower bounds, and most losses are smaller.
 """
 
 EXPLAINED_POLICIES = ("sequential", "wavefront", "ios", "list")
@@ -31,10 +31,9 @@ class Explanation:
     Attributes:
         title: the policy, device and number of vEUs.
         limits: the bounds and times of the run.
-        losses: the loss of each rOperator, the largest first.
-        policy: the run's policy.
-        predicted: predicted seconds by policy, on the device's description, including the run's own
-            policy.
+        losses: the time of each rOperator above its lower bound, the largest first.
+        policy: name of the policy that scheduled the run.
+        predicted: simulated seconds of a run, by policy, including the run's own policy.
     """
 
     title: str

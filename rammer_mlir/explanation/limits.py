@@ -29,7 +29,7 @@ class Limits:
     Attributes:
         total: duration of the run.
         num_veus: number of vEUs of the plan.
-        on_path: seconds of rTasks, barriers and launches on the run's critical path.
+        on_path: seconds on the run's critical path, by kind: rtask, barrier, launch.
         work: time of all rTasks divided by the number of vEUs, a lower bound of any schedule.
         chain: time of the longest chain of dependent rTasks, a bound for any number of vEUs.
         chain_length: number of rTasks in that chain.

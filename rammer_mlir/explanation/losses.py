@@ -1,4 +1,4 @@
-"""The losses of rOperators: their time above the least time that the device would need."""
+"""The losses of rOperators: their time above a lower bound for the device."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Loss:
 
 
 def losses(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) -> list[Loss]:
-    """Return the loss of each rOperator, the largest first.
+    """Return the time of each rOperator above its lower bound, the largest first.
 
     Args:
         graph: the rOperators.

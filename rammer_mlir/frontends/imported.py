@@ -20,11 +20,11 @@ class ImportedModel:
 
     Attributes:
         bytecode: MLIR bytecode of a module with one public ``func.func``.
-        constants: values of the arguments marked ``rtask.constant``, by name.
+        constants: values of the function's arguments marked ``rtask.constant``, by name.
         signature: inputs and outputs in the model's order.
         stage: the compiler stage of the IR.
-        file: name in messages of the module that locations of the IR refer to; empty for models of
-            other formats, whose locations name nodes.
+        file: in messages, the name of the MLIR file to which locations of the IR refer; empty for
+            models of other formats, whose locations name nodes.
     """
 
     bytecode: bytes

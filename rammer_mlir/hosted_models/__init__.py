@@ -1,1 +1,1 @@
-"""Models that the host runs in parts: host programs and their interpreter."""
+"""Models whose steps the host runs, each a compiled part or an operator, and the interpreter."""

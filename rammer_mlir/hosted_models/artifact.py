@@ -27,7 +27,9 @@ from rammer_mlir.runtime.loader import open_artifact
 def read_tree(
     archive: Archive, device: int
 ) -> Callable[[], OpenModel | HostedModel | EntriesModel]:
-    """Read a composed model; return a function that makes the model ready to run.
+    """Read a composed model's artifact; return a function that makes the model ready to run.
+
+    ``device`` is the index of the GPU that runs GPU programs.
 
     Raises:
         ArtifactError: if the file was changed, or was compiled for another machine.
@@ -86,8 +88,8 @@ def _signature(node: Node) -> OpenSignature:
 
 
 def _key(key: Sequence[Any]) -> Key:
-    """Return the specialization key of its JSON form.
+    """Return a specialisation's key from its JSON form.
 
-    The form has shapes as lists, and shape values as hexadecimal bytes.
+    This has shapes as lists, and the bytes of shape values in hexadecimal.
     """
     return tuple(bytes.fromhex(p) if isinstance(p, str) else tuple(p) for p in key)

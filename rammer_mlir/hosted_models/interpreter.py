@@ -1,4 +1,4 @@
-"""Interpreter of host programs."""
+"""The interpreter that executes the steps of host programs."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ class Interpreter:
     """Executes a host program; concurrent runs are allowed if its parts allow them."""
 
     def __init__(self, program: HostProgram, parts: Sequence[Part]) -> None:
-        """Take a host program and its compiled parts, indexed by part number."""
+        """Take a host program and its compiled parts, which ``Call.part`` numbers."""
         self._program, self._parts = program, parts
         self._dead = _last_uses(program)
 
     def run(self, feeds: Mapping[str, Value]) -> list[Value]:
-        """Run the program on the inputs by name; return the outputs in order.
+        """Run the program on arrays by input name; return the outputs in order.
 
-        Raises InputError if an operator of the host is not defined for its operands' values.
+        Raises InputError if an operator that the host evaluates is not defined for its operands'
+        values.
         """
         program = self._program
         # The empty name stands for an operand that a step leaves out.
@@ -99,9 +100,9 @@ def _evaluate(step: Evaluate, values: Values) -> Sequence[Value]:
 
 
 def _last_uses(program: HostProgram) -> list[list[str]]:
-    """Return, for each step, the names of values that no later step reads.
+    """Return, for each step, the names of the values that it reads last.
 
-    ``run`` frees their memory after the step.
+    ``run`` drops them after the step. Inputs, outputs and constants are not among them.
     """
     kept = {*program.outputs, *program.inputs, *program.constants}
     last: dict[str, int] = {}

@@ -35,13 +35,14 @@ def load(
     mapped: bool = True,
     verify: PemKey | None = None,
 ) -> LoadedModel:
-    """Load a compiled model.
+    """Load a compiled model from an artifact.
 
     Args:
         path: the artifact.
         device: index of the GPU that runs GPU programs.
         mapped: memory-map large constants instead of reading them.
-        verify: the public key whose signature the artifact must carry.
+        verify: the public key with whose private key the artifact must be signed; None for no
+            check.
 
     Raises:
         ArtifactError: if the file is missing, not an artifact, corrupt, compiled for another
@@ -60,9 +61,14 @@ def load(
 
 @dataclass(frozen=True)
 class ArtifactFile:
-    """Reloads a model from its artifact; the state that a loaded model pickles to.
+    """The artifact of a loaded model; a pickled model contains this object and is loaded again.
 
-    The fields are arguments of ``load``; ``seal`` is the hash that the artifact's manifest records.
+    Attributes:
+        path: the artifact.
+        device: index of the GPU that runs GPU programs.
+        mapped: whether large constants are memory-mapped.
+        seal: the hash that the artifact's manifest records.
+        verify: public key of the artifact's signature; None for no check.
     """
 
     path: Path
@@ -88,7 +94,7 @@ class ArtifactFile:
 
 
 def _reader(archive: Archive, device: int) -> Callable[[], LoadedModel]:
-    """Read the members of an artifact; return a function that makes the model ready to run."""
+    """Read an artifact of any kind; return a function that makes the model ready to run."""
     version = archive.manifest["version"]
     if version == TREE_VERSION:
         return read_tree(archive, device)

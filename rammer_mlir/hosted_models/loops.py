@@ -1,7 +1,7 @@
 """Execution of loops in host programs.
 
 If the body is a single CPU program whose states keep their shapes, native code runs the iterations:
-states alternate between two buffers, and elements of sources and stacks are read and written in
+states alternate between two buffers, and slices of sources and stacks are read and written in
 place. Otherwise the interpreter calls the body once for each iteration.
 """
 
@@ -18,16 +18,22 @@ from rammer_mlir.hosted_models.repetition import repeat_natively
 from rammer_mlir.programs.host_program import Repeat, Stack
 
 _WORTH_STEPS = 4
-"""Number of iterations from which on native repetition pays off.
+"""Fewest iterations for which native code runs the loop.
 
-Its preparation costs about as much as a call.
+Preparing that takes about as long as a call of the body.
 """
 
 
 def repeat(
     step: Repeat, body: Part, values: Mapping[str, Value]
 ) -> tuple[list[Value], list[Value]]:
-    """Run a loop; return its final states and its stacks."""
+    """Run a loop; return its final states and its stacks.
+
+    Args:
+        step: the loop.
+        body: the compiled body.
+        values: values of the host program by name, including the loop's operands.
+    """
     loop = Loop(step, body, values)
     most = loop.most
     if loop.goes_on and (most is None or most >= _WORTH_STEPS):
@@ -44,16 +50,17 @@ class Loop:
         step: the step of the host program.
         body: the compiled body.
         most: greatest number of iterations; None without a limit.
-        number: iterations done so far.
+        number: number of iterations completed so far.
         states: loop-carried values after these iterations.
         captured: values that every iteration reads.
-        sources: arrays of which each iteration reads one element along the first axis.
-        stacks: elements of each stack, joined or not, each with a first axis.
-        goes_on: whether the loop's condition holds.
+        sources: arrays of which iteration ``i`` reads index ``i`` along the first axis.
+        stacks: for each stack, arrays whose concatenation along the first axis has a slice for each
+            completed iteration.
+        goes_on: whether the loop's condition is true.
     """
 
     def __init__(self, step: Repeat, body: Part, values: Mapping[str, Value]) -> None:
-        """Initialize the loop from the values of its operands."""
+        """Initialize the loop; ``values`` are those of the host program, by name."""
         self.step, self.body = step, body
         self.captured = [values[name] for name in step.body.operands]
         self.states: list[Value] = [values[name] for name in step.states]
@@ -78,7 +85,7 @@ class Loop:
         return [*counted, *self.states, *elements, *self.captured]
 
     def take_step(self) -> None:
-        """Run the body once; update the states, the stacks and the iteration's number."""
+        """Run the body once; update the states, stacks, condition and number of iterations."""
         found = list(self.body.call(self.operands()))
         if self.step.is_counted:
             self.goes_on = bool(np.asarray(found.pop(0)).any())
@@ -99,7 +106,7 @@ def _copied(value: Value) -> Value:
 
 
 def _joined(stack: Stack, elements: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return the elements concatenated along the stack's axis."""
+    """Return the slices of all iterations, concatenated along the stack's axis."""
     if not elements:
         found: NDArray[Any] = np.zeros((0, *stack.element), stack.dtype)
     else:

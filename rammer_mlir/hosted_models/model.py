@@ -1,4 +1,4 @@
-"""A model that the host runs in parts, ready to run."""
+"""A model whose steps the host runs, some of them as compiled parts."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from rammer_mlir.support.paths import path_of
 class HostedModel(ComposedModel):
     """A model whose control flow, shapes or sizes depend on data.
 
-    The host runs its parts, which are compiled programs. A part whose shapes become known only
-    during a run is compiled at its first use.
+    The host executes the steps of a host program, which call compiled parts. A part whose shapes
+    become known only during a run is compiled at its first use.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class HostedModel(ComposedModel):
         Args:
             signature: inputs and outputs of the whole model.
             program: the steps of the host.
-            parts: compiled models by part number.
-            made: target, policy and vEUs of the parts.
+            parts: compiled models; ``Call.part`` in the program is an index into them.
+            made: target, policy and number of vEUs of the parts.
         """
         self._signature, self._made = signature, made
         self.program, self.parts = program, tuple(parts)
@@ -90,12 +90,12 @@ class HostedModel(ComposedModel):
 
     @property
     def summary(self) -> str:
-        """The steps of the host, one line each."""
+        """The steps of the host, a line each, as text for users."""
         return "\n".join(f"host             {_text(step)}" for step in self.program.steps)
 
     @property
     def stats(self) -> dict[str, Any]:
-        """Compile times of the parts in memory: seconds by stage, summed."""
+        """Statistics of compilation, such as seconds by stage, summed over the parts in memory."""
         return summed_stats(self.parts)
 
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -124,9 +124,9 @@ class HostedModel(ComposedModel):
         return found if out is None else found | _written(found, out)
 
     def _check(self, feeds: Mapping[str, Any]) -> None:
-        """Check names, dtypes and shapes against the signature.
+        """Check names, dtypes and shapes of the inputs against the signature.
 
-        Shapes and dtypes of the last run are not checked again.
+        If they are the same as in the last run, nothing is checked.
         """
         try:
             key = [(name, value.shape, value.dtype) for name, value in feeds.items()]
@@ -140,12 +140,13 @@ class HostedModel(ComposedModel):
         """Compile parts whose shapes are known before a run: branches, loop bodies, padded sizes.
 
         Args:
-            most: upper bound of data-dependent sizes, used where the model gives none or a greater
-                one.
+            most: upper bound of data-dependent sizes, for parts without a smaller bound of the
+                model.
 
         Returns:
             The reason for each part that was not compiled. These are not errors: a branch that is
-            never taken need not fit the shapes of the inputs.
+                never
+            taken need not fit the shapes of the inputs.
         """
         problems: list[str] = []
         for step in self.program.steps:
@@ -173,7 +174,7 @@ class HostedModel(ComposedModel):
         write_tree(place, self, None if sign is None else signer_of(sign))
 
     def node(self, tree: TreeWriter) -> Node:
-        """Add the parts in memory to a tree; return the node that restores the model."""
+        """Add the parts in memory to ``tree``; return this model's node of the manifest."""
         return {
             **self.described("host"),
             "program": write_program(self.program, ArrayWriter(tree.weights.place)),
@@ -187,7 +188,10 @@ class HostedModel(ComposedModel):
 
 
 def prepared(model: RunnableModel, most: int | None = None) -> list[str]:
-    """Compile the parts of a host program, or of those among an open model's specializations.
+    """Compile the parts of a model's host programs before its first run.
+
+    The model has a host program itself, or open dimensions and host programs among its
+    specialisations in memory; otherwise nothing is compiled.
 
     Returns:
         The reason for each part that was not compiled; ``HostedModel.prepare`` explains ``most``.
@@ -214,12 +218,12 @@ def _calls(step: Step) -> Iterator[Call]:
 
 
 def _kept(part: OpenModel, step: Step, call: Call, most: int | None) -> list[str]:
-    """Compile a part before the first run; return the reasons if it was not compiled, else [].
+    """Compile a part before the first run; return the reason if it was not compiled, else [].
 
     Args:
         part: the part.
         step: the step that calls it.
-        call: the call, with the known shapes of the part.
+        call: the call, with the shapes of the part's inputs if they are known.
         most: upper bound of data-dependent sizes; None if the user gives none.
     """
     keys: list[Key] = [] if call.shapes is None else [call.shapes]
@@ -251,7 +255,7 @@ def _text(step: Step) -> str:
 
 
 def _sizes_text(step: Compute) -> str:
-    """Return a clause about the padded inputs or the obstacle to padding; empty without both."""
+    """Return a clause about padded sizes, or the reason against padding; empty without both."""
     if step.padding is not None:
         names = ", ".join(each.name for each in step.padding.inputs if each.axes)
         most = step.padding.most
@@ -275,6 +279,8 @@ def _copied(value: Value) -> Value:
 
 def _written(found: Mapping[str, Value], out: Mapping[str, Any]) -> dict[str, Any]:
     """Copy outputs into the caller's arrays ``out``; return these by name.
+
+    ``found`` has the outputs by name.
 
     Raises:
         InputError: if the output does not exist, or an array has another shape or dtype.

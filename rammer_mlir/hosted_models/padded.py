@@ -1,4 +1,4 @@
-"""Execution of parts with data-dependent sizes by programs of padded sizes."""
+"""Execution of parts with data-dependent sizes by specialisations of larger, padded sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from rammer_mlir.programs.padding import Padding
 def run_padded(part: Part, padding: Padding, values: Sequence[Value]) -> list[Value]:
     """Run a part with padded inputs; return its outputs, sliced to the true sizes.
 
-    ``values`` has the order of the part's inputs.
+    Args:
+        part: the part.
+        padding: how to pad its inputs and to slice its outputs.
+        values: the inputs, in the part's order. If they must not be padded, the part runs unpadded.
 
     Raises:
         RammerError: if the part fails.
@@ -28,10 +31,10 @@ def run_padded(part: Part, padding: Padding, values: Sequence[Value]) -> list[Va
 
 
 def padded_keys(model: OpenModel, padding: Padding, most: int | None) -> list[Key]:
-    """Return the keys of the specializations for all sizes up to ``most``.
+    """Return the keys of the specialisations that serve all true sizes up to ``most``.
 
-    If there are more than the part's limit of specializations, only the greatest sizes are
-    returned. If ``most`` is None, the part's own bound is used.
+    If there are more than the model may have in memory, only those of the greatest sizes are
+    returned. If ``most`` is None, the bound in ``padding`` is used.
     """
     inputs = {tensor.name: tensor.shape or () for tensor in model.signature.inputs}
     found = [padding.shapes(inputs, size) for size in padding.steps(most)[-model.limit :]]
@@ -39,9 +42,9 @@ def padded_keys(model: OpenModel, padding: Padding, most: int | None) -> list[Ke
 
 
 def _size(model: OpenModel, padding: Padding, needed: int) -> int:
-    """Return the size to which ``needed`` rows are padded.
+    """Return the size to which inputs with ``needed`` rows are padded.
 
-    For a model from a file it is the least stored size that fits, if there is one.
+    For a model from an artifact it is the least stored size that fits, if there is one.
     """
     if model.makes_new:
         return padding.step(needed)

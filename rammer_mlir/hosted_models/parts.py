@@ -14,7 +14,7 @@ Value = Any
 
 
 class Part:
-    """A compiled part of a model, called with values in the order of its inputs."""
+    """A compiled part of a model, called with its inputs in order instead of by name."""
 
     def __init__(self, model: RunnableModel) -> None:
         """Wrap ``model``, the compiled part that is called."""
@@ -31,7 +31,9 @@ class Part:
 
     @contextmanager
     def program(self, values: Sequence[Value]) -> Generator[RunnableModel]:
-        """Yield the program for values of these shapes; it stays open until the context ends.
+        """Yield the program that runs ``values``; it is not closed before the ``with`` block ends.
+
+        This is the part, or its specialisation for the shapes of the values.
 
         Raises:
             RammerError: if the program cannot be compiled.

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from rammer_mlir.hosted_models.loops import Loop
 
 _CHUNK = 4096
-"""Number of iterations per native call.
+"""Greatest number of iterations per native call.
 
-A limit keeps the process responsive to interrupts, and bounds the stacks that a loop without a
-greatest number of iterations allocates ahead.
+The limit keeps the process responsive to interrupts, and bounds the memory for results of
+iterations that a loop without a maximum number of iterations allocates ahead.
 """
 
 
 def repeat_natively(loop: Loop) -> None:
-    """Run all remaining iterations of a loop in native code, or no iteration.
+    """Run all remaining iterations of a loop in native code, or none if that is impossible.
 
     Native code requires operands that are arrays, a body that is a CPU program, and states that
     keep their dtypes and shapes.

@@ -1,4 +1,4 @@
-"""Serialization of host programs as JSON, with their arrays in a separate blob."""
+"""Host programs as JSON, for artifacts; their arrays are stored outside of the JSON."""
 
 from __future__ import annotations
 
@@ -29,12 +29,19 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class ArrayWriter:
-    """Stores arrays outside the JSON; ``place`` appends bytes to a blob and returns the offset."""
+    """Stores arrays outside of the JSON.
+
+    ``place`` is called with an array's bytes, adds them to the artifact's ``constants.bin``, and
+    returns their offset there.
+    """
 
     place: Callable[[Bytes], int]
 
     def write(self, array: NDArray[Any]) -> Json:
-        """Store an array; return the JSON reference to it: dtype, shape, [offset, bytes]."""
+        """Store an array; return a JSON object with ``dtype``, ``shape`` and ``place``.
+
+        ``place`` is the list [byte offset, size in bytes].
+        """
         content = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
         place = [self.place(content), content.nbytes]
         return {"dtype": str(array.dtype), "shape": array.shape, "place": place}
@@ -47,14 +54,14 @@ class ArrayReader:
     blob: Bytes
 
     def read(self, found: Json) -> NDArray[Any]:
-        """Return the array that a JSON reference (``place``, ``dtype``, ``shape``) describes."""
+        """Return the array that a JSON object from ``ArrayWriter.write`` describes."""
         start, size = found["place"]
         content = self.blob[start : start + size].tobytes()
         return np.frombuffer(content, read_dtype(found["dtype"])).reshape(found["shape"])
 
 
 def write_program(program: HostProgram, arrays: ArrayWriter) -> Json:
-    """Return a host program as JSON, with its arrays stored by ``arrays``."""
+    """Return a host program as a JSON object; ``arrays`` stores its arrays."""
     return {
         "inputs": program.inputs,
         "outputs": program.outputs,
@@ -64,7 +71,7 @@ def write_program(program: HostProgram, arrays: ArrayWriter) -> Json:
 
 
 def read_program(found: Json, arrays: ArrayReader) -> HostProgram:
-    """Return the host program of its JSON form, with arrays read by ``arrays``."""
+    """Return the host program from its JSON object; ``arrays`` reads its arrays."""
     return HostProgram(
         tuple(found["inputs"]),
         tuple(found["outputs"]),
@@ -144,7 +151,10 @@ def _call(call: Call) -> list[Any]:
 
 
 def _attribute(value: Any, arrays: ArrayWriter) -> Any:
-    """Return an attribute for JSON; types that JSON lacks become an object of one key, the type."""
+    """Return an operator's attribute for JSON.
+
+    A value of a type that JSON lacks becomes an object with one key: ``{"bytes": "00ff"}``.
+    """
     if isinstance(value, np.ndarray):
         return {"array": arrays.write(value)}
     if isinstance(value, np.dtype):

@@ -24,7 +24,7 @@ def jit(
     specializations: int = DEFAULT_SPECIALIZATIONS,
     **options: Any,
 ) -> Any:
-    """Compile a JAX function; also usable as a decorator.
+    """Return a callable that compiles a JAX function when called; also usable as a decorator.
 
     The function is traced and compiled for each combination of argument structure, shapes and
     dtypes. ``jit(jax.grad(f))`` computes a gradient.

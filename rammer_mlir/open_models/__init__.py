@@ -1,1 +1,1 @@
-"""Models with open dimensions: their specializations, in memory and in files."""
+"""Models with open dimensions: their specialisations, in memory and in artifacts."""

@@ -1,4 +1,4 @@
-"""Shapes of a run's arrays, and all mismatches between the arrays and the signature."""
+"""Shapes of the arrays given to a run, and all their mismatches with the model's signature."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from rammer_mlir.programs.dimensions import OpenSignature, OpenTensor, Shape, bi
 
 
 def shapes_of(signature: OpenSignature, feeds: Mapping[str, Any]) -> dict[str, Shape]:
-    """Return the shape of each input's array.
+    """Return the shape of each input's array, by input name.
+
+    Args:
+        signature: the model's inputs, with symbols in their shapes.
+        feeds: arrays by input name.
 
     Raises:
         InputError: with all unknown or missing names, all differing dtypes and shapes, and all
-            symbols that arrays bind to different sizes.
+            symbols that have different sizes in different arrays.
     """
     known = ", ".join(map(str, signature.inputs)) or "none"
     if not hasattr(feeds, "keys"):
@@ -43,9 +47,9 @@ def shapes_of(signature: OpenSignature, feeds: Mapping[str, Any]) -> dict[str, S
 
 
 def _type_problems(tensor: OpenTensor, value: Any) -> Iterator[str]:
-    """Yield a text about a mismatch of the dtype, if there is one.
+    """Yield a message if an array's dtype is not the input's.
 
-    ``run`` checks arrays of other libraries.
+    Device arrays of other libraries are not checked here; the run checks them.
     """
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
         dtype = _dtype(value)

@@ -1,9 +1,9 @@
-"""Artifacts that contain several specializations of a model.
+"""Artifacts that contain several specialisations of a model.
 
-Each program's members are in a separate folder. The weights of all programs are in one
-``constants.bin``, with equal weights stored once. The manifest has the open signature, and for each
-program the entries of a single-program manifest, its folder, and ``constants``: the offset in
-``constants.bin`` and the size in bytes of each weight.
+Each specialisation's members are in a separate folder. The weights of all are in one
+``constants.bin``, with equal weights stored once. The manifest has the signature with open
+dimensions, and for each specialisation the keys of a single-program manifest, its folder, and
+``constants``: the offset in ``constants.bin`` and the size in bytes of each weight.
 """
 
 from __future__ import annotations
@@ -35,7 +35,12 @@ SEVERAL_VERSION = 6
 
 @dataclass(frozen=True)
 class Specialization:
-    """A program for static input shapes."""
+    """A program for static shapes of the inputs.
+
+    Attributes:
+        shapes: shape of each input, by name.
+        artifact: the program, with its weights and statistics.
+    """
 
     shapes: Shapes
     artifact: Artifact
@@ -43,7 +48,12 @@ class Specialization:
 
 @dataclass(frozen=True)
 class Specializations:
-    """Content of a file with programs for several shapes of the inputs ``signature``."""
+    """Content of an artifact with several specialisations of a model.
+
+    Attributes:
+        signature: the model's inputs and outputs, with open dimensions.
+        programs: the specialisations.
+    """
 
     signature: OpenSignature
     programs: tuple[Specialization, ...]
@@ -55,7 +65,13 @@ def write_specializations(
     programs: Sequence[Specialization],
     sign: Signer | None = None,
 ) -> None:
-    """Write several programs of a model, signed if ``sign`` is given.
+    """Write an artifact with several specialisations of a model.
+
+    Args:
+        path: the artifact.
+        signature: the model's inputs and outputs, with open dimensions.
+        programs: the specialisations.
+        sign: returns the signature of the bytes that it gets; None for an unsigned artifact.
 
     Raises:
         ArtifactError: if the file cannot be written.
@@ -79,7 +95,7 @@ def write_specializations(
 
 
 def described_tensor(tensor: OpenTensor) -> dict[str, Any]:
-    """Return the manifest entry of an input or output."""
+    """Return the manifest's object for an input or output: name, shape, dtype, ``is_tensor``."""
     if not tensor.is_tensor:
         return {"name": tensor.name, "shape": None, "dtype": None, "is_tensor": False}
     dtype = None if tensor.dtype is None else str(tensor.dtype)
@@ -87,7 +103,7 @@ def described_tensor(tensor: OpenTensor) -> dict[str, Any]:
 
 
 def read_specializations(archive: Archive) -> Specializations:
-    """Read all programs of a file.
+    """Read all specialisations of an artifact.
 
     Raises:
         ArtifactError: if the file was changed, or was compiled for another machine.
@@ -112,7 +128,7 @@ def _program(archive: Archive, entry: Mapping[str, Any], blob: Bytes) -> Special
 
 
 def read_tensors(entries: Sequence[Mapping[str, Any]]) -> tuple[OpenTensor, ...]:
-    """Return the inputs or outputs of a manifest's entries."""
+    """Return the inputs or outputs that ``described_tensor`` described in a manifest."""
     return tuple(
         OpenTensor(
             entry["name"],

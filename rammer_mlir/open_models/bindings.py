@@ -1,4 +1,4 @@
-"""Bindings that users request: sizes of dimensions, and all their combinations."""
+"""Sizes that users request for open dimensions, and the input shapes of all combinations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rammer_mlir.programs.dimensions import (
 )
 
 Given = int | Iterable[int]
-"""One size or several sizes."""
+"""A size of a dimension, or several sizes."""
 
 
 def sizes_of(symbol: str, given: object) -> tuple[int, ...]:
@@ -51,6 +51,12 @@ def bindings_of(
     limit: int,
 ) -> list[Shapes]:
     """Return the shapes of all inputs for each combination of the given sizes.
+
+    Args:
+        signature: the model's inputs, with symbols in their shapes.
+        dims: a size or several sizes for each symbol.
+        shapes: shapes of some inputs, by name; they determine the sizes of their symbols.
+        limit: greatest number of combinations.
 
     Raises:
         OptionError: if a dimension is unknown, lacks a size or has an invalid size, or there are

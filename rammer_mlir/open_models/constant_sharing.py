@@ -1,4 +1,4 @@
-"""Deduplication of equal weights of several programs in memory."""
+"""Sharing of memory between equal weights of several programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from rammer_mlir.support.aligned import aligned_bytes
 
 
 class ConstantStore:
-    """Weights of several programs, by content digest; an entry lives while a program uses it."""
+    """Weights of several programs, by a hash of their content.
+
+    A weight is dropped when no program uses it any longer.
+    """
 
     def __init__(self) -> None:
         """Begin without weights."""
@@ -22,9 +25,9 @@ class ConstantStore:
         self._lock = threading.Lock()
 
     def share(self, model: CompiledModel) -> None:
-        """Replace a program's weights, before its first run, by equal weights of earlier programs.
+        """Make a program use the memory of equal weights of the programs shared before.
 
-        The program's fallback for other machines shares the same memory.
+        It must not have run yet. The program's fallback for other machines shares the same memory.
         """
         if model.fallback is not None:
             self.share(model.fallback)

@@ -1,4 +1,4 @@
-"""A module of several functions, ready to run."""
+"""A model compiled from a module with several public functions, ready to run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rammer_mlir.support.paths import path_of
 
 
 class EntriesModel(ComposedModel):
-    """Functions compiled together; run one with ``exe.entries["name"].run(feeds)``.
+    """Functions compiled together; run a function with ``exe.entries["name"].run(feeds)``.
 
-    Each entry is a separate model with separate inputs, outputs and threads.
+    The model of each function has its own inputs, outputs and threads.
     """
 
     def __init__(self, entries: Mapping[str, RunnableModel]) -> None:
-        """Take the models of at least one function, by name."""
+        """Take the models of the functions, by function name; there is at least one."""
         self._entries = dict(entries)
 
     @property
@@ -31,41 +31,41 @@ class EntriesModel(ComposedModel):
 
     @property
     def signature(self) -> OpenSignature:
-        """An empty signature: only the entries have inputs and outputs."""
+        """An empty signature: only the functions' models have inputs and outputs."""
         return OpenSignature((), ())
 
     @property
     def input_names(self) -> Sequence[str]:
-        """No names: only the entries have inputs."""
+        """No names: only the functions' models have inputs."""
         return ()
 
     @property
     def target(self) -> str:
-        """Target of all entries."""
+        """Target of all functions."""
         return self._first.target
 
     @property
     def policy(self) -> str | None:
-        """Name of the policy that scheduled all entries; None if the first entry has none."""
+        """Name of the policy that scheduled all functions; None if the first function has none."""
         return self._first.policy
 
     @property
     def num_veus(self) -> int:
-        """Number of vEUs that run each entry."""
+        """Number of vEUs that run each function."""
         return self._first.num_veus
 
     @property
     def summary(self) -> str:
-        """Summaries of all entries."""
+        """The summaries of all functions, as text for users."""
         return "\n".join(f"entry '{name}'\n{m.summary}" for name, m in self._entries.items())
 
     @property
     def stats(self) -> dict[str, Any]:
-        """Compile times: seconds by stage, summed over entries."""
+        """Statistics of compilation, such as seconds by stage, summed over the functions."""
         return summed_stats(self._entries.values())
 
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> NoReturn:
-        """Raise an error: the caller has to choose an entry.
+        """Raise an error: the caller has to choose a function in ``entries``.
 
         Raises:
             OptionError: always.
@@ -76,7 +76,7 @@ class EntriesModel(ComposedModel):
         )
 
     def __call__(self, *arrays: Any) -> NoReturn:
-        """Raise an error: the caller has to choose an entry.
+        """Raise an error: the caller has to choose a function in ``entries``.
 
         Raises:
             OptionError: always.
@@ -84,16 +84,21 @@ class EntriesModel(ComposedModel):
         self.run({})
 
     def __repr__(self) -> str:
-        """Return the names and models of the entries in one line."""
+        """Return the names and models of the functions in one line."""
         named = ", ".join(f"'{name}': {model!r}" for name, model in self._entries.items())
         return f"EntriesModel({named})"
 
     def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
-        """Write all entries to one file; equal weights are stored once.
+        """Write all functions to one artifact; equal weights are stored once.
+
+        Args:
+            path: the artifact.
+            sign: an Ed25519 private key, as PEM text or the path of a PEM file, that signs the
+                artifact.
 
         Raises:
-            OptionError: if no program is in memory, the path or key is invalid, or an entry is code
-                for the emulator.
+            OptionError: if no program is in memory, the path or key is invalid, or a function is
+                code for the emulator.
             TargetError: if no linker is found.
             ArtifactError: if the file cannot be written.
         """
@@ -101,12 +106,12 @@ class EntriesModel(ComposedModel):
         write_tree(place, self, None if sign is None else signer_of(sign))
 
     def node(self, tree: TreeWriter) -> Node:
-        """Add the entries to a tree; return the node from which the reader restores the model."""
+        """Add the functions' models to ``tree``; return this model's node of the manifest."""
         entries = [{"name": name, "model": tree.node(m)} for name, m in self._entries.items()]
         return {**self.described("entries"), "entries": entries}
 
     def close(self) -> None:
-        """Close all entries; they cannot run afterwards."""
+        """Close the models of all functions; they cannot run afterwards."""
         for model in self._entries.values():
             model.close()
 

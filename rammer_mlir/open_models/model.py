@@ -37,23 +37,23 @@ from rammer_mlir.timeline.spans import Timeline
 class OpenModel(ComposedModel):
     """A model whose inputs have open dimensions.
 
-    The arrays of a run bind the dimensions. Each distinct binding is a specialization: a program of
-    static shapes, compiled at its first use. The ``specializations`` most recently used ones stay
-    in memory. Equal weights of several specializations are in memory once.
+    The arrays of a run determine the sizes of these dimensions. Each distinct choice of sizes is a
+    specialisation: a program of static shapes, compiled at its first use. The most recently used
+    ones stay in memory, up to a limit. Equal weights of several specialisations are in memory once.
 
-    ``run`` may be called from several Python threads: runs of the same specialization are
-    serialized, runs of different specializations are concurrent.
+    ``run`` may be called from several Python threads: runs of the same specialisation are
+    serialized, runs of different specialisations are concurrent.
     """
 
     def __init__(
         self, signature: OpenSignature, specializer: Specializer, specializations: int
     ) -> None:
-        """Begin without a specialization.
+        """Begin without a specialisation in memory.
 
         Args:
             signature: inputs and outputs with symbols in their shapes.
-            specializer: makes programs of static shapes.
-            specializations: greatest number of specializations in memory.
+            specializer: makes the program for given shapes, by compiling it or from an artifact.
+            specializations: greatest number of specialisations in memory.
         """
         self._signature, self._specializer = signature, specializer
         self._limit = specializations
@@ -76,53 +76,53 @@ class OpenModel(ComposedModel):
 
     @property
     def target(self) -> str:
-        """Target of all specializations, for example ``cpu`` or ``nvvm:sm_90``."""
+        """Target of all specialisations, for example ``cpu`` or ``nvvm:sm_90``."""
         return self._specializer.target
 
     @property
     def policy(self) -> str | None:
-        """Name of the policy that schedules each specialization; None if unknown."""
+        """Name of the policy that schedules each specialisation; None if unknown."""
         return self._specializer.policy
 
     @property
     def num_veus(self) -> int:
-        """Number of vEUs that run each specialization."""
+        """Number of vEUs that run each specialisation."""
         return self._specializer.num_veus
 
     @property
     def specializations(self) -> list[dict[str, int]]:
-        """Dimension sizes of each specialization in memory, least recently used first."""
+        """Sizes, by symbol, of each specialisation in memory, least recently used first."""
         return [self._sizes(key) for key in self._pool.keys()]
 
     @property
     def makes_new(self) -> bool:
-        """Whether any sizes can be specialized, not only those stored in a file."""
+        """Whether any sizes can be specialised, not only those stored in an artifact."""
         return self._specializer.makes_new
 
     @property
     def limit(self) -> int:
-        """Greatest number of specializations in memory."""
+        """Greatest number of specialisations in memory."""
         return self._limit
 
     @property
     def shapes(self) -> list[dict[str, Shape]]:
-        """Input shapes of each specialization in memory, least recently used first."""
+        """Input shapes, by name, of each specialisation in memory, least recently used first."""
         return [self._shapes(key) for key in self._pool.keys()]
 
     @property
     def summary(self) -> str:
-        """The open dimensions and the specializations in memory."""
+        """The open dimensions and the specialisations in memory, as text for users."""
         lines = [f"open dimensions  {', '.join(self._signature.symbols)}"]
         lines += [f"specialisation   {sizes_text(sizes)}" for sizes in self.specializations]
         return "\n".join(lines)
 
     @property
     def stats(self) -> dict[str, Any]:
-        """Compile times of the specializations in memory: seconds by stage, summed."""
+        """Statistics of compilation, such as seconds by stage, summed over specialisations."""
         return summed_stats(self._pool.models())
 
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Run the specialization for the shapes of these arrays; compile it if it is not in memory.
+        """Run the specialisation for the shapes of these arrays; compile it if it is not in memory.
 
         Args:
             feeds: arrays by input name, of the signature's dtypes; equal symbols have equal sizes.
@@ -149,7 +149,7 @@ class OpenModel(ComposedModel):
 
     @contextmanager
     def specialization(self, feeds: Mapping[str, Any]) -> Generator[RunnableModel]:
-        """Yield the specialization for these arrays; it stays open until the context ends.
+        """Yield the specialisation for these arrays; it stays open until the ``with`` block ends.
 
         Raises:
             RammerError: if the arrays do not fit, or the model cannot be compiled for them.
@@ -167,7 +167,7 @@ class OpenModel(ComposedModel):
         shapes: Mapping[str, Sequence[int]] | None = None,
         **sizes: Given,
     ) -> None:
-        """Compile specializations before the first run.
+        """Compile specialisations before the first run.
 
         Args:
             dims: one or several sizes for each open dimension; every combination is compiled.
@@ -176,20 +176,23 @@ class OpenModel(ComposedModel):
 
         Raises:
             OptionError: if a dimension is unknown or has no size, or the combinations exceed the
-                limit of specializations in memory.
-            RammerError: if a specialization cannot be compiled.
+                limit of specialisations in memory.
+            RammerError: if a specialisation cannot be compiled.
         """
         for bound in bindings_of(self._signature, {**(dims or {}), **sizes}, shapes, self._limit):
             self._pool.release(self._pool.acquire(self._key(bound)))
 
     def keep(self, keys: Iterable[Key]) -> None:
-        """Compile the specializations of these keys and keep them in memory."""
+        """Compile the specialisations of these keys, if they are not in memory already."""
         for key in keys:
             self._pool.release(self._pool.acquire(key))
 
     @contextmanager
     def held(self) -> Generator[list[tuple[Key, RunnableModel]]]:
-        """Yield pairs (key, specialization) in memory; none is closed before the context ends."""
+        """Yield (key, specialisation) pairs; all stay open until the ``with`` block ends.
+
+        They are the specialisations in memory.
+        """
         held: list[tuple[Key, Entry]] = []
         try:
             for key in self._pool.keys():
@@ -201,7 +204,7 @@ class OpenModel(ComposedModel):
                 self._pool.release(entry)
 
     def use_threads(self, count: int | None) -> None:
-        """Run the vEUs of every specialization on ``count`` threads.
+        """Run the vEUs of every specialisation on ``count`` threads, or on one per vEU if None.
 
         ``Executable.use_threads`` describes the effect.
 
@@ -213,7 +216,9 @@ class OpenModel(ComposedModel):
             _executable(model, "use_threads").use_threads(count)
 
     def pin(self, cores: Sequence[int] | None) -> None:
-        """Pin each thread of every specialization to a core (see ``Executable.pin``).
+        """Pin each thread of every specialisation to a core, or undo that if ``cores`` is None.
+
+        ``Executable.pin`` describes the effect.
 
         Raises:
             OptionError: if the number of cores differs from that of threads, or the target is not a
@@ -226,7 +231,9 @@ class OpenModel(ComposedModel):
             _executable(model, "pin").pin(cores)
 
     def record(self, feeds: Mapping[str, Any], title: str = "measured") -> Timeline:
-        """Run once and return the timeline of each vEU, under a title for readers.
+        """Run once and return the measured times of each vEU's steps.
+
+        ``title`` is the timeline's title for users.
 
         Raises:
             OptionError: if the target is not a CPU.
@@ -241,20 +248,23 @@ class OpenModel(ComposedModel):
         )
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
-        """Run once, record the timeline of each vEU, and write it (see ``Executable.timeline``)."""
+        """Run once, and write the measured times of each vEU's steps to the file ``path``.
+
+        ``Executable.timeline`` describes the formats.
+        """
         write_timelines(path, [self.record(feeds)])
 
     def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
-        """Write the specializations in memory; equal weights are stored once.
+        """Write an artifact with the specialisations in memory; equal weights are stored once.
 
         Args:
-            path: the file.
+            path: the artifact.
             sign: an Ed25519 private key, as PEM text or the path of a PEM file, that signs the
                 artifact.
 
         Raises:
-            OptionError: if no specialization is in memory, the path or key is invalid, or a
-                specialization is code for the emulator.
+            OptionError: if no specialisation is in memory, the path or key is invalid, or a
+                specialisation is code for the emulator.
             TargetError: if no linker is found.
             ArtifactError: if the file cannot be written.
         """
@@ -272,21 +282,21 @@ class OpenModel(ComposedModel):
             write_specializations(place, self._signature, programs, signer)
 
     def node(self, tree: TreeWriter) -> Node:
-        """Add the specializations in memory to a tree; return their node."""
+        """Add the specialisations in memory to ``tree``; return this model's manifest node."""
         with self.held() as held:
             found = [{"key": _written(key), "model": tree.node(model)} for key, model in held]
         return {**self.described("open"), "specializations": found}
 
     def close(self) -> None:
-        """Close all specializations; the model cannot run afterwards."""
+        """Close all specialisations; the model cannot run afterwards."""
         self._pool.close()
 
     def forget_threads(self) -> None:
-        """Reset locks and user counts in a forked child."""
+        """Reset the locks and the numbers of users in a forked child process."""
         self._pool.forget_threads()
 
     def _entry(self, feeds: Mapping[str, Any]) -> Entry:
-        """Return the pool's entry for the shapes of these arrays; the caller must release it."""
+        """Return the pool's entry for these arrays, with one more user; the caller releases it."""
         values = self._signature.shape_values
         try:
             key: Key = tuple([feeds[name].shape for name in self._names])
@@ -344,20 +354,20 @@ def _is_program(entry: tuple[Key, RunnableModel]) -> bool:
 
 
 def _written(key: Key) -> list[Any]:
-    """Return a key for JSON: shapes as lists, the bytes of shape values in hexadecimal."""
+    """Return a specialisation's key for JSON: shapes as lists, bytes as hexadecimal text."""
     return [part.hex() if isinstance(part, bytes) else part for part in key]
 
 
 def _artifact(model: RunnableModel) -> Artifact:
-    """Return the artifact of a specialization, which must be a ``CompiledModel``."""
+    """Return the artifact of a specialisation, which must be a ``CompiledModel``."""
     assert isinstance(model, CompiledModel)
     return model.artifact()
 
 
 def _executable(model: RunnableModel, call: str) -> Executable:
-    """Return a specialization as a CPU executable.
+    """Return a specialisation as a CPU executable.
 
-    Raises OptionError, which names ``call``, for another target.
+    Raises OptionError for another target; its text names ``call``, the method that was called.
     """
     if not isinstance(model, Executable):
         raise OptionError(f"{call}: expected the target cpu, found {model.target}; leave it out")

@@ -1,4 +1,4 @@
-"""A cache of specializations: compiled at first use, closed when least recently used."""
+"""A least-recently-used cache of specialisations, which are compiled at their first use."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from rammer_mlir.programs.dimensions import Shape
 from rammer_mlir.runtime.compiled import RunnableModel
 
 Key = tuple[Shape | bytes, ...]
-"""The key of a specialization: each input's shape, in order, then the bytes of each shape value."""
+"""Identity of a specialisation: each input's shape, then the bytes of each shape value."""
 
 
 @dataclass(eq=False)
 class Entry:
-    """A specialization and the number of its users; the last user closes a dropped entry."""
+    """A specialisation in the cache, and how many callers use it.
+
+    Attributes:
+        model: the specialisation.
+        users: number of callers that have acquired the entry and not released it.
+        is_dropped: whether it was removed from the cache; then the last user closes it.
+    """
 
     model: RunnableModel
     users: int = 0
@@ -25,30 +31,35 @@ class Entry:
 
 
 class Pool:
-    """A least-recently-used cache of up to ``limit`` specializations, safe for concurrent threads.
+    """A least-recently-used cache of specialisations, safe for concurrent threads.
 
-    At most one specialization is compiled at a time; others can run meanwhile.
+    At most one specialisation is compiled at a time; others can run meanwhile.
     """
 
     def __init__(self, make: Callable[[Key], RunnableModel], limit: int) -> None:
-        """Take the function that makes the specialization of a key, and the limit of entries."""
+        """Begin with an empty cache.
+
+        Args:
+            make: returns the specialisation of a key.
+            limit: greatest number of specialisations in the cache.
+        """
         self._make, self._limit = make, limit
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
         self._is_closed = False
         self._lock, self._making = threading.Lock(), threading.Lock()
 
     def keys(self) -> list[Key]:
-        """Return the keys in memory, least recently used first."""
+        """Return the keys of the specialisations in the cache, least recently used first."""
         with self._lock:
             return list(self._entries)
 
     def models(self) -> list[RunnableModel]:
-        """Return the specializations in memory, without dropped ones that are still in use."""
+        """Return the specialisations in the cache, without removed ones that are still in use."""
         with self._lock:
             return [entry.model for entry in self._entries.values()]
 
     def find(self, key: Key) -> Entry | None:
-        """Return the entry of a key with one more user; None if it is not in memory.
+        """Return the entry of a key with one more user; None if it is not in the cache.
 
         Raises:
             TargetError: if the pool is closed.
@@ -63,7 +74,7 @@ class Pool:
             return entry
 
     def acquire(self, key: Key) -> Entry:
-        """Return the entry of a key with one more user; compile the specialization if missing.
+        """Return the entry of a key with one more user; compile the specialisation if missing.
 
         Raises:
             RammerError: if it cannot be compiled, or the pool is closed.
@@ -92,7 +103,7 @@ class Pool:
         return entry
 
     def release(self, entry: Entry) -> None:
-        """Remove one user; close a dropped specialization without users."""
+        """Subtract a user of an entry; close a removed specialisation without other users."""
         with self._lock:
             entry.users -= 1
             is_last = entry.is_dropped and entry.users == 0
@@ -100,7 +111,7 @@ class Pool:
             entry.model.close()
 
     def close(self) -> None:
-        """Close all specializations, each after its last user's release."""
+        """Close all specialisations, each as soon as it has no users."""
         with self._lock:
             self._is_closed = True
             unused = _drop(list(self._entries.values()))
@@ -108,7 +119,7 @@ class Pool:
         _close(unused)
 
     def forget_threads(self) -> None:
-        """Reset locks and counts in a forked child, which lacks the threads that held them."""
+        """Reset locks and numbers of users in a forked child, which lacks the parent's threads."""
         self._lock, self._making = threading.Lock(), threading.Lock()
         # The parent's runs do not continue in the child, so nobody releases their entries.
         for entry in self._entries.values():

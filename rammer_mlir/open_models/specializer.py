@@ -1,4 +1,4 @@
-"""Interface of the makers of specializations."""
+"""The interface of objects that make the specialisations of a model with open dimensions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rammer_mlir.runtime.compiled import Array, RunnableModel
 
 
 class Specializer(Protocol):
-    """Makes the specialization of given shapes: compiles it, or takes it from an artifact."""
+    """Makes the program for given input shapes, by compiling it or from an artifact."""
 
     @property
     def target(self) -> str:
@@ -30,11 +30,15 @@ class Specializer(Protocol):
 
     @property
     def makes_new(self) -> bool:
-        """Whether programs for any shapes can be made, not only those of a file."""
+        """Whether programs for any shapes can be made, not only those of an artifact."""
         ...
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
-        """Return the program for these input shapes and shape values.
+        """Return the program for these input shapes.
+
+        Args:
+            shapes: shape of each input, by name.
+            values: arrays of the inputs whose elements determine shapes, by name.
 
         Raises:
             RammerError: if the program cannot be made.

@@ -1,4 +1,4 @@
-"""Specializers that return only the specializations stored in a file."""
+"""Makers of specialisations that have only those stored in an artifact, and compile none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ from rammer_mlir.runtime.loader import open_artifact
 
 
 def open_specializations(path: Path, found: Specializations, device: int) -> OpenModel:
-    """Load all specializations of a file into an open model.
+    """Load all specialisations of an artifact into a model with open dimensions.
+
+    Args:
+        path: the artifact, for messages.
+        found: the content of the artifact.
+        device: index of the GPU that runs GPU programs.
 
     Raises:
         OptionError: if no GPU has this index.
@@ -35,12 +40,12 @@ def open_specializations(path: Path, found: Specializations, device: int) -> Ope
 
 @dataclass(frozen=True)
 class HeldPrograms:
-    """A specializer over the programs of an artifact; compiles none.
+    """Makes specialisations from the programs of an artifact; compiles none.
 
     Attributes:
         path: the artifact, for messages.
-        held: the programs.
-        device: index of the GPU.
+        held: the content of the artifact.
+        device: index of the GPU that runs GPU programs.
     """
 
     path: Path
@@ -69,7 +74,7 @@ class HeldPrograms:
         return False
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> CompiledModel:
-        """Return the program for these input shapes.
+        """Return the program for these input shapes; ``values`` is not used.
 
         Raises:
             InputError: if the artifact lacks this program.
@@ -89,12 +94,12 @@ class HeldPrograms:
 
 @dataclass(frozen=True)
 class HeldModels:
-    """A specializer over the specializations of a part of a stored model; compiles none.
+    """Makes specialisations of a part of a stored model from those in the artifact; compiles none.
 
     Attributes:
         path: the artifact, for messages.
-        made: the settings that all specializations were compiled with.
-        held: the specializations by key.
+        made: the settings that all specialisations were compiled with.
+        held: the specialisations by key.
     """
 
     path: Path
@@ -118,11 +123,11 @@ class HeldModels:
 
     @property
     def makes_new(self) -> bool:
-        """Always False: the file's specializations are the only ones."""
+        """Always False: the artifact's specialisations are the only ones."""
         return False
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
-        """Return the program for these input shapes and shape values.
+        """Return the program for these input shapes and values of inputs that determine shapes.
 
         Raises:
             InputError: if the artifact lacks this program.

@@ -1,9 +1,10 @@
-"""Artifacts of composed models: a tree of programs, open models and host programs.
+"""Artifacts of models that are composed of other models, as a tree.
 
-The manifest's ``model`` is the root of the tree. A node is a *program*, with the entries of a
-single-program manifest; an *open* model, with its signature and its specializations; or a *host*
-program, with its steps, its constants and its parts. Weights, and the arrays of host programs, are
-in one ``constants.bin``, with equal arrays stored once.
+The manifest's key ``model`` is the root of the tree. The ``kind`` of a node is ``program``, with
+the keys of a single-program manifest; ``open``, with a signature and its specialisations; ``host``,
+with a host program, its constants and its parts; or ``entries``, with the models of several
+functions by name. Weights, and the arrays of host programs, are in one ``constants.bin``, with
+equal arrays stored once.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Node = dict[str, Any]
 
 
 class ComposedModel(RunnableModel):
-    """A model that is composed of other models."""
+    """A model that is composed of other models, and saved as a node of a tree."""
 
     @property
     @abstractmethod
@@ -38,12 +39,13 @@ class ComposedModel(RunnableModel):
 
     @abstractmethod
     def node(self, tree: TreeWriter) -> Node:
-        """Add the parts in memory to a tree; return the node that restores the model."""
+        """Add the programs in memory to ``tree``; return this model's node of the manifest."""
 
     def described(self, kind: str) -> Node:
-        """Return the node entries common to all kinds of composed models.
+        """Return the keys that the manifest nodes of all composed models have.
 
-        These are ``kind``, the compile settings, inputs, outputs and shape values.
+        These are ``kind``, ``made`` (target, policy, number of vEUs), ``inputs``, ``outputs`` and
+        ``shape_values``.
         """
         made = {"target": self.target, "policy": self.policy, "num_veus": self.num_veus}
         return {
@@ -56,9 +58,10 @@ class ComposedModel(RunnableModel):
 
 
 def summed_stats(models: Iterable[RunnableModel]) -> dict[str, Any]:
-    """Return ``seconds`` by stage, summed over several models, and ``replaced``, if any module is.
+    """Return the statistics of compilation of several models: ``seconds`` by stage, summed.
 
-    ``replaced`` has the reason for each module that the host's rKernels replace, by name.
+    If the host's rKernels replace modules of external code, the key ``replaced`` has the reason for
+    each, by the module's name.
     """
     seconds: dict[str, float] = {}
     replaced: dict[str, str] = {}
@@ -70,7 +73,9 @@ def summed_stats(models: Iterable[RunnableModel]) -> dict[str, Any]:
 
 
 def write_tree(path: Path, model: ComposedModel, sign: Signer | None = None) -> None:
-    """Write a model with all of its parts in memory, signed if ``sign`` is given.
+    """Write an artifact of a composed model, with all of its programs in memory.
+
+    ``sign`` returns the signature of the bytes that it gets; None for an unsigned artifact.
 
     Raises:
         ArtifactError: if the file cannot be written.
@@ -86,11 +91,11 @@ def write_tree(path: Path, model: ComposedModel, sign: Signer | None = None) -> 
 
 
 class TreeWriter:
-    """Collects the content of a composed model's artifact.
+    """Collects the content of a composed model's artifact, except the manifest.
 
     Attributes:
         weights: weights of all programs, and arrays of host programs.
-        members: members of all programs by name, without the weights.
+        members: members of all programs by their names in the artifact, without the weights.
     """
 
     def __init__(self) -> None:
@@ -100,7 +105,7 @@ class TreeWriter:
         self._programs = 0
 
     def node(self, model: RunnableModel) -> Node:
-        """Add a model; return the node from which the reader restores it."""
+        """Add a model's programs; return the model's node of the manifest."""
         if isinstance(model, ComposedModel):
             return model.node(self)
         assert isinstance(model, CompiledModel), "there is no other kind"

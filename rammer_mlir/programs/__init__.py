@@ -1,1 +1,1 @@
-"""Compiled programs as data, without MLIR: records, images, signatures."""
+"""Compiled programs as data, without MLIR: schedules, memory layouts, signatures."""

@@ -1,7 +1,7 @@
-"""The weights of a program, in one memory block or in several.
+"""The weights of a program, in a single memory block or in several.
 
-A program addresses its weights by byte offsets from the first weight. The CPU's pointer table has
-one address for each slot, so equal weights of several programs can share memory.
+A program addresses its weights by byte offsets, as if they were consecutive in memory. The CPU's
+pointer table has an address for each weight, so equal weights of several programs can share memory.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Constants:
     """All weights of a program.
 
     Attributes:
-        parts: uint8, in the order of their offsets; each begins at a multiple of 64 bytes in
-            memory.
+        parts: blocks of memory (uint8 arrays) in the order of the weights' offsets; each begins at
+            an address that is a multiple of 64.
     """
 
     parts: tuple[Bytes, ...]
@@ -44,16 +44,16 @@ class Constants:
         return [0, *accumulate(part.nbytes for part in self.parts)][:-1]
 
     def addresses(self, offsets: Iterable[int]) -> list[int]:
-        """Return the memory address of each byte offset."""
+        """Return the memory address of each byte offset from the first weight."""
         starts = self.starts
         addresses = [part.ctypes.data for part in self.parts]
         numbers = [(offset, max(bisect_right(starts, offset) - 1, 0)) for offset in offsets]
         return [addresses[number] + offset - starts[number] for offset, number in numbers]
 
     def divided(self, starts: Iterable[int]) -> Constants:
-        """Return the same memory, divided into parts that begin at these ascending byte offsets.
+        """Return the same memory as parts that begin at these ascending byte offsets.
 
-        Only weights in a single part can be divided.
+        It must be a single part so far.
         """
         (whole,) = self.parts
         bounds = [*starts, whole.nbytes]

@@ -1,4 +1,4 @@
-"""A compiled program for a CPU as data: everything for a run except addresses of code."""
+"""A compiled program for a CPU as data: everything that a run needs, except loaded code."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ class CpuImage:
     """A program for the CPU.
 
     Attributes:
-        signature: inputs and outputs by name.
-        program: the schedule.
-        table: the schedule as words that the dispatch code executes.
+        signature: names, shapes and types of inputs and outputs.
+        program: the schedule as records.
+        table: the schedule as arrays of integers that the dispatch code reads.
         proof: memory layout and accesses, from which a checker proves the schedule.
-        constants: all weights, each aligned to 64 bytes.
-        arena_bytes: size of the arena that holds the intermediates.
+        constants: all weights.
+        arena_bytes: size in bytes of the arena.
         features: CPU features that the code uses, as Linux names them.
         machine: the processor family, as ``platform.machine()`` names it.
         summary: the schedule as text for users.
-        target: the processor's name on the command line; ``cpu`` is the machine that compiled it.
+        target: the value of ``--target``; ``cpu`` is the machine that compiled the program.
         modules: external code that rKernels call.
-        entries: stateful functions of these modules, in the order of their table.
+        entries: stateful functions of these modules; the index of each is its row in the table
+            ``rammer_modules``.
     """
 
     signature: Signature
@@ -48,17 +49,17 @@ class CpuImage:
 
     @property
     def num_veus(self) -> int:
-        """Threads that run the program, including the caller's."""
+        """Number of the program's vEUs: the most threads that run it, the caller's included."""
         return self.program.num_veus
 
     @property
     def may_lack(self) -> bool:
-        """Whether external code has requirements that another machine may not meet."""
+        """Whether external code needs packages or an engine that another machine may lack."""
         return bool(self.entries) or any(module.needs for module in self.modules)
 
     @cached_property
     def module_names(self) -> Mapping[int, str]:
-        """The external module of an rKernel, by the rKernel's number."""
+        """The name of the external module that implements an rKernel, by the rKernel's number."""
         return {number: module.name for module in self.modules for number in module.kernels}
 
     @property

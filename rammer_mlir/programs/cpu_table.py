@@ -1,4 +1,4 @@
-"""CPU programs as arrays of 32-bit words for the dispatch code (``docs/program.md``)."""
+"""Schedules of CPU programs as arrays of integers for the dispatch code (``docs/program.md``)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ RUN_WORDS = 4
 
 @dataclass(frozen=True)
 class CpuTable:
-    """The encoded program that a CPU's dispatch code executes.
+    """The schedule as the dispatch code of a CPU reads it.
 
     Attributes:
         records: int32, the records of all vEUs, concatenated: ``kernel, first, count, arguments``
-            for a run, ``-1, n, (vEU, steps) * n`` for a barrier, ``-2`` at the end of a vEU.
-        starts: int32 [num_veus], position of each vEU's first record.
-        arguments: int32, indices into the pointer table.
-        totals: int64 [num_veus], rTasks of each vEU in one run.
-        slots: entries of the pointer table.
+            for a run, where ``arguments`` is an index into the array of that name, ``-1, n, (vEU,
+            steps) * n`` for a barrier, ``-2`` at the end of a vEU.
+        starts: int32 [num_veus], index in ``records`` of each vEU's first word.
+        arguments: int32, for each operator in turn, the index in ``slots`` of each of its
+            arguments.
+        totals: int64 [num_veus], number of rTasks of each vEU in a run.
+        slots: the memory to which each address of the pointer table refers.
     """
 
     records: NDArray[np.int32]
@@ -56,7 +58,7 @@ def encode_for_cpu(program: Program) -> CpuTable:
 
 
 def _argument_starts(program: Program) -> list[int]:
-    """Return the position of each operator's first argument in ``arguments``."""
+    """Return the index in ``arguments`` of each operator's first argument."""
     return [0, *accumulate(len(operator.slots) for operator in program.operators)]
 
 

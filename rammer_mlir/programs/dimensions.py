@@ -25,7 +25,7 @@ class OpenTensor:
     """An input or output of a model with open dimensions.
 
     Attributes:
-        name: in the model.
+        name: the name in the model.
         shape: a size or a symbol for each dimension; None if the rank is open.
         dtype: NumPy's element type; None for an output whose type the model does not declare.
         is_tensor: false for sequences of tensors and optional values, which only the host handles.
@@ -56,7 +56,8 @@ class OpenSignature:
     Attributes:
         inputs: the tensors that a run takes.
         outputs: the tensors that a run returns.
-        shape_values: names of the inputs whose values, not only shapes, determine shapes.
+        shape_values: names of the inputs whose elements determine shapes, such as the shape operand
+            of a reshape.
     """
 
     inputs: tuple[OpenTensor, ...]
@@ -65,7 +66,7 @@ class OpenSignature:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The open dimensions of the inputs, in order."""
+        """The symbols of all inputs, each once, in order of first use."""
         return tuple(dict.fromkeys(s for tensor in self.inputs for s in tensor.symbols))
 
     @property
@@ -75,11 +76,11 @@ class OpenSignature:
 
     @property
     def is_open(self) -> bool:
-        """Whether an input has an open shape, or its value determines shapes."""
+        """Whether an input has an open dimension or rank, or its elements determine shapes."""
         return bool(self.symbols or self.unranked or self.shape_values)
 
     def with_sizes(self, sizes: Sizes) -> OpenSignature:
-        """Return the signature with these symbols replaced by sizes."""
+        """Return the signature with the symbols in ``sizes`` replaced; others stay."""
 
         def tensors(given: Sequence[OpenTensor]) -> tuple[OpenTensor, ...]:
             return tuple(replace(t, shape=_substituted(t.shape, sizes)) for t in given)
@@ -87,7 +88,10 @@ class OpenSignature:
         return replace(self, inputs=tensors(self.inputs), outputs=tensors(self.outputs))
 
     def shapes(self, sizes: Sizes, shapes: Shapes) -> dict[str, Shape]:
-        """Return every input's static shape; ``sizes`` and ``shapes`` must bind all symbols."""
+        """Return every input's static shape.
+
+        ``sizes`` must have all symbols, and ``shapes`` the shapes of all inputs of open rank.
+        """
         return {
             tensor.name: shapes[tensor.name]
             if tensor.shape is None
@@ -107,9 +111,9 @@ class Bound:
     """Sizes of open dimensions that the shapes of arrays imply, and contradictions.
 
     Attributes:
-        sizes: by the name of the open dimension, including the names that were made up for the
-            dimensions of inputs whose rank the model leaves open.
-        problems: contradictions with the signature or between bindings, one clause each.
+        sizes: sizes by symbol, including generated symbols such as ``x[0]`` for the dimensions of
+            inputs of open rank.
+        problems: contradictions with the signature or between sizes, as clauses of a message.
     """
 
     sizes: dict[str, int]
@@ -118,7 +122,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class _Place:
-    """The binding of a symbol to a size.
+    """A size for a symbol, and where it was found.
 
     Attributes:
         size: the size.
@@ -138,9 +142,13 @@ class _Place:
 def bind(
     signature: OpenSignature, shapes: Shapes, dims: Sizes | None = None, given_as: str = "dims"
 ) -> Bound:
-    """Bind symbols from the static shapes of some inputs and from sizes given by name.
+    """Find the size of each symbol in the static shapes of some inputs and in sizes given by name.
 
-    ``dims`` has the sizes by symbol; ``given_as`` is the name of this argument in messages.
+    Args:
+        signature: inputs with symbols in their shapes.
+        shapes: static shapes of some of the inputs, by name.
+        dims: additional sizes by symbol.
+        given_as: the name of the argument ``dims`` in messages.
     """
     problems: list[str] = []
     places: dict[str, list[_Place]] = {}
@@ -188,13 +196,13 @@ def shape_text(shape: Sequence[int | str]) -> str:
 
 
 def sizes_text(sizes: Sizes) -> str:
-    """Return a binding as text for messages: ``batch=8, length=16``."""
+    """Return sizes by symbol as text for messages, such as ``batch=8, length=16``."""
     return ", ".join(f"{symbol}={size}" for symbol, size in sizes.items()) or "these shapes"
 
 
 @dataclass(frozen=True)
 class Wording:
-    """Syntax in which messages ask for sizes and shapes.
+    """Syntax in which messages tell users how to give sizes and shapes.
 
     Attributes:
         is_python: true for Python arguments, false for command-line options.
@@ -203,7 +211,7 @@ class Wording:
     is_python: bool
 
     def ask(self, signature: OpenSignature) -> str:
-        """Return the arguments that bind all open dimensions, with ``N`` for each size."""
+        """Return the arguments that fix all open dimensions, such as ``dims={'batch': N}``."""
         symbols, unranked = signature.symbols, signature.unranked
         if not self.is_python:
             flags = [f"--dim {_quoted(symbol)}=N" for symbol in symbols]
@@ -224,7 +232,7 @@ def _quoted(symbol: str) -> str:
 
 
 def describe_open(signature: OpenSignature) -> str:
-    """Return a text for messages with the open dimensions and shapes of a signature."""
+    """Return the open dimensions and shapes of a signature as a list of names for messages."""
     names = [f"'{symbol}'" for symbol in signature.symbols]
     names += [f"the shape of '{name}'" for name in signature.unranked]
     return ", ".join(names)

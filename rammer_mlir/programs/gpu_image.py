@@ -1,4 +1,4 @@
-"""A compiled program for a GPU as data: everything for a launch except loaded code."""
+"""A compiled program for a GPU as data: everything that a launch needs, except loaded code."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ GpuCodeKind = Literal["cubin", "ptx", "hsaco"]
 
 @dataclass(frozen=True)
 class GpuCode:
-    """Code of a kernel for a GPU's driver.
+    """Code of a kernel in a form that a GPU's driver loads.
 
     Attributes:
-        kind: ``cubin`` and ``hsaco`` are loaded directly; the driver compiles ``ptx``.
+        kind: ``cubin`` (NVIDIA) and ``hsaco`` (AMD) are machine code; the driver compiles ``ptx``.
         data: the code.
         resources: registers and memory of the kernel; None if only the driver determines them.
     """
@@ -38,13 +38,13 @@ class GpuImage:
     """A program for a GPU.
 
     Attributes:
-        target: as the command line spells it, ``nvvm:sm_90``.
-        signature: inputs and outputs by name.
+        target: the value of ``--target``, such as ``nvvm:sm_90``.
+        signature: names, shapes and types of inputs and outputs.
         entry: the kernel's symbol.
         block_threads: number of threads per block.
-        arguments: the kernel's arguments in order, each a pointer: ``inputN``, ``outputN``,
-            ``constant``, ``arena``, ``scratches``, ``counters`` (zeroed once, before the first
-            launch), ``table``, and, with a watchdog, ``watch`` (zeroed once).
+        arguments: names of the kernel's arguments in order, each a pointer: ``inputN``,
+            ``outputN``, ``constant``, ``arena``, ``scratches``, ``counters`` (zeroed once, before
+            the first launch), ``table``, and, with a watchdog, ``watch`` (zeroed once).
         argument_bytes: size in bytes of each argument's buffer.
         constants: all weights.
         program: the schedule. A single launch runs the whole program, with barriers between blocks;
@@ -78,12 +78,12 @@ class GpuImage:
 
     @property
     def num_veus(self) -> int:
-        """Return the number of blocks of a launch."""
+        """The number of vEUs, which is the number of blocks of a launch."""
         return self.program.num_veus
 
     @property
     def chip(self) -> str:
-        """Return the chip, for example ``sm_90`` or ``gfx90a``."""
+        """The chip that the target names, for example ``sm_90`` or ``gfx90a``."""
         return self.target.partition(":")[2]
 
     @property

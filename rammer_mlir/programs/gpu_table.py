@@ -1,7 +1,8 @@
 """A launch as a persistent kernel reads it: one array of 64-bit words (``docs/program.md``).
 
-The position of each section depends only on the number of vEUs, so the kernel's code does not
-depend on the program's length::
+Its parts, in order, are ``starts``, ``totals``, the records of each vEU, and ``arguments``. The
+positions of ``starts`` and ``totals`` depend only on the number of vEUs, so the kernel's code does
+not depend on the program's length::
 
     starts   [num_veus]  position of the first record of each vEU
     totals   [num_veus]  rTasks of each vEU in one run
@@ -10,10 +11,10 @@ depend on the program's length::
              at the end:    -2
     arguments: (buffer, byte offset) for each argument of an rKernel
 
-All positions are indices into the array. ``publish`` is the vEU's step counter after this run,
-counted from the start of the launch, if some vEU waits for these rTasks, or if this is the vEU's
-last run, from whose counter the next launch derives the number of completed runs; otherwise it is
-0.
+All positions are indices into the array; ``arguments`` of a run is such a position. ``publish`` is
+0, or the value to which the vEU sets its step counter after this run, counted from the start of the
+launch. It is set if some vEU waits for these rTasks, and for the vEU's last run, from whose counter
+the next launch derives the number of completed runs.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ WAITS_AT = 2
 """Number of words of a barrier record before its pairs (vEU, steps)."""
 
 Buffer = tuple[Base, int]
-"""Buffer of a kernel argument: its base, and its index among the buffers of that base."""
+"""A buffer to which kernel arguments point: kind of memory, and index among those of that kind."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ class PlacedRun:
     Attributes:
         position: index of the record's first word.
         record: the run.
-        steps: number of rTasks that the vEU has completed after this run.
-        publish: whether the vEU then publishes its step counter.
+        steps: number of rTasks that the vEU has completed in this launch after the run.
+        publish: whether the vEU then sets its step counter to ``steps``.
     """
 
     position: int
@@ -67,7 +68,7 @@ class PlacedRun:
 
 @dataclass(frozen=True)
 class PlacedBarrier:
-    """A barrier record and its position in the table."""
+    """A barrier record, and the index of its first word in the table."""
 
     position: int
     record: BarrierRecord
@@ -78,12 +79,12 @@ Placed = PlacedRun | PlacedBarrier
 
 @dataclass(frozen=True)
 class GpuTable:
-    """A launch, encoded for a persistent kernel.
+    """The schedule of a launch as a persistent kernel reads it.
 
     Attributes:
-        words: int64, the task table.
-        veus: each vEU's records, in order.
-        end: position of an end record.
+        words: int64, the whole table.
+        veus: each vEU's records with their positions.
+        end: index of an end record.
     """
 
     words: NDArray[np.int64]
@@ -94,9 +95,14 @@ class GpuTable:
 def encode_for_gpu(
     program: Program, launch: Launch, buffers: Sequence[Buffer], *, counts_runs: bool = True
 ) -> GpuTable:
-    """Return the task table of a launch for a kernel with these buffers.
+    """Return the task table of a launch.
 
-    Without ``counts_runs``, only those runs publish their step counter for which a vEU waits.
+    Args:
+        program: the program of the launch.
+        launch: the launch.
+        buffers: the kernel's buffers; arguments refer to them by their indices here.
+        counts_runs: whether a vEU's last run also sets its step counter if no vEU waits for it, so
+            that the next launch knows the number of completed runs.
     """
     veus = place_records(launch, counts_runs=counts_runs)
     arguments = _Arguments(program, {buffer: number for number, buffer in enumerate(buffers)})
@@ -113,7 +119,7 @@ def encode_for_gpu(
 def place_records(launch: Launch, *, counts_runs: bool = True) -> tuple[tuple[Placed, ...], ...]:
     """Return each vEU's records with their positions in the table.
 
-    Without ``counts_runs``, only those runs publish their step counter for which a vEU waits.
+    ``counts_runs`` has the same meaning as in ``encode_for_gpu``.
     """
     return tuple(
         _place_veu(launch, veu, start, counts_runs=counts_runs)
@@ -139,7 +145,7 @@ def _place_veu(launch: Launch, veu: int, start: int, *, counts_runs: bool) -> tu
 
 
 def _starts(launch: Launch) -> list[int]:
-    """Return the position of each vEU's first record; the first follows two words for each vEU."""
+    """Return the index of each vEU's first record; ``starts`` and ``totals`` precede the first."""
     starts = [2 * len(launch.veus)]
     for records in launch.veus[:-1]:
         starts.append(starts[-1] + sum(map(_size, records)) + 1)
@@ -165,7 +171,7 @@ def _words(placed: Placed, arguments: _Arguments, base: int) -> Sequence[int]:
 
 
 class _Arguments:
-    """Collects the argument lists of operators; equal lists are stored once."""
+    """Collects the arguments of operators for the table; equal argument lists are stored once."""
 
     def __init__(self, program: Program, numbers: dict[Buffer, int]) -> None:
         self.program = program

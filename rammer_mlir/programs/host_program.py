@@ -21,13 +21,13 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a part of the model.
+    """A call of a part of the model, that is, of a compiled piece with its own inputs and outputs.
 
     Attributes:
-        part: number of the part in the program.
+        part: index of the part among the model's parts.
         operands: names of the values for the part's inputs, in order; for a branch or loop body
-            only the captured values, which follow the loop's operands.
-        shapes: of all inputs at the first call; None if the compiler does not know them.
+            only the values that it captures, which follow the inputs that the loop supplies.
+        shapes: shapes of all inputs at the first call; None if the compiler does not know them.
     """
 
     part: int
@@ -37,13 +37,15 @@ class Call:
 
 @dataclass(frozen=True)
 class Compute:
-    """A step that runs a part and binds its outputs to the results.
+    """A step that runs a part and assigns its outputs to named values.
 
     Attributes:
         call: the call of the part.
         results: names of the values.
-        padding: padding of data-dependent sizes; None if each size is compiled separately.
-        obstacle: the reason against padding, for messages; empty if sizes are padded or static.
+        padding: how data-dependent sizes are padded, so that few sizes are compiled; None if each
+            size is compiled separately.
+        obstacle: the reason why sizes cannot be padded, for messages; empty if sizes are padded or
+            static.
     """
 
     call: Call
@@ -54,12 +56,12 @@ class Compute:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """A step that evaluates an operator on the host.
+    """A step that evaluates an operator of ONNX on the host.
 
     Attributes:
         name: name of the node.
         kind: the operator's name.
-        attributes: as the evaluators expect them.
+        attributes: the operator's attributes, as the NumPy evaluators expect them.
         operands: names of values; empty for omitted operands.
         results: names of values; empty for unused results.
     """
@@ -78,7 +80,7 @@ class Choose:
     Attributes:
         name: name of the node.
         condition: name of a value with a single element.
-        branches: calls for a true and for a false condition.
+        branches: the call for a true and the call for a false condition.
         results: names of the values; empty for unused results.
     """
 
@@ -90,12 +92,12 @@ class Choose:
 
 @dataclass(frozen=True)
 class Source:
-    """A tensor of which each loop iteration reads one element.
+    """A tensor of which each iteration of a Scan reads the next slice along an axis.
 
     Attributes:
         value: name of the tensor.
-        axis: axis of the elements.
-        is_reversed: whether iterations start from the last element.
+        axis: the axis.
+        is_reversed: whether iterations start from the last slice.
     """
 
     value: str
@@ -105,14 +107,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Stack:
-    """A result to which each loop iteration adds one element.
+    """A result to which each loop iteration appends a slice along an axis.
 
     Attributes:
         value: name of the result; empty if unused.
-        axis: axis along which elements are concatenated.
-        is_reversed: whether the last element comes first.
+        axis: the axis.
+        is_reversed: whether the slice of the last iteration comes first.
         dtype: dtype of the result.
-        element: shape of an element, with 0 for unknown sizes, for loops without iterations.
+        element: shape of a slice, with 0 for unknown sizes; for loops without iterations.
     """
 
     value: str
@@ -127,19 +129,19 @@ class Repeat:
     """A step that repeats a body, with the semantics of ONNX's Loop and Scan.
 
     The body's inputs are the iteration number and the condition (scalars, only in a Loop), the
-    states, an element of each source, and the captured values. Its outputs are the condition (only
-    in a Loop), the states, and an element of each stack.
+    states, a slice of each source, and the captured values. Its outputs are the condition (only in
+    a Loop), the states, and a slice for each stack.
 
     Attributes:
         name: name of the node.
         is_counted: whether the node is a Loop.
-        count: name of the greatest number of iterations; empty if unlimited.
+        count: name of the maximum number of iterations; empty if unlimited.
         condition: name of the initial condition; empty if always true.
-        states: names of the initial states.
+        states: names of the initial values of the loop-carried states.
         sources: tensors that a Scan iterates over.
         body: call of the repeated part.
         results: names of the final states; empty for unused states.
-        stacks: results that collect one element for each iteration.
+        stacks: results that collect a slice from each iteration.
     """
 
     name: str
@@ -182,13 +184,13 @@ def results_of(step: Step) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class HostProgram:
-    """The steps of the host, in order.
+    """The steps of the host, in order, on values that have names.
 
     Attributes:
         inputs: names of the inputs.
         outputs: names of the outputs.
         steps: each computes values that later steps read.
-        constants: arrays by value name.
+        constants: constant values by name.
     """
 
     inputs: tuple[str, ...]

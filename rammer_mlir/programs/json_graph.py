@@ -1,7 +1,7 @@
-"""Graphs of operators as JSON, for engines that execute operators instead of code.
+"""Graphs of ONNX operators as JSON, for engines that execute graphs instead of code.
 
 Operators, their attributes and the order of their inputs are those of ONNX's default domain at
-opset ``OPSET``. All tensors have static shapes, and element type f32 unless they name another.
+opset ``OPSET``. All tensors have static shapes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ELEMENT_TYPES: Mapping[str, str] = {
 """NumPy's names of the element types of tensors; integers are signed."""
 
 OPSET = 20
-"""Opset of the operators."""
+"""Version of ONNX's default operator set to which the operators belong."""
 
 Value = int | float | str | Sequence[int] | Sequence[float]
 """The type of an attribute's value."""
@@ -30,7 +30,7 @@ Value = int | float | str | Sequence[int] | Sequence[float]
 
 @dataclass(frozen=True)
 class GraphTensor:
-    """A tensor that the graph reads or computes: its name, its static shape and element type."""
+    """An input or output of the graph: its name, its static shape and its MLIR element type."""
 
     name: str
     shape: tuple[int, ...]
@@ -39,7 +39,11 @@ class GraphTensor:
 
 @dataclass(frozen=True)
 class GraphConstant:
-    """A small constant of the graph, not a weight: i64 by default, as for shapes and axes."""
+    """A small constant of the graph, such as a shape or axes, with its values in row-major order.
+
+    Its elements are i64 unless ``element_type`` names another type. Weights are inputs of the graph
+    instead.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -49,7 +53,7 @@ class GraphConstant:
 
 @dataclass(frozen=True)
 class GraphNode:
-    """An operator: its name, its inputs (empty if omitted) and its results, by name."""
+    """An operator: its ONNX name, the names of its inputs (empty if omitted) and of its results."""
 
     op: str
     inputs: tuple[str, ...]
@@ -63,10 +67,10 @@ class Graph:
 
     Attributes:
         name: name in messages.
-        inputs: in the order of an engine's buffers, including weights.
-        outputs: in the order of the buffers after the inputs.
+        inputs: inputs, weights included, in the order in which an engine gets the buffers.
+        outputs: outputs, whose buffers follow those of the inputs.
         constants: small constants.
-        nodes: in topological order.
+        nodes: operators in topological order.
     """
 
     name: str
@@ -82,7 +86,7 @@ class Graph:
 
     @classmethod
     def from_json(cls, content: bytes) -> Graph:
-        """Return the graph of its JSON form.
+        """Return the graph of UTF-8 JSON that ``to_json`` made.
 
         Raises:
             ValueError: if the content is not a graph of a readable version.

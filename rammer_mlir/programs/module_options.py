@@ -18,12 +18,12 @@ class ModuleOption:
     """An option of a code generator or an engine.
 
     Attributes:
-        name: name without the owner's prefix.
+        name: name without the prefix ``OWNER.`` that the command line requires.
         default: default value, whose type is the option's type.
         help: help text without a full stop.
         choices: the allowed texts; any text if empty.
         least: the least allowed number; None for no limit.
-        words: texts allowed in addition to values of the type.
+        words: texts allowed in addition to values of the type, such as ``all``.
     """
 
     name: str
@@ -42,7 +42,7 @@ class ModuleOption:
         return ", or ".join((_WORDS[type(self.default)] + limit, *self.words))
 
     def read(self, value: object) -> Value:
-        """Return a value, or the value of a text, in the option's type or as one of ``words``.
+        """Return a value or its text converted to the option's type; texts in ``words`` stay texts.
 
         Raises:
             ValueError: if the option does not allow the value.
@@ -67,12 +67,12 @@ class ModuleOption:
 
 
 def text_of(value: object) -> str:
-    """Return a value as text, the form in artifacts and pass options."""
+    """Return an option's value as text, the form in artifacts and pass options: ``true``, ``2``."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def complete(declared: Iterable[ModuleOption], given: Mapping[str, str]) -> dict[str, Value]:
-    """Return the values of all declared options: given values, else defaults.
+    """Return the values of all declared options by name: the given value, else the default.
 
     Raises:
         ValueError: if an option does not allow its value.
@@ -81,16 +81,16 @@ def complete(declared: Iterable[ModuleOption], given: Mapping[str, str]) -> dict
 
 
 def of_owner(given: Mapping[str, str], owner: str) -> dict[str, str]:
-    """Return the values of options named ``OWNER.OPTION``, by option name without the owner."""
+    """Return the options in ``given`` named ``OWNER.OPTION``, by ``OPTION``, with their values."""
     pairs = ((name.partition("."), value) for name, value in given.items())
     return {rest: value for (first, _, rest), value in pairs if first == owner}
 
 
 def written(given: Mapping[str, str]) -> str:
-    """Return option values as a query string: ``openvino.threads=2&iree.seconds=60``."""
+    """Return option values as the text ``openvino.threads=2&iree.seconds=60``."""
     return urlencode(given)
 
 
 def read_written(text: str) -> dict[str, str]:
-    """Return the texts of option values, by name, of a query string ``text`` from ``written``."""
+    """Return the option values, by name, of a text that ``written`` made."""
     return dict(parse_qsl(text, keep_blank_values=True))

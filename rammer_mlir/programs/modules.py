@@ -6,24 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 NATIVE: frozenset[str] = frozenset({"c", "llvm", "object", "ptx", "cuda"})
-"""Forms that are linked with generated code; engines run all other forms."""
+"""Forms of external code that are linked with generated code; engines run all other forms."""
 
 GPU_FORMS: Mapping[str, tuple[str, ...]] = {
     "nvvm": ("llvm", "ptx", "cuda"),
     "rocdl": ("llvm",),
     "emulator": ("llvm",),
 }
-"""Forms that a GPU target accepts, by the first part of ``--target``.
+"""Forms of external code that a GPU target accepts, by the first part of ``--target``.
 
 Targets that are not listed are CPUs.
 """
 
 CPU_FORMS = ("c", "llvm", "object", "graph", "binary")
-"""Forms that CPU targets accept."""
+"""Forms of external code that CPU targets accept."""
 
 
 def forms_for(target: str) -> tuple[str, ...]:
-    """Return the forms of external code that a target of ``--target`` accepts."""
+    """Return the forms of external code that a target accepts; ``target`` is as in ``--target``."""
     return GPU_FORMS.get(target.partition(":")[0], CPU_FORMS)
 
 
@@ -54,10 +54,10 @@ class CodeModule:
         form: ``c``, ``llvm``, ``object``, ``ptx`` or ``cuda`` for code that is linked with
             generated code; ``graph`` or ``binary`` for content that an engine runs.
         engine: name of the engine; empty for linked code.
-        content: input of the engine; empty for linked code.
+        content: the graph or binary for the engine; empty for linked code.
         needs: packages that the external code requires at run time.
         kernels: numbers of the rKernels that this module implements.
-        operations: arithmetic operations of the module in one run.
+        operations: number of arithmetic operations of the module in one run of the program.
         options: values that users gave for the engine's options, as (name, text).
     """
 
@@ -73,7 +73,7 @@ class CodeModule:
 
 @dataclass(frozen=True)
 class ModuleEntry:
-    """A stateful function of a module; its state is created before the first run.
+    """A stateful function of a module, whose state is created before the first run.
 
     Attributes:
         module: name of the module.

@@ -22,39 +22,43 @@ Data that different threads write is on different cache lines.
 ENTRY, TRACED_ENTRY = "rammer_run_veu", "rammer_run_veu_traced"
 """CPU: functions ``(vEU, context, state) -> i1`` that execute one vEU's share of a run.
 
-They start at the position in the vEU's state (``VEU``) and return 1 at the end of the vEU's
-records, or 0 after polling a barrier ``SPINS`` times in vain; the state then records the position.
+``TRACED_ENTRY`` also stores the start and end of every record, in nanoseconds. They start at the
+position in the vEU's state (``VEU``) and return 1 at the end of the vEU's records, or 0 if a
+barrier is not met after ``SPINS`` polls; the state then has the position of the barrier.
 """
 
 START, LAUNCH, STOP = "rammer_start", "rammer_launch", "rammer_stop"
 REPEAT = "rammer_repeat"
 """CPU: functions that manage a pool's threads and launch entry functions, once or repeatedly.
 
-``start(pool) -> i64`` returns 0, or the error of ``pthread_create`` in the low half and the number
-of threads created so far in the high half; ``launch(pool, entry, context)`` returns after every vEU
-has ended; ``stop(pool, count)`` ends the first ``count`` threads except the caller's;
-``repeat(pool, entry, context, repetition) -> i64`` returns the number of launches.
+``start(pool) -> i64`` creates the threads and returns 0, or the error of ``pthread_create`` in the
+low half and the number of threads created so far in the high half; ``launch(pool, entry, context)``
+returns after every vEU has ended; ``stop(pool, count)`` ends the first ``count`` threads except the
+caller's; ``repeat(pool, entry, context, repetition) -> i64`` returns the number of launches.
 """
 
 STATUS = "rammer_status"
 """CPU: a 64-bit status word in programs with external rKernels.
 
-It is 0 on success; after a failure the low ``STATUS_BITS`` hold the rKernel's status as a signed
-number, and the high bits hold the rKernel's number.
+It is 0 on success. After a failure the low ``STATUS_BITS`` bits are the status that the rKernel
+returned, as a signed number, and the high bits are the rKernel's number.
 """
 
 STATUS_BITS = 32
 
 MODULES = "rammer_modules"
-"""CPU: a table of stateful functions, if the program calls any: a ``ModuleWord`` row for each."""
+"""CPU: a table with a row of ``ModuleWord``s for each stateful function that the program calls.
+
+It is absent if there are none.
+"""
 
 
 class ModuleWord(IntEnum):
     """Indices of the 64-bit words in a row of the table of stateful functions.
 
-    The runtime writes FUNCTION, the address to call, and STATE, its argument; OPEN, RUN and CLOSE
-    are functions in linked code. If an engine runs the module, RUN is ``RUN_CALLS``, and OPEN and
-    CLOSE are 0.
+    FUNCTION is the address that rKernels call and STATE its first argument; the runtime sets both.
+    OPEN, RUN and CLOSE are addresses of functions in linked code. If an engine runs the module, RUN
+    is the address of ``RUN_CALLS``, and OPEN and CLOSE are 0.
     """
 
     FUNCTION = 0
@@ -70,28 +74,30 @@ MODULE_WORDS = len(ModuleWord)
 RUN_CALLS = "rammer_run_calls"
 """CPU: ``(state, rTask, buffers) -> i32``, in programs with modules that engines run.
 
-It calls the C functions of a list, which is its state, and returns 0, or 1 if a call failed.
+Its state is a ``CALL_LIST``, whose C functions it calls. It returns 0, or 1 if a call failed.
 """
 
 BEGIN_EXCLUSIVE, END_EXCLUSIVE = "rammer_begin_exclusive", "rammer_end_exclusive"
-"""CPU: functions called before and after exclusive rTasks, in programs that have such rTasks.
+"""CPU: functions called before and after an rTask that must run alone on the device.
 
-Between the two calls, waiting vEUs sleep instead of polling.
+Between the two calls, waiting vEUs sleep instead of polling. Only programs with such rTasks have
+these functions.
 """
 
 CALL_ARGUMENTS = 8
-"""Number of arguments of each call of a list.
+"""Number of arguments that each call of a ``CALL_LIST`` passes.
 
 Functions with fewer parameters ignore the rest (C calling convention).
 """
 
 
 class ContextWord(IntEnum):
-    """Indices of the 64-bit words in the context of a CPU's entry function.
+    """Indices of the 64-bit words in the context, which is an argument of a CPU's entry function.
 
-    POINTERS is the pointer table, STEPS the step counters (one cache line each), RUN the number of
-    the run from 1, TRACES the per-vEU trace buffers, and SPINS the number of polls before a waiting
-    vEU yields; RECORDS, ARGUMENTS, STARTS and TOTALS are the arrays of the task table.
+    POINTERS is the address of the pointer table, STEPS that of the step counters (a cache line
+    each), RUN the number of the run, from 1, TRACES the address of the trace buffers' addresses (0
+    without tracing), and SPINS the number of polls of a step counter before a waiting vEU yields;
+    RECORDS, ARGUMENTS, STARTS and TOTALS are the addresses of the arrays of ``CpuTable``.
     """
 
     POINTERS = 0
@@ -134,17 +140,17 @@ POOL = _layout(
         "idle_polls": (4 * CACHE_LINE + 40, "<i8"),
     },
 )
-"""CPU: the first part of a pool's memory, which the host zeroes and aligns to cache lines.
+"""CPU: the first part of a thread pool's memory, which the host zeroes and aligns to cache lines.
 
 - ``epoch`` grows by one with every launch; idle threads sleep on it.
 - ``stop`` is nonzero to end the threads.
 - ``entry`` and ``context``: the launched entry function and its context; ``float_mode``: the
   floating-point control word of the launching thread.
-- ``sleepers``: threads that sleep on the epoch.
-- The rest is the host's: ``num_veus`` and the address of their states, ``num_threads`` including
-  the caller's, the number of polls after which an idle thread yields the core between polls
-  (``spins``) and sleeps (``idle_polls``), and the number of times a thread finds another thread's
-  vEU ready before it takes that vEU over (``patience``).
+- ``sleepers``: number of threads that sleep on ``epoch``.
+- The host sets the other fields: ``num_veus``, ``num_threads`` including the caller's, ``veus``,
+  the address of the vEUs' states, the number of polls after which an idle thread yields the core
+  between polls (``spins``) and sleeps (``idle_polls``), and the number of times a thread finds
+  another thread's vEU ready before it takes that vEU over (``patience``).
 """
 
 THREAD = _layout(CACHE_LINE, {"pool": (0, "<u8"), "first": (8, "<i8"), "handle": (16, "<u8")})
@@ -163,15 +169,16 @@ VEU = _layout(
         "target": (24, "<i8"),
     },
 )
-"""CPU: the state of a vEU between two threads that run it.
+"""CPU: the state of a vEU, from which any thread can resume it.
 
 The states of all vEUs follow the threads' parts of the pool's memory.
 
-- ``owner``: the last epoch that the vEU has ended, plus a flag above ``EPOCH_BITS`` while a thread
-  holds the vEU. Only the holder writes the other fields.
-- ``position``: the record at which the vEU resumes; 0 for its first record.
-- ``awaited`` and ``target``: the step counter that the vEU waits for, or null, and the value that
-  the counter must reach.
+- ``owner``: the last epoch in which the vEU has ended, plus the bit ``1 << EPOCH_BITS`` while a
+  thread runs the vEU. Only that thread writes the other fields.
+- ``position``: where the vEU resumes: in the low 32 bits the index of a record's first word among
+  the vEU's words, in the high bits the record's number; 0 for the first record.
+- ``awaited`` and ``target``: the address of the step counter that the vEU waits for, or null, and
+  the value that the counter must reach.
 """
 
 EPOCH_BITS = 32
@@ -185,10 +192,11 @@ REPETITION = _layout(
         "moves": (24, "<u8"),
     },
 )
-"""CPU: repeated launches of an entry function.
+"""CPU: repeated launches of an entry function, as for a loop.
 
-At most ``steps`` launches run, and, if there is a condition byte, only until the byte is zero after
-a launch. The addresses of some pointers change between launches.
+At most ``steps`` launches run. If ``condition``, the address of a byte, is not null, they end when
+the byte is zero after a launch. Between launches the addresses of ``num_moves`` pointers change, as
+the array ``moves`` describes (``MOVE``).
 """
 
 MOVE = _layout(
@@ -202,8 +210,9 @@ MOVE = _layout(
 )
 """CPU: a pointer whose address changes between repeated launches.
 
-It has the pointer's number, its addresses in even and odd launches, and the bytes by which both
-advance after each launch.
+``pointer`` is its index in the pointer table, ``even`` and ``odd`` are the addresses for launches
+of even and odd number, counted from 0, and ``stride`` is the number of bytes by which both grow
+after each launch.
 """
 
 CALL_LIST = _layout(
@@ -234,13 +243,13 @@ BOUND = _layout(
         "is_copied": (56, "<i8"),
     },
 )
-"""CPU: a buffer that is bound again when its address differs from that of the previous run.
+"""CPU: a buffer that library calls must bind again when its address differs from the last run's.
 
-- ``buffer``: its number; ``is_output``: 1 if it is written.
-- ``address``: start of the bound memory, 0 before the first run; the binding calls read it here.
-- ``memory``: ``size`` bytes that are bound permanently once the buffer has moved, or null.
-  ``is_copied``, of the list, is 1 from then on, and each run copies the buffer to or from this
-  memory.
+- ``buffer``: its number; ``is_output``: 1 if the list's calls write it.
+- ``num_calls``, ``calls``: the calls that bind it.
+- ``address``: the bound address, 0 before the first run; the binding calls read it here.
+- ``memory``: null, or ``size`` bytes that are bound permanently once the buffer has moved. Then
+  ``is_copied`` is 1, and each run copies the buffer to or from this memory.
 """
 
 CALL = _layout(
@@ -255,29 +264,26 @@ CALL = _layout(
 )
 """CPU: a call of a C function, which fails if its result has a bit of ``mask`` set.
 
-An argument is a 64-bit word, or, if its bit in ``loaded`` is set, the address of such a word; if
-its bit in ``taken`` is set too, the word is cleared after the load.
+Argument ``i`` is the word ``arguments[i]``, or, if bit ``i`` of ``loaded`` is set, the word at that
+address; if bit ``i`` of ``taken`` is set too, the word in memory is cleared after the load.
 """
 
 GPU_ENTRY = "rammer_program"
 """GPU: symbol of the persistent kernel."""
 
 COUNTER_WORDS = 16
-"""GPU: number of 64-bit words between the step counters of two vEUs.
-
-They are a cache line of 128 bytes.
-"""
+"""GPU: distance of the step counters of two vEUs in 64-bit words: a cache line of 128 bytes."""
 
 SCRATCHES, COUNTERS, TABLE, WATCH = "scratches", "counters", "table", "watch"
-"""GPU: the kernel's arguments after the buffers.
+"""GPU: names of the kernel's arguments after the buffers, each a pointer.
 
-They are temporaries that exceed shared memory, step counters, the task table, and the watchdog's
-buffer. Counters and the watchdog's buffer are zeroed once.
+They are temporaries that exceed shared memory, the step counters, the task table, and the
+watchdog's buffer. The step counters and the watchdog's buffer are zeroed once.
 """
 
 
 def argument_name(base: Base, index: int = 0) -> str:
-    """Return the name of the kernel argument for a buffer: ``inputN``, ``outputN``, or the base.
+    """Return the name of the kernel argument for a buffer: ``inputN``, ``outputN``, or ``base``.
 
     All constants are in one buffer, and all intermediates in one arena.
     """
@@ -285,7 +291,7 @@ def argument_name(base: Base, index: int = 0) -> str:
 
 
 class WatchWord(IntEnum):
-    """Indices in the watchdog's buffer, before one word per vEU that says whether it was stopped.
+    """Indices of the words of the watchdog's buffer; a word per vEU follows, 1 if it was stopped.
 
     CLAIMS counts threads whose wait timed out. The first such thread writes its vEU, the awaited
     vEU, that vEU's expected and actual step counter since the first run, the position of the

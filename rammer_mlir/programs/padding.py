@@ -1,7 +1,7 @@
-"""Padding of data-dependent sizes to compiled sizes, so that few programs run all sizes.
+"""Padding of data-dependent sizes, so that a few compiled sizes serve all sizes.
 
-If the rows of a part do not influence each other, the part can compute more rows than the data has:
-its inputs are padded, and its outputs are sliced to the true sizes.
+If the rows of a part's inputs do not influence each other, the part can compute more rows than the
+data has: its inputs are padded, and its outputs are sliced to the true sizes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ Array = NDArray[Any]
 
 _SMALLEST = 8
 _FINE = 64
-"""Smallest size from which on three halves of a power of two is a compiled size too.
-
-This limits the work on padding.
-"""
+"""From this size on, powers of two times 1.5 are compiled sizes too, to limit the padding."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +28,9 @@ class PaddedInput:
 
     Attributes:
         name: name of the input.
-        axes: (axis, group) pairs, may be empty; all sizes in a group must be equal.
-        is_last: whether the padding value is the padded size - 1, the index of a padding row,
+        axes: (axis, group) pairs of the padded axes, possibly none. Groups are numbers; all axes of
+            a group must have the same size.
+        is_last: whether padding elements are the padded size - 1, the index of a padding row,
             instead of 0.
         is_index: whether the input has indices: if an element of the unpadded input is negative,
             padding is not used.
@@ -46,11 +44,11 @@ class PaddedInput:
 
 @dataclass(frozen=True)
 class PaddedOutput:
-    """An output with axes of data-dependent size.
+    """An output, and its axes of data-dependent size.
 
     Attributes:
-        axes: (axis, group, factor) triples; the output has ``factor`` rows for each row of the
-            group.
+        axes: (axis, group, factor) triples; the size of the axis is ``factor`` times the size of
+            the inputs' axes in the group.
     """
 
     axes: tuple[tuple[int, int, int], ...]
@@ -58,7 +56,7 @@ class PaddedOutput:
 
 @dataclass(frozen=True)
 class Padding:
-    """Padding of a part's inputs, all groups to the same size, and slicing of its outputs.
+    """How to pad a part's inputs, all axes to the same size, and to slice its outputs.
 
     Attributes:
         inputs: inputs that are padded, or whose elements are checked.
@@ -73,7 +71,11 @@ class Padding:
     most: int | None = None
 
     def sizes(self, feeds: Mapping[str, Array]) -> dict[int, int] | None:
-        """Return the true size of each group; None if padding must not be used for these inputs."""
+        """Return the true size of each group of axes, by group number.
+
+        It is None if these inputs must not be padded: a negative index, or different sizes in a
+        group.
+        """
         found: dict[int, int] = {}
         for each in self.inputs:
             value = feeds[each.name]
@@ -85,7 +87,7 @@ class Padding:
         return found
 
     def needed(self, sizes: Mapping[int, int]) -> int:
-        """Return the least size to which all groups can be padded."""
+        """Return the least size to which axes of these true sizes can be padded."""
         return max(sizes.values()) + self.has_spare
 
     def step(self, needed: int) -> int:
@@ -93,10 +95,10 @@ class Padding:
         return next(size for size in self._steps() if size >= needed)
 
     def steps(self, most: int | None = None) -> list[int]:
-        """Return the compiled sizes for all true sizes up to the bound; empty without a bound.
+        """Return the compiled sizes that serve all true sizes up to a bound; none without a bound.
 
         Args:
-            most: bound of the true sizes; the smaller of it and the bound of the part counts.
+            most: a bound of the true sizes; ``self.most`` counts if it is smaller.
         """
         bounds = [bound for bound in (most, self.most) if bound is not None]
         if not bounds:
@@ -118,12 +120,12 @@ class Padding:
             yield size
 
     def size_of(self, shapes: Mapping[str, Shape]) -> int | None:
-        """Return the single size of all padded axes in ``shapes``; None if sizes differ."""
+        """Return the size that all padded axes have in ``shapes``; None if their sizes differ."""
         found = {shapes[each.name][axis] for each in self.inputs for axis, _ in each.axes}
         return found.pop() if len(found) == 1 else None
 
     def shapes(self, shapes: Mapping[str, Sequence[Any]], size: int) -> dict[str, Shape]:
-        """Return the shapes of all inputs after padding to ``size``."""
+        """Return the shapes of all inputs, by name, with the padded axes of size ``size``."""
         found = {name: list(shape) for name, shape in shapes.items()}
         for each in self.inputs:
             for axis, _ in each.axes:
@@ -131,7 +133,7 @@ class Padding:
         return {name: tuple(shape) for name, shape in found.items()}
 
     def pad(self, feeds: Mapping[str, Array], size: int) -> dict[str, Array]:
-        """Return the inputs, with the axes of all groups padded to ``size``."""
+        """Return all inputs, by name, with their padded axes extended to ``size``."""
         found = dict(feeds)
         for each in self.inputs:
             if each.axes:
@@ -139,7 +141,7 @@ class Padding:
         return found
 
     def cut(self, outputs: Sequence[Array], sizes: Mapping[int, int]) -> list[Array]:
-        """Return the outputs without the rows computed from padding."""
+        """Return the outputs without the rows computed from padding; ``sizes`` are true sizes."""
         found: list[Array] = []
         for value, output in zip(outputs, self.outputs, strict=True):
             places = [slice(None)] * value.ndim

@@ -1,9 +1,9 @@
 """The memory layout and accesses of a program, from which a checker proves its schedule.
 
-This is the compiler's statement of each rTask's reads and writes, in bytes from the pointer that
-its rKernel receives. A checker that shares no code with the compiler proves from it, the records
-and the table that the schedule computes the same as the rOperators executed sequentially
-(``docs/program.md``).
+This is the compiler's statement of the bytes that each rTask reads and writes, as offsets from the
+pointers that its rKernel receives. From it, the records and the task table, a checker that shares
+no code with the compiler proves that the schedule computes the same as the rOperators executed
+sequentially (``docs/program.md``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ ValueKind = Literal["input", "output", "constant", "intermediate", "inout"]
 
 @dataclass(frozen=True)
 class ValuePlace:
-    """A tensor that rOperators access, and the place of its bytes in memory."""
+    """A tensor that rOperators access, and its memory.
+
+    Attributes:
+        name: name of the tensor.
+        kind: whether it is an input, an output, a weight or an intermediate.
+        place: start of the tensor in memory.
+        num_bytes: size in bytes.
+    """
 
     name: str
     kind: ValueKind
@@ -40,9 +47,9 @@ class BoxAccess:
     ``0 <= k[i] < sizes[t, i]``.
 
     Attributes:
-        argument: number of the buffer.
-        element_bytes: size of an element.
-        offsets: int64 [num_rtasks], bytes from the pointer.
+        argument: index of the rKernel's argument.
+        element_bytes: size of an element in bytes.
+        offsets: int64 [num_rtasks], bytes from the argument's pointer.
         sizes: int64 [num_rtasks, rank], elements.
         strides: bytes, one for each dimension.
     """
@@ -59,7 +66,7 @@ class KernelAccesses:
     """The accesses of all rTasks of an rKernel.
 
     Attributes:
-        num_rtasks: number of rTasks of an rOperator with this rKernel.
+        num_rtasks: number of rTasks of each rOperator with this rKernel.
         reads: elements that the rTasks read.
         writes: elements that the rTasks write; only one rTask writes each element.
         updates: elements that rTasks may read and write (atomics), possibly several rTasks the same
@@ -79,9 +86,9 @@ class Proof:
     """Memory layout and accesses of a program.
 
     Attributes:
-        values: the tensors by number.
+        values: the tensors; ``operands`` refers to them by index.
         kernels: accesses of each rKernel.
-        operands: for each rOperator, the value in each buffer of its rKernel.
+        operands: for each rOperator, the tensor that is each argument of its rKernel.
     """
 
     values: tuple[ValuePlace, ...]

@@ -1,8 +1,8 @@
-"""A compiled program as typed records: the actions of each vEU in each launch, in order.
+"""A compiled program as typed records: the runs and barriers of each vEU in each launch.
 
-The compiler, artifacts, timelines and messages all use this form, which ``docs/program.md``
-specifies. Each target encodes it once as a table of words for its code (``cpu_table``,
-``gpu_table``); only that code and the checker read these words.
+The compiler, artifacts, timelines and messages all use these records, which ``docs/program.md``
+specifies. Each target encodes them as a table of integers for its code (``cpu_table``,
+``gpu_table``); only that code and the checker read these integers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Base = Literal["input", "output", "constant", "arena"]
 
 @dataclass(frozen=True)
 class Slot:
-    """The start of an rKernel's argument: ``offset`` bytes into a buffer.
+    """The memory that an rKernel's argument points to: ``offset`` bytes into a buffer.
 
     ``index`` numbers the inputs or the outputs of the signature; it is 0 for constants and the
     arena, which are one buffer each.
@@ -31,7 +31,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class KernelSymbol:
-    """An rKernel: its name and its number of buffers."""
+    """An rKernel: the name of its function, and the number of the function's pointer arguments."""
 
     name: str
     num_arguments: int
@@ -39,12 +39,12 @@ class KernelSymbol:
 
 @dataclass(frozen=True)
 class Operator:
-    """Data that all runs of an rOperator share.
+    """An rOperator: the data that all its rTasks share.
 
     Attributes:
         name: the model's name for the rOperator.
-        kernel: number of its rKernel in the program.
-        slots: start of each buffer of the rKernel.
+        kernel: index of its rKernel in ``Program.kernels``.
+        slots: the memory that each argument of the rKernel points to.
     """
 
     name: str
@@ -54,7 +54,10 @@ class Operator:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """Consecutive rTasks ``first .. first + count - 1`` of an rOperator, run sequentially."""
+    """Consecutive rTasks ``first .. first + count - 1`` of an rOperator, run sequentially.
+
+    ``operator`` is its index in ``Program.operators``.
+    """
 
     operator: int
     first: int
@@ -63,7 +66,10 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class BarrierRecord:
-    """A wait until each vEU of (vEU, steps) pairs has completed ``steps`` rTasks of the launch."""
+    """A wait for other vEUs.
+
+    ``waits`` has pairs (vEU, steps): the vEU must have completed ``steps`` rTasks of this launch.
+    """
 
     waits: tuple[tuple[int, int], ...]
 
@@ -73,7 +79,7 @@ Record = RunRecord | BarrierRecord
 
 @dataclass(frozen=True)
 class Launch:
-    """The records of all vEUs, in order, between the host's call and its return."""
+    """A launch of the program's code: the records of each vEU, in order."""
 
     veus: tuple[tuple[Record, ...], ...]
 
@@ -92,7 +98,7 @@ class Launch:
 
     @property
     def busy_veus(self) -> int:
-        """The number of vEUs up to the last vEU with a record, at least 1.
+        """The number of the last vEU that has records, counted from 1; at least 1.
 
         Later vEUs need not run: programs of a few short rTasks often leave all vEUs except the
         first idle.
@@ -120,9 +126,9 @@ class Program:
     """A compiled program: launches in sequence, each complete before the next begins.
 
     Attributes:
-        kernels: the rKernels by number.
+        kernels: the rKernels; operators refer to them by index.
         operators: the rOperators in a valid sequential order.
-        launches: one for each rOperator of a GPU program without a persistent kernel; else a
+        launches: a launch for each rOperator of a GPU program without a persistent kernel; else a
             single launch.
     """
 

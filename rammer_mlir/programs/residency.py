@@ -1,8 +1,8 @@
 """Residency check: all blocks of a persistent kernel must be on the device at once.
 
-Blocks wait for each other, so a block that queues for a multiprocessor would cause a deadlock. The
-launch checks residency for the actual device; compilation checks it for the most common
-board of the chip, and reports how many vEUs would fit.
+Blocks wait for each other, so a block that queues for a multiprocessor would cause a deadlock. A
+launch checks the actual device; compilation checks the most common board with the target's chip,
+and reports how many vEUs would fit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Multiprocessors:
         registers: number of 32-bit registers per multiprocessor.
         shared_bytes: bytes of shared memory per multiprocessor.
         warp: number of threads that execute together.
-        register_unit: granularity of a warp's register allocation, in registers.
+        register_unit: number of registers to a multiple of which those of a warp are rounded up.
     """
 
     count: int
@@ -70,9 +70,13 @@ def resident_blocks(device: Multiprocessors, block: BlockNeeds) -> int:
 
 
 def check_residency(name: str, num_veus: int, device: Multiprocessors, block: BlockNeeds) -> None:
-    """Raise an error if the blocks of a program cannot all be resident.
+    """Raise an error if the blocks of a program cannot all be resident on a device.
 
-    ``name`` is the program's target.
+    Args:
+        name: the program's target, for the message.
+        num_veus: number of the program's blocks.
+        device: resources of the device.
+        block: resources of a block.
 
     Raises:
         TargetError: with the greatest possible number of vEUs.
@@ -83,7 +87,7 @@ def check_residency(name: str, num_veus: int, device: Multiprocessors, block: Bl
 def require_resident(name: str, num_veus: int, most: int, block: BlockNeeds) -> None:
     """Raise an error if a program has more vEUs than ``most``, the number of resident blocks.
 
-    ``name`` is the program's target.
+    ``name`` is the program's target and ``block`` the resources of a block, for the message.
 
     Raises:
         TargetError: with the required and the possible number of vEUs.

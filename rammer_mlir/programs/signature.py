@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """One input or output: its ONNX name, static shape and NumPy element type."""
+    """An input or output: its name in the model, static shape and NumPy element type."""
 
     name: str
     shape: tuple[int, ...]
@@ -17,7 +17,7 @@ class TensorSpec:
 
     @property
     def num_bytes(self) -> int:
-        """Size of the dense row-major array in bytes."""
+        """Size in bytes of the tensor in row-major order without gaps."""
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
     def __str__(self) -> str:

@@ -22,7 +22,7 @@ _Signature = tuple[object, ...]
 
 
 def rammer(graph: Any, example_inputs: Sequence[Any], **given: Any) -> Callable[..., Any]:
-    """Return a callable that runs a graph of a function.
+    """Return a callable that runs a graph, compiled at its first call for each input shape.
 
     Args:
         graph: a ``torch.fx.GraphModule``.
@@ -133,7 +133,7 @@ def _is_weight(value: object) -> bool:
 
 
 class _Specialization:
-    """A graph compiled for shapes of its inputs and values of its weights."""
+    """A graph compiled for a combination of input shapes, with its weights as constants."""
 
     def __init__(self, model: TorchModel, weights: Sequence[tuple[int, Any]], tensors: list[int]):
         self._model, self._tensors = model, tensors

@@ -72,10 +72,10 @@ class TorchModel:
         return self.restored(self._model.run(self.feeds(args, kwargs)))
 
     def run_leaves(self, leaves: Sequence[Any]) -> list[Any]:
-        """Run on the leaves of the arguments' structure, which is not compared.
+        """Run on flattened arguments (leaves of the pytree), without a check of their structure.
 
         Returns:
-            The leaves of the result's structure.
+            The flattened results.
 
         Raises:
             RammerError: as a call does.
@@ -83,7 +83,7 @@ class TorchModel:
         return self._leaves_of(self._model.run(self._feeds(leaves)))
 
     def feeds(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return arrays by name for arguments of the module.
+        """Return the arguments of a call of the module as arrays by input name.
 
         Raises:
             InputError: if their structure, or a constant, differs from the example inputs.
@@ -115,7 +115,7 @@ class TorchModel:
         return feeds
 
     def restored(self, outputs: Mapping[str, Any]) -> Any:
-        """Return tensors in the structure of the module's result, for arrays by name."""
+        """Return the arrays ``outputs`` as tensors, in the structure of the module's result."""
         leaves = self._leaves_of(outputs)
         return pytorch().utils._pytree.tree_unflatten(leaves, self._interface.out_spec)
 
@@ -160,7 +160,7 @@ class TorchModel:
 
     @staticmethod
     def _keywords(spec: Any) -> list[list[str]]:
-        """Return the names of keyword arguments, in the order in which the structure has them."""
+        """Return the list of keyword names in a call's structure; [] for another structure."""
         children = spec.children() if callable(getattr(spec, "children", None)) else []
         return [list(children[1].context)] if len(children) == 2 else []
 

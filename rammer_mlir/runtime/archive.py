@@ -70,7 +70,7 @@ def is_as_written(archive: zipfile.ZipFile, file: IO[bytes]) -> bool:
 def map_member(
     archive: zipfile.ZipFile, file: IO[bytes], name: str, *, mapped: bool
 ) -> NDArray[np.uint8]:
-    """Return the bytes of a stored member, aligned in memory.
+    """Return the bytes of an uncompressed member, aligned to 64 bytes in memory.
 
     Args:
         archive: the archive in ``file``.

@@ -38,14 +38,14 @@ from rammer_mlir.support.atomic_file import open_atomically
 FORMAT, VERSION = "rammer-mlir", 5
 
 FALLBACK_VERSION = 8
-"""Format version of a file of one program with its fallback for the host."""
+"""Format version of a file of one program and its fallback without external code."""
 
 Image = CpuImage | GpuImage
 
 _MANIFEST, CONSTANTS = "manifest.json", "constants.bin"
 
 _FALLBACK = "fallback"
-"""Manifest entry of a program's fallback."""
+"""Key of the manifest entry that describes a program's fallback."""
 
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, LookupError, ValueError, TypeError, AttributeError, EOFError,
@@ -56,10 +56,11 @@ _DAMAGE = (
 
 @dataclass(frozen=True)
 class _CodeKind:
-    """Readers of programs with one kind of code.
+    """Functions that read programs with one kind of code.
 
     Attributes:
-        check: raises ``ArtifactError`` if this machine does not match the manifest.
+        check: called with the path and the manifest; raises ``ArtifactError`` if this machine
+            cannot run the program.
         read: constructs the image from the members.
     """
 
@@ -75,12 +76,12 @@ _CODE_KINDS = {"so": _CPU, "cubin": _GPU, "ptx": _GPU, "hsaco": _GPU}
 
 @dataclass(frozen=True)
 class Artifact:
-    """Content of a file.
+    """The content of an artifact of one program.
 
     Attributes:
-        image: the program's data.
-        code: executable code.
-        stats: compiler statistics.
+        image: the program's data, with its weights.
+        code: a shared library for a CPU; a cubin, PTX or a code object for a GPU.
+        stats: compiler statistics by name.
         fallback: the same model without external code; None if the file has none.
     """
 
@@ -91,7 +92,7 @@ class Artifact:
 
 
 def write_artifact(path: Path, artifact: Artifact, sign: Signer | None = None) -> None:
-    """Write a compiled program, signed if ``sign`` is given.
+    """Write a compiled program; ``sign`` computes the signature, None for no signature.
 
     Raises:
         ArtifactError: if the file cannot be written.
@@ -101,7 +102,7 @@ def write_artifact(path: Path, artifact: Artifact, sign: Signer | None = None) -
 
 
 def split_artifact(artifact: Artifact) -> tuple[bytes, tuple[memoryview, ...]]:
-    """Return the content of the artifact without weights, and the weights."""
+    """Return the bytes of the artifact's file without weights, and pieces of the weights."""
     manifest, members = _whole(artifact)
     weights = members.pop(CONSTANTS)
     file = io.BytesIO()
@@ -110,7 +111,7 @@ def split_artifact(artifact: Artifact) -> tuple[bytes, tuple[memoryview, ...]]:
 
 
 def read_split(path: Path, content: bytes, weights: Bytes) -> Artifact:
-    """Return the program from the result of ``split_artifact``; ``path`` names it in messages.
+    """Return the artifact that ``split_artifact`` has split; ``path`` names it in messages.
 
     Raises:
         ArtifactError: if the content is corrupt, or compiled for another machine.
@@ -121,7 +122,7 @@ def read_split(path: Path, content: bytes, weights: Bytes) -> Artifact:
 
 
 def _whole(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
-    """Return the manifest and all members of the file of a program."""
+    """Return the manifest of a program's file, and all other members by name."""
     if artifact.fallback is None:
         version, weights = VERSION, artifact.image.constants
         manifest, members = _described(artifact)
@@ -141,7 +142,7 @@ def entry_of(
     Args:
         artifact: the program.
         folder: prefix of the names of its members.
-        weights: weights of all programs, to which those of this program are added.
+        weights: weights of all programs; modified: the weights of this program are added.
     """
     manifest, own = _described(artifact)
     members = {f"{folder}{name}": pieces for name, pieces in own.items()}
@@ -153,7 +154,7 @@ def entry_of(
 
 
 def _described(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
-    """Return the manifest entries of a program, and its members except the constants."""
+    """Return the manifest entries of a program, and its members by name except the weights."""
     image = artifact.image
     if isinstance(image, CpuImage):
         kind, parts = "so", cpu_parts.write_image(image)
@@ -170,7 +171,9 @@ def write_members(
     members: Mapping[str, Pieces],
     sign: Signer | None = None,
 ) -> None:
-    """Write a file of these members with a sealed manifest, signed if ``sign`` is given.
+    """Write a file of ``members`` and of the manifest, to which a seal is added.
+
+    ``sign`` computes the signature of the file; None for no signature.
 
     Raises:
         ArtifactError: if the file cannot be written.
@@ -183,7 +186,7 @@ def write_members(
 
 
 def _sealed(manifest: Mapping[str, Any], members: Mapping[str, Pieces]) -> dict[str, Pieces]:
-    """Return all members of the file, including the manifest with its seal."""
+    """Return all members of the file, including the manifest with a seal of all members."""
     contents = (_content(name, pieces) for name, pieces in members.items())
     sealed = {**manifest, SEAL: seal_of(manifest, contents)}
     return {_MANIFEST: (json.dumps(sealed, indent=1).encode(),), **members}
@@ -218,7 +221,7 @@ def read_artifact(path: Path, *, mapped: bool = True) -> Artifact:
 
 
 def read_program(archive: Archive) -> Artifact:
-    """Read a file of a single program.
+    """Return the program, with its fallback if any, in an archive of a single program.
 
     Raises:
         ArtifactError: if the file is of another version, changed, or compiled for another machine.
@@ -241,7 +244,7 @@ def open_archive(
     Args:
         path: the file.
         mapped: memory-map large constants instead of reading them; ignored with ``verify``.
-        verify: checks the signature.
+        verify: checks the signature; None accepts files without a signature.
 
     Raises:
         ArtifactError: if the file is missing, not an artifact, corrupt, or lacks the expected
@@ -320,7 +323,7 @@ class Archive:
             )
 
     def check_machine(self, manifest: Mapping[str, Any]) -> None:
-        """Raise ArtifactError for a program that this machine cannot run."""
+        """Raise ArtifactError if this machine cannot run the program of a manifest."""
         _CODE_KINDS[manifest["code"]].check(self.path, manifest)
 
     def check_seal(self) -> None:
@@ -334,7 +337,7 @@ class Archive:
     def program(
         self, manifest: Mapping[str, Any], constants: Constants, folder: str = ""
     ) -> Artifact:
-        """Read the program whose member names begin with ``folder``."""
+        """Return the program with these weights whose member names begin with ``folder``."""
 
         def read(name: str) -> bytes:
             return self.file.read(folder + name)
@@ -343,7 +346,7 @@ class Archive:
         return Artifact(image, read(f"code.{manifest['code']}"), dict(manifest["stats"]))
 
     def entry(self, entry: Mapping[str, Any], blob: Bytes) -> Artifact:
-        """Read a program among several, with its fallback if there is one.
+        """Return a program among several, with its fallback if it has a fallback.
 
         Args:
             entry: the manifest entry, as returned by ``entry_of``.

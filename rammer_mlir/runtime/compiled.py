@@ -24,11 +24,11 @@ from rammer_mlir.support.paths import path_of
 Array = NDArray[np.generic]
 
 REPLACED = "replaced"
-"""Statistics entry with the reasons, by name, for replacing modules by the host's rKernels."""
+"""Key in ``stats``: for each external module that the host replaces, by name, the reason."""
 
 
 class RunnableModel(ABC):
-    """Calls on arrays, and lifetime of a model's resources.
+    """A compiled model that runs on arrays by name: the base class of all kinds of models.
 
     A model that ``rammer_mlir.load`` returned can be pickled and copied: the pickle contains only
     the path of the file, which must exist unchanged when the pickle is loaded. Pickles are
@@ -76,11 +76,17 @@ class RunnableModel(ABC):
 
     @abstractmethod
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Run the model on arrays by input name; return arrays by output name."""
+        """Run the model on arrays by input name; return arrays by output name.
+
+        ``out`` has arrays that receive outputs, by name; other outputs are allocated.
+        """
 
     @abstractmethod
     def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
-        """Write an artifact that ``rammer_mlir.load`` reads without a compiler."""
+        """Write an artifact that ``rammer_mlir.load`` reads without a compiler.
+
+        ``sign`` is the private key for a signature; None for no signature.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -133,7 +139,7 @@ class CompiledModel(RunnableModel):
         """Store a program's data.
 
         Args:
-            image: the program's data.
+            image: the program's data: schedule, weights, signature and memory sizes.
             stats: compiler statistics: seconds by stage, sizes.
         """
         self._description = image
@@ -146,7 +152,7 @@ class CompiledModel(RunnableModel):
 
     @property
     def image(self) -> CpuImage | GpuImage:
-        """The program's data: schedule, constants, signature and memory sizes."""
+        """The program's data: schedule, weights, signature and memory sizes."""
         return self._description
 
     @property
@@ -181,11 +187,11 @@ class CompiledModel(RunnableModel):
 
     @abstractmethod
     def artifact(self) -> Artifact:
-        """Return the content of the model's artifact."""
+        """Return the content of the file that ``save`` writes."""
 
     @abstractmethod
     def use_constants(self, constants: Constants) -> None:
-        """Replace the weights by equal ones in other memory; only before the first run."""
+        """Replace the weights by equal weights in other memory; only before the first run."""
 
     def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
         """Write an artifact that ``rammer_mlir.load`` reads without a compiler.

@@ -117,7 +117,7 @@ def borrow(capsule: object) -> Borrowed:
 
 
 def is_dense(shape: tuple[int, ...], strides: tuple[int, ...], unit: int = 1) -> bool:
-    """Return whether strides, in multiples of ``unit``, are those of row-major order."""
+    """Return whether strides are row-major; ``unit`` is the distance of adjacent elements."""
     expected = _dense_strides(shape)
     pairs = zip(shape, strides, expected, strict=True)
     return 0 in shape or all(size == 1 or found == unit * want for size, found, want in pairs)

@@ -81,7 +81,7 @@ class Executable(CompiledModel):
         return self._fallback
 
     def keep_fallback(self, fallback: Executable) -> None:
-        """Set the program of equal signature that runs if external code cannot run."""
+        """Set the program of equal signature that runs instead if external code cannot run."""
         self._fallback = fallback
 
     def fall_back(self, problem: Exception) -> None:
@@ -119,7 +119,7 @@ class Executable(CompiledModel):
 
     @property
     def image(self) -> CpuImage:
-        """The program's data: arrays, pointers, weights and its schedule."""
+        """The program's data: schedule, weights, signature and memory sizes."""
         return self._image
 
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -311,7 +311,7 @@ class Executable(CompiledModel):
         return _saved(self._image, self._link, self.stats, self._fallback)
 
     def use_constants(self, constants: Constants) -> None:
-        """Replace the weights by equal ones in other memory; only before the first run."""
+        """Replace the weights by equal weights in other memory; only before the first run."""
         assert self._context is None, "a run has taken the addresses of the weights"
         self._image = self._description = replace(self._image, constants=constants)
 

@@ -23,7 +23,7 @@ class Context:
     """
 
     def __init__(self, image: CpuImage, spins: int) -> None:
-        """Allocate the arena, and fill in all pointers except those of inputs and outputs.
+        """Allocate the arena, and set all pointers except those of inputs and outputs.
 
         A waiting vEU yields after ``spins`` polls of a step counter.
         """
@@ -61,7 +61,7 @@ class Context:
 
     @property
     def address(self) -> int:
-        """Address of the context for the entry function."""
+        """Address of the words, numbered by ``ContextWord``, that compiled code reads."""
         return self._address
 
     def moving(

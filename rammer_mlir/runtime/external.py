@@ -17,6 +17,8 @@ from rammer_mlir.support.user_warnings import warn_user
 def check_status(word: ctypes.c_int64, image: CpuImage, modules: OpenModules | None) -> None:
     """Raise the error of an external rKernel that failed in a run; reset the status word.
 
+    ``modules`` are the opened stateful functions, which explain failures; None without any.
+
     Raises:
         TargetError: with the rKernel, the first rOperator that it computes, and its status or the
             library's message.
@@ -44,7 +46,7 @@ def open_modules(image: CpuImage, table: int) -> OpenModules:
 
 
 def with_prebuilt_modules(image: CpuImage) -> CpuImage:
-    """Return a program whose engines have prebuilt the modules for which users request it.
+    """Return the program with modules that engines compiled in advance, if users ask for that.
 
     Raises:
         RammerError: if an engine fails.
@@ -54,7 +56,7 @@ def with_prebuilt_modules(image: CpuImage) -> CpuImage:
 
 
 def _weights(image: CpuImage) -> list[Weights]:
-    """Return, for each stateful function and each of its buffers, a weight's address or None."""
+    """Return the address of each buffer of each stateful function, None if it is no weight."""
     kernels = {entry.kernel for entry in image.entries}
     operands: dict[int, list[Weights]] = {kernel: [] for kernel in kernels}
     for operator in image.program.operators:

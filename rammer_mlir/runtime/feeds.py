@@ -46,7 +46,7 @@ def by_position(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:
 def check_outputs(
     signature: Signature, out: Mapping[str, Any], inputs: Sequence[Array]
 ) -> list[Array]:
-    """Return arrays that receive the outputs: on the caller's memory, or new arrays.
+    """Return arrays that receive the outputs, in order: those of ``out``, or else new arrays.
 
     Raises:
         InputError: if a name is unknown, a shape or dtype differs, or an array is not writable, not

@@ -20,7 +20,9 @@ from rammer_mlir.runtime.shared_libraries import SharedLibrary
 
 
 def open_artifact(path: Path, found: Artifact, device: int = 0) -> Executable | GpuExecutable:
-    """Make a program of a file ready to run.
+    """Return an executable of the program ``found`` in the file ``path``.
+
+    ``device`` is the index of the GPU that runs a GPU program.
 
     Raises:
         ArtifactError: if its code cannot be loaded.

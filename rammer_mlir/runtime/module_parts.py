@@ -12,7 +12,7 @@ _MODULES, _ENTRIES, _OPTIONS = "modules", "entries", "options"
 
 
 def write_modules(modules: Sequence[CodeModule], entries: Sequence[ModuleEntry] = ()) -> Parts:
-    """Return the manifest entries and the members; linked code is part of the code member."""
+    """Return the manifest entries and members of external code; linked code is in ``code.so``."""
     if not modules:
         return Parts({}, {})
     described = [

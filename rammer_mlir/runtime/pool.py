@@ -82,9 +82,10 @@ class NativeCode:
 
 
 def native_code(address_of: AddressOf, owner: object, image: CpuImage | None = None) -> NativeCode:
-    """Return the runtime's functions at their addresses, and any variables of a program.
+    """Return the functions of a program's native code, found by symbol with ``address_of``.
 
-    Variables are bound only if ``image`` is given and has external rKernels.
+    ``owner`` keeps the code in memory. Variables of external rKernels are found too if ``image``,
+    the program's data, is given and has such rKernels.
     """
     pointer, word = ctypes.c_void_p, ctypes.c_int64
     return NativeCode(

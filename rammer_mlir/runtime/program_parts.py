@@ -128,7 +128,7 @@ def _read_record(words: Sequence[Any]) -> Record:
 
 @dataclass
 class _Boxes:
-    """Collects the numbers of boxes in one int64 array of ``size`` numbers, equal ranges once."""
+    """Collects the offsets and sizes of boxes in an int64 array, in which equal data is once."""
 
     parts: list[bytes] = field(default_factory=list[bytes])
     size: int = 0

@@ -21,7 +21,7 @@ class Recorder:
         self.addresses = np.array([times.ctypes.data for times in self._times], dtype=np.uint64)
 
     def timeline(self, title: str) -> Timeline:
-        """Return the recorded timeline named ``title``; times begin at the run's first record."""
+        """Return the recorded timeline named ``title``; time 0 is the begin of the first record."""
         image = self._image
         modules, exclusive = image.module_names, image.proof.exclusive
         return measured_timeline(image.program, self._times, title, modules, exclusive)

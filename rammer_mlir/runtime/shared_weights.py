@@ -36,7 +36,7 @@ class Weights:
         self._known: dict[bytes, int] = {}
 
     def add(self, image: CpuImage | GpuImage) -> list[tuple[int, int]]:
-        """Return the offset and the bytes, in the collection, of each weight of a program."""
+        """Add a program's weights; return byte offset and size in bytes of each."""
         parts = each_weight(image.constants, image.proof).parts
         return [(self.place(part), part.nbytes) for part in parts]
 

@@ -28,8 +28,9 @@ _KEY_BYTES = 32
 
 Pieces = Iterable[bytes | memoryview]
 Signer = Callable[[bytes], bytes]
+"""A function that returns the signature member for a message: the public key and the signature."""
 Verifier = Callable[[Path, bytes, bytes | None], None]
-"""A function of the path, the message and the signature member; raises ArtifactError."""
+"""A function of path, message and signature member (None if missing); raises ArtifactError."""
 
 
 def message_of(members: Mapping[str, Pieces]) -> bytes:
@@ -62,7 +63,7 @@ def signer_of(key: PemKey) -> Signer:
 
 
 def verifier_of(key: PemKey) -> Verifier:
-    """Return a function that verifies signatures with a public key.
+    """Return a function that raises ArtifactError for a file that ``key`` did not sign.
 
     Raises:
         OptionError: if it is not an Ed25519 public key.

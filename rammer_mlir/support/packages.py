@@ -1,7 +1,7 @@
 """Optional packages: required by parts of this project, but possibly not installed.
 
-Running artifacts requires only NumPy, compiling all dependencies; ``pip install --no-deps`` allows
-either.
+Running artifacts requires only NumPy, and compiling requires all dependencies; after ``pip install
+--no-deps``, any of them may be missing.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Registry(Generic[T]):
         Args:
             noun: the term for an object in messages.
             built_in: the project's objects; entry points cannot replace them.
-            check: checks an object from outside.
+            check: checks an object that is registered or offered, and returns it.
             group: the entry points' group, without ``rammer_mlir.``.
             lazy: more built-in objects, as ``MODULE:NAME``, imported at their first use.
         """
@@ -204,7 +204,7 @@ def refuse(expected: str, found: object) -> NoReturn:
 
 
 def check_name(name: str, own: object) -> None:
-    """Check that an object's own name is the name of its entry point.
+    """Check that the name ``own``, which an object has, is the name of its entry point.
 
     Raises:
         OptionError: if the names differ.

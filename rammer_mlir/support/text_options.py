@@ -22,7 +22,7 @@ def values_of_text(
     Dashes in names stand for underscores.
 
     Args:
-        owner: owner of the options in messages.
+        owner: name of the pass or other owner of the options, for messages.
         text: ``key=value`` pairs, separated by blanks.
         kinds: types of the options by name: int, bool, str, float, a literal, or a list or tuple of
             them.

@@ -13,10 +13,10 @@ from rammer_mlir.passes.ir.cloning import rename_operands
 from rammer_mlir.passes.ir.structured import Structured
 
 Values: TypeAlias = "list[ir.Value | None]"
-"""Values of a body's slots, None for unused or not yet computed slots."""
+"""The value of each slot of a ``Body``, by slot number; None if unused or not yet computed."""
 
 Broadcast: TypeAlias = "Callable[[ir.Value], ir.Value]"
-"""Broadcasts a value to all lanes."""
+"""A function that broadcasts a scalar to all lanes and returns a vector unchanged."""
 
 # Permitted deviations: a multiply-add in a reduction may be fused, and the sign of a zero that a
 # maximum returns is unspecified (x86 needs five instructions for -0 < +0, two for NaN).
@@ -52,10 +52,10 @@ class Instruction:
 
 
 class Body:
-    """A parsed body, whose values have numbers called slots.
+    """The parsed body of a ``linalg.generic``, whose values have numbers called slots.
 
     Slots are given to the block's arguments first, then to captured values and constants, then to
-    the results of operations.
+    the results of operations. With ``contract``, LLVM may fuse a multiplication and an addition.
     """
 
     def __init__(self, generic: Structured, contract: bool) -> None:
@@ -78,7 +78,10 @@ class Body:
         self.yields = tuple(self.slots[value] for value in generic.yielded)
 
     def _capture(self, operands: Iterable[ir.Value], inside: set[ir.Operation | ir.Block]) -> None:
-        """Assign slots to those operands of an operation that are defined outside of the body."""
+        """Assign slots to those of ``operands`` that are defined outside of the body.
+
+        ``inside`` has the body's block and operations.
+        """
         for value in operands:
             if value not in self.slots and value.owner not in inside:
                 self.slots[value] = len(self.slots)
@@ -157,10 +160,13 @@ class Body:
         ]
 
     def emit(self, values: Values, lanes: int, broadcast: Broadcast) -> list[ir.Value]:
-        """Emit the body on a list of slot values and return the yielded values.
+        """Emit the body's operations and return the values that it yields.
 
-        ``values`` has the block arguments, captured values and, in its slot, each ``linalg.index``;
-        operations with a vector operand are emitted on ``lanes`` lanes.
+        Args:
+            values: has the block arguments, captured values and ``linalg.index`` results in their
+                slots; the other results are added to it.
+            lanes: the lanes of operations with a vector operand.
+            broadcast: applied to each operand of such an operation.
         """
         for instruction in self.instructions:
             if instruction.name == "linalg.index":

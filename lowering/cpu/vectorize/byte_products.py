@@ -15,7 +15,7 @@ from rammer_mlir.passes.contractions.byte_product import TERMS, extensions_of
 from rammer_mlir.passes.ir.structured import Structured
 
 _VNNI = "llvm.x86.avx512.vpdpbusd"
-"""LLVM's name of vpdpbusd, of AVX-512 VNNI and of AVX-VNNI, without the register's bits."""
+"""LLVM's name of vpdpbusd (AVX-512 VNNI, AVX-VNNI) without its suffix, the register's bits."""
 
 _MULTIPLY_WORDS = {
     128: "llvm.x86.sse2.pmadd.wd",
@@ -25,14 +25,14 @@ _MULTIPLY_WORDS = {
 """LLVM's name of pmaddwd by the register's bits."""
 
 _WORK = {VNNI: 1.0, MULTIPLY_WORDS: 4.0}
-"""Cost of four terms, in multiply-adds."""
+"""Cost of an instruction on four terms, in multiply-adds, by the instruction's name."""
 
 _ONE_REGISTER = 4
-"""Lanes of the smallest register, in which scalars are computed."""
+"""Lanes of 32 bits in the smallest register, which multiplies two scalar words."""
 
 
 class ByteProductBody(Body):
-    """The body of a product of 8-bit integers, on words of four adjacent terms.
+    """The body of a product of 8-bit integers, on 32-bit words of four adjacent terms.
 
     ``emit`` takes a word of each factor instead of a byte. ``instruction`` is the dot-product
     instruction, as ``Machine.byte_products`` names it.
@@ -56,7 +56,10 @@ class ByteProductBody(Body):
         return _WORK[self._instruction]
 
     def emit(self, values: Values, lanes: int, broadcast: Broadcast) -> list[ir.Value]:
-        """Emit the old elements plus the products of four terms, and return the sums."""
+        """Emit the accumulator plus the products of four terms, and return the sum.
+
+        ``values`` begins with the words of both factors and the accumulator.
+        """
         left, right, total = values[: self.arguments]
         assert left is not None and right is not None and total is not None
         unsigned, signed = (right, left) if self._is_reversed else (left, right)
@@ -75,7 +78,11 @@ class ByteProductBody(Body):
     def _terms(
         self, unsigned: ir.Value, signed: ir.Value, lanes: int, broadcast: Broadcast
     ) -> list[tuple[ir.Value, ir.Value]]:
-        """Emit the pairs of factors, in the elements that the instruction multiplies."""
+        """Emit the pairs of an unsigned and a signed factor that the instruction multiplies.
+
+        For vpdpbusd it is a pair of vectors of bytes; for pmaddwd two pairs of 16-bit elements, of
+        the even and of the odd bytes.
+        """
         if self._instruction == VNNI:
             return [(_bytes(broadcast(unsigned), lanes), _bytes(broadcast(signed), lanes))]
         words = broadcast(signed)
@@ -134,10 +141,10 @@ def _like(kind: ir.Type, number: int) -> ir.Value:
 
 
 def in_words(operand: Operand, terms: int) -> Operand | None:
-    """Emit the view of a factor as i32, of four adjacent bytes each.
+    """Emit the view of a factor of bytes as 32-bit words of four bytes; return it, or None.
 
-    ``terms`` is the loop over the bytes of a word. None if the bytes of a word are not adjacent, or
-    words do not follow one another.
+    ``terms`` is the loop over the bytes of a word. The view is None if the bytes of a word are not
+    adjacent in memory, or a stride is not a whole number of words.
     """
     jumps = [_word(jump.distance) for jump in operand.jumps]
     strides = [0 if d == terms else _word(s) for d, s in enumerate(operand.strides)]
@@ -163,7 +170,7 @@ def in_words(operand: Operand, terms: int) -> Operand | None:
 
 
 def _word(distance: Index) -> int | None:
-    """Return a distance in words instead of bytes; None if it is no known number of words."""
+    """Return a distance in bytes as words; None if it is dynamic or not a whole number of words."""
     if not isinstance(distance, int) or distance % TERMS:
         return None
     return distance // TERMS

@@ -1,4 +1,7 @@
-"""Cost of micro tiles on a core with two loads and two arithmetic operations per cycle."""
+"""Cost of micro tiles on a core with two loads and two arithmetic operations per cycle.
+
+The loops of a ``LoopNest`` have numbers; a micro tile's ``points`` are its iterations by loop.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ MIN_TRANSPOSED = 3
 """Fewest adjacent registers for which strided loads and stores use a transpose."""
 
 Tile = tuple[int, dict[int, int]]
-"""The number of equal micro tiles, and the points of each along the loops that are tiled."""
+"""A number of equal micro tiles, and the points of each by tiled loop."""
 
 Tiles = list[Tile]
 
@@ -103,7 +106,7 @@ def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
 def _loads(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
     """Return the number of registers of an operand loaded per reduction step of a micro tile.
 
-    If unrolled steps of the reduction share a register, it counts as a fraction for each of them.
+    If unrolled steps of the reduction share a register, each counts a fraction of it.
     """
     loads = float(vectors_of(access, plan, points))
     for loop, factor in plan.unroll:
@@ -129,12 +132,15 @@ def _distinct(nest: LoopNest, access: Access, plan: TilePlan, loop: int, count: 
 
 
 def is_apart(stride: object) -> bool:
-    """Return whether elements with this stride, None if it is not constant, need a gather."""
+    """Return whether a stride needs a gather; None stands for a stride that is not constant."""
     return not isinstance(stride, int) or not 0 <= stride <= MAX_STRIDE
 
 
 def _load_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cost of loading a register of a micro tile: plain, or as a row of a transpose."""
+    """Return the cost of loading a register of an operand, where an aligned load costs 1.
+
+    Several registers with a large stride are loaded as rows and transposed.
+    """
     if plan.vector is not None and is_apart(access.strides[plan.vector]):
         rows = _transposed_rows(access, plan, points)
         if rows >= MIN_TRANSPOSED:
@@ -143,19 +149,19 @@ def _load_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int,
 
 
 def _transposed_rows(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
-    """Count the adjacent elements of an operand along an unrolled loop, 1 if there are none."""
+    """Count a micro tile's points of an unrolled loop of stride 1 in an operand, else 1."""
     return next((points.get(i, n) for i, n in plan.unroll if access.strides[i] == 1), 1)
 
 
 def _transpose_cost(rows: int, plan: TilePlan) -> float:
-    """Return the cycles per register to transpose ``rows`` of them, and to load or store lanes."""
+    """Return the cycles per register to transpose ``rows`` registers and load or store the rows."""
     rows = min(rows, plan.lanes)
     stages = (rows - 1).bit_length()
     return ((1 << stages) * stages + 1.5 * plan.lanes) / rows
 
 
 def _access_cost(nest: LoopNest, access: Access, plan: TilePlan) -> float:
-    """Return the cost of loading a register of an operand, where an aligned load costs 1."""
+    """Return the cost of loading a register without a transpose, where an aligned load costs 1."""
     stride = 0 if plan.vector is None else access.strides[plan.vector]
     if stride == 0:
         return 1.0
@@ -208,7 +214,7 @@ def _reduction_steps(nest: LoopNest, plan: TilePlan) -> int:
 
 
 def miss_cost(nest: LoopNest, plan: TilePlan, tiles: Tiles) -> float:
-    """Return the stall cycles for misses in the first-level cache."""
+    """Return the stall cycles for first-level cache misses; 0 without a reduction."""
     if not nest.reductions:
         return 0.0
     return sum(

@@ -22,19 +22,20 @@ _REST = 3
 """Ratio between the points of a full tile and of the smaller tiles of the remainder loop."""
 
 Step: TypeAlias = "Callable[[Spans, list[ir.Value]], list[ir.Value]]"
-"""A function that emits the body of loops.
+"""A function that emits the body of nested loops.
 
-It maps the loops' spans and the loop-carried values to the next loop-carried values.
+It gets the loops' spans by dimension and the loop-carried values; it returns their next values.
 """
 
 Inside: TypeAlias = "Callable[[Span, list[ir.Value]], list[ir.Value]]"
 
 
 class NestEmitter:
-    """Emits a nest at the current insertion point.
+    """Emits a nest at the current insertion point as loops over the micro tiles of ``plan``.
 
     ``initial`` has, per output, the constant that the output is known to contain, or None. The plan
-    numbers loops by their position in ``nest.loops``; this class identifies them by dimension.
+    numbers loops by their position in ``nest.loops``; this class identifies them by dimension. An
+    ``Instance`` is a register of a micro tile: its offset along each loop, and its mask.
     """
 
     def __init__(self, nest: Nest, plan: TilePlan, initial: Sequence[ir.Value | None]) -> None:
@@ -71,9 +72,9 @@ class NestEmitter:
     def _nested(
         self, loops: list[int], spans: Spans, carried: list[ir.Value], step: Step
     ) -> list[ir.Value]:
-        """Emit ``loops`` around ``step``, which maps the carried values to their next values.
+        """Emit ``loops`` around the code that ``step`` emits; return the final carried values.
 
-        ``spans`` has the spans of the enclosing loops. Returns the carried values after the loops.
+        ``spans`` has the spans of the enclosing loops, ``carried`` the carried values before them.
         """
         if not loops:
             return step(spans, carried)
@@ -103,10 +104,10 @@ class NestEmitter:
         carried: list[ir.Value],
         inside: Inside,
     ) -> list[ir.Value]:
-        """Emit a loop of dynamic size and its remainder loop; return the carried values.
+        """Emit a loop of dynamic size and its remainder loop; return the final carried values.
 
-        The remainder has masked registers along the lanes, else smaller tiles. ``inside`` emits the
-        body.
+        Along the lanes, the remainder has masked registers; along other loops, smaller tiles.
+        ``inside`` emits the body.
         """
         tile = self._points(loop)
         if tile == 1:
@@ -125,11 +126,11 @@ class NestEmitter:
         carried: list[ir.Value],
         inside: Inside,
     ) -> list[ir.Value]:
-        """Emit the remainder from ``begin`` to ``size``, and return the carried values.
+        """Emit the remainder loop from ``begin`` to ``size``, and return the final carried values.
 
         In a nest with a reduction, tiles of ``tile`` points precede single points: a step that
         waits for the accumulators takes as long for a tile as for a point. Otherwise all tiles are
-        single points.
+        single points. ``inside`` emits the body.
         """
         if tile > 1 and self.reductions:
             left = arith.subi(size, begin)
@@ -149,8 +150,8 @@ class NestEmitter:
     ) -> list[ir.Value]:
         """Emit an ``scf.for`` in which ``inside`` emits the body; return its results.
 
-        Each iteration has the points of ``span``, relative to the induction variable.
-        ``span.valid`` is the end of the whole loop's points; None means that every iteration is
+        ``span`` describes an iteration: its base is replaced by the induction variable, and
+        ``span.valid`` is the end of the valid points of the whole loop; None if all iterations are
         full.
         """
         loop = scf.ForOp(as_value(lower), as_value(upper), constant(step), carried)
@@ -171,7 +172,7 @@ class NestEmitter:
     # Micro tiles.
 
     def _micro_tile(self, spans: Spans, carried: list[ir.Value]) -> list[ir.Value]:
-        """Emit a micro tile: initial values, reduction loops, results; return carried values."""
+        """Emit a micro tile: initial values, reduction loops, stores. Return ``carried`` as is."""
         self.registers.scope = Scope()
         instances = self._instances(spans)
         if self.reductions:
@@ -194,7 +195,7 @@ class NestEmitter:
     def reduced(self, spans: Spans, instances: list[Instance]) -> list[list[ir.Value]]:
         """Emit the reduction loops of a micro tile.
 
-        Returns, for each register of ``instances``, the results of all outputs.
+        Returns, for each register of ``instances``, a list of the result of each output.
         """
         if self.horizontal:
             return self._reduce_horizontally(spans, instances)
@@ -205,7 +206,7 @@ class NestEmitter:
     def _finished(
         self, finish: Finish, spans: Spans, instance: Instance, value: ir.Value
     ) -> ir.Value:
-        """Emit the epilogue on a register of results, and return the register to store."""
+        """Emit the epilogue on the results ``value``, and return the register to store."""
         body = finish.body
         values: Values = [None] * len(body.slots)
         for slot, operand in enumerate(finish.operands[:-1]):
@@ -253,7 +254,7 @@ class NestEmitter:
         return next_values
 
     def _reduce_horizontally(self, spans: Spans, instances: list[Instance]) -> list[list[ir.Value]]:
-        """Emit a reduction along the lanes with ``vectors`` accumulators per result.
+        """Emit a reduction along the lanes, with ``plan.vectors`` accumulators per result.
 
         Returns, for each register of ``instances``, the scalar results of all outputs.
         """
@@ -279,8 +280,8 @@ class NestEmitter:
     ) -> list[ir.Value]:
         """Emit the combination of each output's old value with all lanes of its accumulators.
 
-        ``initial`` has the old value of each output; ``groups`` has lists of an accumulator per
-        output.
+        ``initial`` has the old value of each output; each list of ``groups`` has an accumulator for
+        each output.
         """
         return [
             combiner.combine(start, combiner.reduce(combiner.combine_all(list(parts))))
@@ -334,11 +335,15 @@ class NestEmitter:
         return [self.registers.broadcast(value) for value in results]
 
     def _before(self, spans: Spans, instance: Instance) -> list[ir.Value]:
-        """Return the outputs' old values at a register of a reduction, which reads all of them."""
+        """Return the values of all outputs before a reduction, at the register ``instance``."""
         return [value for value in self._initial(spans, instance) if value is not None]
 
     def _initial(self, spans: Spans, instance: Instance) -> Values:
-        """Return each output's old value at a register, or None if the nest does not read it."""
+        """Return each output's value before the nest, at the register ``instance``.
+
+        It is None for an output that the nest does not read, and the constant in ``initial`` if
+        known.
+        """
         values: Values = []
         for number, output in enumerate(self.outputs):
             used = self.nest.body.uses(len(self.inputs) + number) > 0

@@ -15,9 +15,11 @@ from rammer_mlir.passes.ir.structured import Structured, is_buffer
 class Epilogue:
     """An elementwise ``linalg.generic`` that reads the result of a reduction.
 
-    ``argument`` is the number of the operand that is the result. ``dims`` has the reduction's
-    dimension for each dimension of the epilogue. ``keeps`` tells whether another operation reads
-    the result too.
+    Attributes:
+        operation: the elementwise operation.
+        argument: number of its operand that is the result of the reduction.
+        dims: the reduction's dimension for each dimension of the epilogue.
+        keeps: whether another operation reads the result too, so that it must be stored.
     """
 
     operation: ir.Operation
@@ -27,10 +29,10 @@ class Epilogue:
 
 
 def find_epilogue(operation: ir.Operation) -> tuple[ir.Operation, Epilogue] | None:
-    """Return the reduction that an operation can be fused into, and its epilogue; else None.
+    """Return the reduction that ``operation`` can be fused into, and the epilogue; else None.
 
-    The two have to be adjacent, of the same element width, with the same iteration space. The
-    epilogue's output must not alias operands that the reduction still has to read.
+    The reduction must directly precede the operation, with the same element width and iteration
+    space. The operation's output must not alias operands that the reduction still has to read.
     """
     before = _generic_before(operation)
     if before is None:
@@ -51,9 +53,9 @@ def find_epilogue(operation: ir.Operation) -> tuple[ir.Operation, Epilogue] | No
 
 
 def _generic_before(operation: ir.Operation) -> ir.Operation | None:
-    """Return the ``linalg.generic`` that precedes a generic, without memory accesses in between.
+    """Return the nearest ``linalg.generic`` before ``operation``, in the same block.
 
-    None if there is none, or if ``operation`` is not a generic.
+    None if an operation between the two accesses memory, or if ``operation`` is not a generic.
     """
     if operation.name != "linalg.generic":
         return None

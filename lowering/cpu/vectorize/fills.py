@@ -21,11 +21,11 @@ _BUFFERS = ("memref.alloc", "memref.alloca", "memref.dim")
 
 
 def known_fills(operation: ir.Operation) -> list[ir.Operation | None]:
-    """Return, per output of a ``linalg.generic``, the fill right before it, or None.
+    """Return, per output of a ``linalg.generic``, the fill that wrote its old content, or None.
 
-    Only reductions read the filled value. A fill counts if nothing between the two touches memory
-    other than fills of other buffers, the operation writes every element of that output, and none
-    of its other operands is a view of the same buffer.
+    A fill counts only if the generic is a reduction and writes every element of that output, if no
+    other operand is a view of the same buffer, and if nothing between the two accesses memory other
+    than fills of other buffers.
     """
     generic = Structured(operation.opview)
     if generic.is_elementwise:
@@ -64,7 +64,7 @@ def _filled(fill: ir.Operation) -> ir.Value:
 
 
 def _fills_before(operation: ir.Operation) -> list[ir.Operation]:
-    """Return the fills before an operation, the nearest first, up to another access to memory."""
+    """Return the fills before an operation, the nearest first, back to another access to memory."""
     before: list[ir.Operation] = []
     for other in (o.operation for o in operation.block.operations):
         if other == operation:
@@ -103,7 +103,10 @@ def _writes_all(generic: Structured, number: int) -> bool:
 
 
 def is_without_effect(operation: ir.Operation) -> bool:
-    """Return whether an operation only computes indices, views or allocations."""
+    """Return whether an operation is arithmetic, a view or an allocation.
+
+    Such operations neither read nor write memory.
+    """
     return operation.name.startswith((*_WITHOUT_EFFECT, *_VIEWS, *_BUFFERS))
 
 

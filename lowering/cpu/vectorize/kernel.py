@@ -3,9 +3,9 @@
 Upstream's vectorizer needs static tiles that earlier passes must have cut and padded, and produces
 multi-dimensional vectors whose later unrolling determines the speed: a small change of a shape can
 halve it or break a convolution apart. Here every op takes the same path: read it as a loop nest
-over flat memory (``nest``), choose the micro tile by a cost model (``plan``), and emit exactly
-those loops and registers (``emit``). Dynamic sizes, strided and gathered accesses and remainders
-are part of that path.
+over flat memory (``nest``), choose the micro tile by a cost model (``register_blocking``), and emit
+exactly those loops and registers (``emit``). Dynamic sizes, strided and gathered accesses and
+remainders are part of that path.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _plan = cache(plan_tile)
 def vectorize_kernels(
     module: ir.Module, vector_bits: int, registers: int = 0, byte_products: str = ""
 ) -> None:
-    """Rewrite every ``linalg.generic`` on memrefs in ``module`` for registers of ``vector_bits``.
+    """Replace every ``linalg.generic`` on memrefs in ``module`` by loops on vectors.
 
-    A micro tile uses at most ``registers`` of them; 0 means all. ``byte_products`` is the
-    instruction for products of 8-bit integers, as in ``Machine``.
-
+    A vector has ``vector_bits`` bits. A micro tile uses at most ``registers`` vector registers; 0
+    means all. ``byte_products`` is the instruction for products of 8-bit integers, as in
+    ``Machine``.
     Named linalg ops and ``memref.copy`` must have been generalized before. The results are those of
     the scalar loops, except for the order of sums along the lanes and for fused multiply-adds.
     """
@@ -60,9 +60,10 @@ def vectorize_generic(
     registers: int = 0,
     byte_products: str = "",
 ) -> list[ir.Operation]:
-    """Replace a ``linalg.generic`` on memrefs, and its epilogue if any, by loops.
+    """Replace a ``linalg.generic`` on memrefs, and its epilogue if any, by loops on vectors.
 
-    Returns the fills before it that are now superfluous.
+    Returns the fills before it, whose scalar the loops use instead: the caller erases them. The
+    other arguments are those of ``vectorize_kernels``.
     """
     last = operation if epilogue is None else epilogue.operation
     with ir.InsertionPoint(last), operation.location:

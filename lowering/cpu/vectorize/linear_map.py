@@ -1,4 +1,4 @@
-"""Products of a constant matrix and a vector in few operations: plain Python, without IR."""
+"""Products of a constant matrix and a vector in few operations, on numbers or on emitted values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Number = TypeVar("_Number")
 
 
 class Arithmetic(Protocol[_Number]):
-    """Arithmetic on values, which may be numbers or emitted operations."""
+    """Arithmetic on numbers, or emission of arithmetic on values of the IR."""
 
     def add(self, left: _Number, right: _Number) -> _Number:
         """Return ``left + right``."""
@@ -61,7 +61,7 @@ def _share_columns(
     """Replace pairs of values by their sum and difference where that makes the matrix sparser.
 
     A pair's columns are equal in some rows and opposite in others, in at least three nonzero rows
-    in total. Returns the new matrix and the new values; their product is unchanged.
+    in total. Returns the new matrix and the new values, whose product equals the old product.
     """
     columns = [list(column) for column in zip(*matrix, strict=True)]
     values = list(values)

@@ -17,7 +17,7 @@ _SHUFFLED_LANES = 8  # with fewer lanes, loads of single elements are cheaper th
 
 @dataclass(frozen=True)
 class Mask:
-    """A mask of the first ``count`` lanes of a register; ``value`` is the emitted mask.
+    """A mask of the first ``count`` lanes of a register; ``value`` is its emitted vector of i1.
 
     Both are None if all lanes are valid.
     """
@@ -31,13 +31,13 @@ _Emitted = TypeVar("_Emitted")
 
 @dataclass
 class Scope:
-    """Memo of the values emitted since the innermost loop of generated code was entered."""
+    """Values already emitted in the body of the innermost loop of the generated code, by key."""
 
     # Each key belongs to a single caller of `once`, which knows the type of its values.
     values: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
 
     def once(self, key: Hashable, emit: Callable[[], _Emitted]) -> _Emitted:
-        """Return the value memoized under ``key``, which ``emit`` emits at the key's first use."""
+        """Return the value of ``key``, which a call of ``emit`` emits at the first use."""
         if key not in self.values:
             self.values[key] = emit()
         return self.values[key]
@@ -99,9 +99,9 @@ def load(operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask
 def _load_strided(
     operand: Operand, address: Index, stride: int, lanes: int, mask: Mask
 ) -> ir.Value:
-    """Emit contiguous loads and shuffles that give every ``stride``-th element as a register.
+    """Emit contiguous loads and shuffles that load every ``stride``-th element from ``address`` on.
 
-    No element after the last valid lane is read.
+    Returns a register of ``lanes`` elements. No element after the last valid lane is read.
     """
     count = lanes if mask.count is None else mask.count
     needed = add(multiply(add(count, -1), stride), 1)
@@ -123,9 +123,10 @@ def gather(operand: Operand, start: Index, indices: ir.Value, lanes: int, mask: 
 def store(
     operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask, value: ir.Value
 ) -> None:
-    """Emit the store of a register's lanes, ``stride`` elements apart, from ``address`` on.
+    """Emit the store of a register's lanes, which are ``stride`` elements apart in memory.
 
-    For a stride of 0, ``value`` is a scalar. Lanes outside of ``mask`` are not written.
+    Lane 0 is at ``address``. For a stride of 0, ``value`` is a scalar. Lanes outside of ``mask``
+    are not written.
     """
     start = [as_value(address)]
     if isinstance(stride, int) and stride == 0:

@@ -24,10 +24,11 @@ _UNKNOWN_TRIPS = 64  # estimate of a trip count without a known bound
 
 @dataclass(frozen=True)
 class Finish:
-    """An epilogue over a nest's dimensions, applied to each result before the store.
+    """An epilogue over the dimensions of a nest, applied to each result before the store.
 
-    ``operands`` are the epilogue's, its output last. ``argument`` is the number of the operand that
-    the result replaces. ``keeps`` tells whether the result itself is stored too.
+    ``operands`` are those of the epilogue, its output last. ``argument`` is the number of the
+    operand that the nest's result replaces. ``keeps`` tells whether the result itself is stored
+    too.
     """
 
     body: Body
@@ -39,10 +40,10 @@ class Finish:
 class Nest:
     """The loops, operands and body of a ``linalg.generic``, and its epilogue.
 
-    ``sizes`` and ``reduction`` have an entry per dimension of the operation. ``loops`` lists the
-    iterated dimensions: neither those of size 1, nor those merged with an adjacent dimension.
-    Products of 8-bit integers are read in words of four terms if ``byte_products`` names an
-    instruction for them, as in ``Machine``.
+    ``sizes``, upper ``bounds`` and ``reduction`` have an element per dimension of the operation.
+    ``loops`` lists the iterated dimensions: neither those of size 1, nor those merged with an
+    adjacent dimension. ``outputs`` is the number of outputs. Products of 8-bit integers are read in
+    words of four terms if ``byte_products`` names an instruction for them, as in ``Machine``.
     """
 
     def __init__(
@@ -85,7 +86,10 @@ class Nest:
         self.bounds.append(_UNKNOWN_TRIPS if bound is None else bound)
 
     def _read_words(self, byte_products: str) -> None:
-        """Read both factors in words, so that the loop over the terms of a word has one step."""
+        """Read both factors in words of four terms if possible, each loaded as a 32-bit integer.
+
+        The loop over the terms of a word then has a single iteration.
+        """
         terms = self.generic.maps[0].results[-1]
         assert isinstance(terms, ir.AffineDimExpr)
         words = [in_words(operand, terms.position) for operand in self.operands[:2]]
@@ -96,7 +100,7 @@ class Nest:
             self.body = ByteProductBody(self.generic, byte_products)
 
     def _merge_loops(self) -> None:
-        """Merge adjacent loops if every operand is contiguous over both of them."""
+        """Merge two loops into the inner of them wherever every operand is contiguous over both."""
         if any(operand.results is not None for operand in self.operands):
             return
         for outer in reversed(list(self.loops)):
@@ -133,10 +137,10 @@ class Nest:
         return max(_bits(operand.element) for operand in self.operands)
 
     def describe(self, vector_bits: int, known: list[bool]) -> LoopNest:
-        """Return the planner's view of the nest, in which loop numbers are positions in ``loops``.
+        """Return the nest as plain data for ``plan_tile``.
 
-        ``known`` tells per output whether its old content is a constant. ``vector_bits`` is the
-        width of a vector register.
+        Its loop numbers are positions in ``loops``. ``known`` tells per output whether its old
+        content is a constant. ``vector_bits`` is the width of a vector register.
         """
         accesses = [operand.access(self.loops) for operand in self.operands]
         split = len(accesses) - self.outputs

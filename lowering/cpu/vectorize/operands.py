@@ -1,4 +1,4 @@
-"""Operands of a loop nest: flat buffers, with an address that the loops determine."""
+"""Operands of a loop nest: flat buffers, with addresses in elements that depend on the loops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from rammer_mlir.passes.ir.structured import Buffer, is_buffer
 
 @dataclass(frozen=True)
 class Jump:
-    """An addition to an address, in elements, for each whole panel of points of a loop."""
+    """A distance in elements that is added to an address once per whole panel of a loop's points.
+
+    ``loop`` is the number of the loop; a panel has ``PANEL_WIDTH`` points of it.
+    """
 
     loop: int
     distance: Index
@@ -25,10 +28,10 @@ class Jump:
 class Operand:
     """An operand: a scalar, or a flat buffer with an address of ``offset + strides * loops``.
 
-    ``value`` is the scalar or the flat ``memref<?xT>``. ``strides`` has an entry per loop.
-    ``jumps`` are added to the address if panels of a loop's points are not contiguous. ``results``
-    has the expressions of an indexing map that is not linear, else None, and ``dim_strides`` the
-    buffer's stride for each result of the map.
+    ``value`` is the scalar or the flat ``memref<?xT>``; offset and strides count elements.
+    ``strides`` has an element per loop. ``jumps`` are added to the address if panels of a loop's
+    points are not contiguous. ``results`` has the expressions of an indexing map that is not
+    linear, else None, and ``dim_strides`` the buffer's stride for each result of the map.
     """
 
     value: ir.Value
@@ -48,7 +51,7 @@ class Operand:
         return Access(tuple(s if isinstance(s, int) else None for s in strides))
 
     def address(self, dims: list[Index]) -> Index:
-        """Emit the address at the given loop indices, for a map that is not linear."""
+        """Emit the address in elements at loop indices ``dims``, for a nonlinear map."""
         assert self.results is not None, "strides tell the address"
         total = self.offset
         for stride, result in zip(self.dim_strides, self.results, strict=True):
@@ -57,7 +60,10 @@ class Operand:
 
 
 def read_operand(value: ir.Value, affine_map: ir.AffineMap, dims: int) -> Operand:
-    """Emit the flat view of an operand, and return it with its strides over ``dims`` dimensions."""
+    """Return a value as an operand of a nest of ``dims`` loops.
+
+    ``affine_map`` is its indexing map. The flat view of a memref is emitted.
+    """
     if not is_buffer(value):
         return Operand(value, value.type, True, 0, [0] * dims, None, [])
     flat, offset, dim_strides = flatten(value)
@@ -88,7 +94,7 @@ def _in_one_panel(expr: ir.AffineExpr) -> Linear | None:
 
 
 def _jumps(affine_map: ir.AffineMap, dim_strides: Sequence[Index]) -> list[Jump]:
-    """Return the additions to an address for whole panels, for each result that indexes panels.
+    """Return the jump of each result of the map that indexes panels.
 
     ``dim_strides`` has the buffer's stride for each result of the map.
     """
@@ -101,7 +107,7 @@ def _jumps(affine_map: ir.AffineMap, dim_strides: Sequence[Index]) -> list[Jump]
 
 
 def flatten(value: Buffer) -> tuple[ir.Value, Index, Sequence[Index]]:
-    """Emit a one-dimensional view of the underlying buffer of a memref.
+    """Emit a rank-1 view of a memref's underlying buffer, up to the memref's last element.
 
     Returns the view, and the memref's offset and strides in it: ints if they are static.
     """
@@ -118,9 +124,9 @@ def flatten(value: Buffer) -> tuple[ir.Value, Index, Sequence[Index]]:
 
 
 def metadata(value: Buffer) -> tuple[ir.Value, Index, Sequence[Index], Sequence[Index]]:
-    """Emit or read a memref's metadata: its underlying buffer, offset, sizes and strides.
+    """Return a memref's underlying buffer, offset, sizes and strides; static numbers are ints.
 
-    Static numbers are ints.
+    Operations are emitted for dynamic numbers.
     """
     kind = value.type
     strides, offset = kind.get_strides_and_offset()

@@ -21,13 +21,13 @@ from rammer_mlir.lowering.kernels.affine import Index, add, as_value, floor_divi
 from rammer_mlir.passes.ir.boxes import PANEL_WIDTH
 
 PIECE = "rtask.piece"
-"""Attribute of a piece of a sum: the split loop, and its trip count per piece."""
+"""Attribute of a ``linalg.generic`` that is a piece of a sum: [split loop, trips per piece]."""
 
 _LEAST_BYTES = 16 * 1024
-"""Size of panels below which prefetching does not pay."""
+"""Least bytes of a panel for which prefetching pays."""
 
 _WIDEST_STEP = 64
-"""Largest number of a panel's elements per step of the sum; an operand with more is no panel."""
+"""Most elements of a panel per step of the sum; an operand with more is no panel."""
 
 _SECOND_LEVEL = 2
 """``memref.prefetch``'s locality hint that bypasses the first-level cache."""
@@ -35,14 +35,15 @@ _SECOND_LEVEL = 2
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel along the lanes: the micro tiles that share it prefetch the next panel in parts.
+    """The prefetch of an operand's next panel, in parts, by the micro tiles that share a panel.
 
     Attributes:
         operand: the operand that is read.
         ahead: distance in elements from a panel to the next.
-        registers: offsets of the registers that begin a contiguous run of memory, one per run.
-        moves: for each loop whose steps are contiguous in a run, its dimension, the points per
-            step, and the prefetch distance per step in elements.
+        registers: offset in elements of the first register in each contiguous run of memory that
+            a micro tile reads.
+        moves: for each loop whose steps prefetch contiguous parts of a run, its dimension, the
+            points per step, and the distance in elements between the parts of two steps.
         lines: cache lines that each step prefetches per run.
         line: elements of a cache line.
     """
@@ -80,7 +81,7 @@ def place_of(operand: Operand, offsets: Mapping[int, int]) -> int:
 
 @dataclass(frozen=True)
 class Rows:
-    """Scalars that a long sum reads along cache lines, to be prefetched for the next piece.
+    """The prefetch of scalars that the next piece of a long sum reads, in whole cache lines.
 
     Attributes:
         operand: the operand that is read.
@@ -99,7 +100,7 @@ class Rows:
     lines: int
 
     def ask(self, registers: Registers, spans: Spans, instances: Sequence[Instance]) -> None:
-        """Emit the prefetches of a step of the sum, different for each step along a cache line.
+        """Emit the prefetches of a step of the sum; the steps of a line prefetch other lines.
 
         ``instances`` are the registers of the micro tile.
         """
@@ -144,7 +145,7 @@ def find_prefetches(nest: Nest, plan: TilePlan) -> list[Panel | Rows]:
 
 
 class _Tile:
-    """A nest and its micro tile, with loops identified by the nest's dimensions."""
+    """A nest and its micro tile, whose loops are identified by the nest's dimensions."""
 
     def __init__(self, nest: Nest, plan: TilePlan, vector: int) -> None:
         self._nest = nest
@@ -190,7 +191,7 @@ class _Tile:
         return Panel(operand, ahead, tuple(runs), tuple(moves), lines, self._line)
 
     def _dense_steps(self, strides: Sequence[int]) -> tuple[int, int]:
-        """Return the elements between steps of the sum, and the number of contiguous steps.
+        """Return the elements per step of the sum, and the number of steps, if they are contiguous.
 
         Both are 0 if the steps are not contiguous in memory.
         """
@@ -204,9 +205,10 @@ class _Tile:
         return width, reach // max(width, 1)
 
     def _runs(self, strides: Sequence[int], reach: int) -> dict[int, int]:
-        """Return the number of panels in each contiguous run of memory, by the run's offset.
+        """Return the number of panels in each contiguous run of memory that a micro tile reads.
 
-        A panel has ``reach`` elements; the offset is that of the first register in the run.
+        A panel has ``reach`` elements. The key of a run is the offset in elements of the first
+        register in it.
         """
         offsets = [0]
         for dim, count in [*self._unroll.items(), (self._vector, self._registers)]:

@@ -54,8 +54,8 @@ def _cheapest(nest: LoopNest, plans: Sequence[TilePlan]) -> TilePlan:
 def _instance_order(nest: LoopNest, plan: TilePlan) -> tuple[tuple[int, int], ...]:
     """Return pairs (loop, factor) of the unrolled loops, ordered to reduce register pressure.
 
-    The outermost is first. The operand with the fewest registers is loaded first and stays live
-    along the outer loops; the registers of the other operands have short live ranges.
+    The outermost loop is first. The operand with the fewest registers stays in registers along
+    the outer loops; the registers of the other operands have short live ranges.
     """
     if not nest.inputs:
         return plan.unroll
@@ -104,10 +104,10 @@ def _unrolled(nest: LoopNest, plan: TilePlan, loop: int) -> Iterator[TilePlan]:
 
 
 def _registers(nest: LoopNest, plan: TilePlan) -> int:
-    """Return the number of registers that are live in a step of the reduction.
+    """Return the number of registers that are live in a step of the reduction of a micro tile.
 
-    These are the accumulators, and all registers of the operand with the fewest, which is loaded
-    first.
+    These are the accumulators, and the registers of the operand with the fewest registers, all of
+    which are loaded first.
     """
     results = plan.accumulators * max(1, len(nest.outputs))
     operands = [registers_of(access, plan, {}) for access in nest.inputs]
@@ -122,8 +122,8 @@ def _with_full(nest: LoopNest, plan: TilePlan, registers: int) -> TilePlan:
 def _unrolled_reductions(nest: LoopNest, plan: TilePlan, registers: int) -> tuple[int, ...]:
     """Return the inner reduction loops to unroll completely, innermost first.
 
-    Empty if the plan's ``registers`` leave few free: LLVM would keep values that unrolled steps
-    share in registers, such as the common columns of adjacent windows, and spill.
+    Empty if few registers are free besides the plan's ``registers``: LLVM would keep values that
+    unrolled steps share, such as the common columns of adjacent windows, in registers, and spill.
     """
     if registers > nest.registers * (1 - _SHARED_REGISTERS):
         return ()

@@ -1,4 +1,4 @@
-"""The registers of a micro tile: addresses, loads and stores."""
+"""The registers of a micro tile: emission of their addresses, loads and stores."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Span:
 class Instance:
     """A register of a micro tile.
 
-    ``offsets`` has its offset in points along each unrolled loop and the vector loop, by dimension;
-    ``mask`` has its valid lanes.
+    ``offsets`` has the register's offset in points from the micro tile's first point, along each
+    unrolled loop and the vector loop, by dimension; ``mask`` has its valid lanes.
     """
 
     offsets: dict[int, int]
@@ -43,7 +43,10 @@ class Instance:
 
 @dataclass(frozen=True)
 class Address:
-    """An address in a flat buffer: the sum of the products ``moving``, plus ``known``."""
+    """An address in elements of a flat buffer: the sum of the products of pairs, plus ``known``.
+
+    ``moving`` has the pairs of factors, at least one of which is an emitted value.
+    """
 
     moving: tuple[tuple[Index, Index], ...]
     known: int
@@ -53,10 +56,11 @@ Spans = dict[int, Span]
 
 
 class Registers:
-    """Emits loads and stores of a micro tile's registers.
+    """Emits the addresses, loads and stores of a micro tile's registers.
 
     ``vector`` is the dimension along the lanes, None for scalar code. ``unroll`` maps the unrolled
     dimensions to their factors. ``scope`` memoizes the values emitted in the current block.
+    ``spans`` arguments have the micro tile's part of each loop, by dimension.
     """
 
     def __init__(self, nest: Nest, plan: TilePlan) -> None:
@@ -92,7 +96,7 @@ class Registers:
         )
 
     def _address(self, operand: Operand, spans: Spans, instance: Instance) -> Address:
-        """Return an operand's address at a register: terms of the loops, and a constant."""
+        """Return an operand's address at a register; only the numbers of panels are emitted."""
         known, moving = 0, []
         if isinstance(operand.offset, int):
             known = operand.offset
@@ -134,7 +138,7 @@ class Registers:
         return add(base, address.known)
 
     def address(self, operand: Operand, spans: Spans, instance: Instance) -> Index:
-        """Emit the address of an operand's first element at a register."""
+        """Emit the address, in elements, of an operand's first lane at a register."""
         return self._emit_address(self._address(operand, spans, instance))
 
     def _vector_stride(self, operand: Operand) -> Index:
@@ -160,7 +164,7 @@ class Registers:
     def _adjacent_loop(self, operand: Operand, spans: Spans) -> int | None:
         """Return the unrolled loop along which an operand is contiguous; None if there is none.
 
-        Also None if the number of lanes is dynamic, or the code is scalar.
+        None also for a tile of dynamic size along the lanes, and for scalar code.
         """
         if self.vector not in spans or spans[self.vector].valid is not None:
             return None
@@ -181,7 +185,10 @@ class Registers:
     def _load_transposed(
         self, operand: Operand, spans: Spans, instance: Instance, along: int
     ) -> ir.Value:
-        """Emit joint loads of registers of adjacent points of loop ``along``: a row per lane."""
+        """Emit the load of a register, jointly with those at adjacent points of loop ``along``.
+
+        A row of elements along that loop is loaded for each lane; the rows are transposed.
+        """
         group, place = divmod(instance.offsets[along], self.lanes)
         first = Instance(instance.offsets | {along: group * self.lanes}, instance.mask)
         count = min(self.lanes, spans[along].points - group * self.lanes)
@@ -195,7 +202,10 @@ class Registers:
     def _columns(
         self, operand: Operand, spans: Spans, first: Instance, count: int
     ) -> list[ir.Value]:
-        """Emit a contiguous load of ``count`` elements per lane, and return their transpose."""
+        """Emit a contiguous load of ``count`` elements per lane; return the transposed rows.
+
+        ``first`` is the register of the first element of each row.
+        """
         assert self.vector is not None
         size = 1 << (count - 1).bit_length()
         mask = memory.make_mask(size, count)
@@ -238,9 +248,11 @@ class Registers:
             self._store(operand, spans, instance, value)
 
     def _interleaved_loop(self, operand: Operand, spans: Spans) -> int | None:
-        """Return the unrolled loop whose registers fill the gaps between lanes; None without one.
+        """Return the unrolled loop whose registers are stored interleaved; None if there is none.
 
-        As many registers as the lanes are apart in memory then fill a contiguous piece of it.
+        In memory, a register's lanes are 2 to ``MAX_STRIDE`` elements apart, and the elements
+        between them are in the registers at the other points of that loop: ``a0 b0 a1 b1`` for a
+        stride of 2.
         """
         along, stride = self._adjacent_loop(operand, spans), self._vector_stride(operand)
         if along is None or operand.jumps or not isinstance(stride, int):
@@ -250,7 +262,7 @@ class Registers:
     def _store_interleaved(
         self, operand: Operand, spans: Spans, group: list[tuple[Instance, ir.Value]]
     ) -> None:
-        """Emit the stores of a contiguous piece of memory that all registers of a group fill."""
+        """Emit the stores of registers that together cover a contiguous piece of memory."""
         first = group[0][0]
         address = self._address(operand, spans, first)
         count = first.mask.count
@@ -275,7 +287,7 @@ class Registers:
     def _store_transposed(
         self, operand: Operand, spans: Spans, group: list[tuple[Instance, ir.Value]]
     ) -> None:
-        """Emit the stores of registers that are adjacent in memory: a contiguous store per lane."""
+        """Emit the stores of registers adjacent in memory: a contiguous store per lane."""
         assert self.vector is not None
         first, values = group[0][0], [value for _, value in group]
         size = 1 << (len(values) - 1).bit_length()

@@ -8,7 +8,7 @@ from rammer_mlir.bindings import ir, vector
 def pick_strided(parts: list[ir.Value], stride: int, lanes: int) -> ir.Value:
     """Emit a register of every ``stride``-th element of consecutive registers, from the first on.
 
-    ``parts`` are ``stride`` registers of ``lanes`` elements.
+    ``parts`` are ``stride`` consecutive registers of ``lanes`` elements each.
     """
     result = parts[0]
     for number in range(1, stride):

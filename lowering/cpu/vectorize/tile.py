@@ -1,4 +1,4 @@
-"""Loop nests and micro tiles: the planner's data structures.
+"""Loop nests and micro tiles as plain data.
 
 A *micro tile* is the set of results of a pass over the reduction loops: ``vectors`` registers of
 ``lanes`` elements along the vector loop, times the unroll factors of other parallel loops. Each
@@ -16,9 +16,14 @@ from rammer_mlir.passes.ir.boxes import PANEL_WIDTH
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop and its trip count, which is an estimate if the count is dynamic.
+    """A loop of a nest.
 
-    If an operand is stored in panels along this loop, each micro tile stays within a panel.
+    Attributes:
+        trips: the trip count, an estimate unless ``static``.
+        static: whether the trip count is known at compile time.
+        reduction: whether it is a reduction loop.
+        in_panels: whether an operand is stored in panels along this loop; each micro tile then
+            stays within a panel.
     """
 
     trips: int
@@ -33,9 +38,9 @@ class Loop:
 
 @dataclass(frozen=True)
 class Access:
-    """Strides of an operand, in elements per step of a loop (None: not constant).
+    """An operand's stride in elements along each loop.
 
-    ``strides`` has an entry per loop. A scalar operand has only zeros.
+    It is None if the stride is not constant. A scalar operand has only zeros.
     """
 
     strides: tuple[int | None, ...]
@@ -47,11 +52,18 @@ class Access:
 
 @dataclass(frozen=True)
 class LoopNest:
-    """The planner's view of a ``linalg.generic``.
+    """A ``linalg.generic`` as plain data, from which the micro tile is planned.
 
-    ``work`` is the number of arithmetic operations per point; ``reads_init`` tells whether the
-    outputs' old values are needed; ``combinable`` whether the body is a recognised combiner, so
-    that lanes may accumulate separately; ``line`` is the number of elements of a cache line.
+    Attributes:
+        loops: its loops; their positions are their numbers.
+        inputs, outputs: the strides of its operands.
+        lanes: elements in a vector register.
+        registers: number of vector registers that a micro tile may use.
+        work: number of arithmetic operations per point.
+        reads_init: whether the outputs' old values are needed.
+        vectorizable: whether the body can be computed on vectors.
+        combinable: whether the body is a known reduction, so that lanes may accumulate separately.
+        line: number of elements in a cache line.
     """
 
     loops: tuple[Loop, ...]
@@ -78,11 +90,15 @@ class LoopNest:
 
 @dataclass(frozen=True)
 class TilePlan:
-    """The micro tile of a loop nest.
+    """The micro tile of a loop nest. Loops are numbers, as in ``LoopNest.loops``.
 
-    ``vector`` is the loop along the lanes (None: scalar code), ``unroll`` maps other parallel
-    loops to their factors, ``order`` lists the parallel loops around the micro tile, outermost
-    first, and ``full`` the reduction loops that are unrolled completely.
+    Attributes:
+        vector: the loop along the lanes, None for scalar code.
+        lanes: elements in a register.
+        vectors: registers along the vector loop.
+        unroll: pairs (loop, factor) of other parallel loops.
+        order: the parallel loops around the micro tile, outermost first.
+        full: the reduction loops that are unrolled completely, innermost first.
     """
 
     vector: int | None
@@ -108,7 +124,7 @@ class TilePlan:
 
 
 def registers_of(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
-    """Return the number of registers that hold an operand in a step of a micro tile.
+    """Return the number of registers that an operand occupies in a step of a micro tile.
 
     ``points`` has the tile's points along each tiled loop.
     """

@@ -1,4 +1,7 @@
-"""Reductions with constant matrices: straight-line code in registers, dimension by dimension."""
+"""Reductions of an input by constant matrices, such as Winograd's, as straight-line code.
+
+All elements of a point are in registers, and each dimension of them is multiplied in turn.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ class Factor:
 class Transform:
     """A nest that multiplies its last input by constant matrices, and the plan of its micro tile.
 
-    Each matrix reduces a dimension of the input.
+    Each of ``factors`` reduces a dimension of the input: ``A @ x``, or ``A @ x @ B^T`` for two.
     """
 
     factors: tuple[Factor, ...]
@@ -45,10 +48,10 @@ class Transform:
 def find_transform(
     nest: Nest, initial: Sequence[ir.Value | None], vector_bits: int
 ) -> Transform | None:
-    """Return a nest as products with constant matrices, or None if it has another form.
+    """Return the constant matrices by which a nest multiplies its last input; None for other nests.
 
     ``initial`` has, per output, the constant that the output is known to contain, or None; a
-    transform requires zero.
+    transform requires zero. ``vector_bits`` is the width of a vector register.
     """
     factors = _factors(nest)
     if factors is None or not _multiplies_all(nest):
@@ -155,7 +158,7 @@ class TransformEmitter(NestEmitter):
     def reduced(self, spans: Spans, instances: list[Instance]) -> list[list[ir.Value]]:
         """Emit the transform of a micro tile.
 
-        Returns, for each register of ``instances``, the results of all outputs.
+        Returns, for each register of ``instances``, a list of its only result.
         """
         arithmetic = _Vectors(ir.VectorType.get([self.lanes], self.inputs[-1].element))
         place = {} if self.vector is None else {self.vector: 0}
@@ -180,7 +183,7 @@ class TransformEmitter(NestEmitter):
 def _mapped(
     values: dict[tuple[int, ...], ir.Value], dim: int, matrix: Rows, arithmetic: _Vectors
 ) -> dict[tuple[int, ...], ir.Value]:
-    """Emit the product of ``matrix`` with an array of registers along dimension ``dim``.
+    """Emit the product of ``matrix`` with an array of registers along its dimension ``dim``.
 
     The keys of ``values`` and of the result are positions in the array.
     """

@@ -30,7 +30,7 @@ from rammer_mlir.passes.ir.structured import Buffer, Structured, as_buffer
 
 @dataclass(frozen=True)
 class StagingMemory:
-    """The block's shared memory for staging: a byte buffer, used from an offset on."""
+    """The block's shared memory for staging: a byte buffer, used from byte ``offset`` on."""
 
     buffer: Buffer
     offset: int
@@ -47,7 +47,7 @@ class Share:
     """A thread's share of the block's work.
 
     Attributes:
-        group: number of the group that contains the thread.
+        group: number of the thread group that contains the thread.
         tile: number of its tile, or its warp's tile, along each parallel loop.
         starts: index of its first result along each parallel loop.
         active: an i1 that tells whether it computes at all; None if all threads do.
@@ -70,7 +70,12 @@ def emit_contraction(
 ) -> None:
     """Emit a planned ``linalg.generic`` as the code of each thread of a block.
 
-    ``copies`` fetches operands into ``memory``, the shared memory for staging.
+    Args:
+        generic: the operation, on memrefs.
+        plan: its plan.
+        threads: the thread's number, and the size of the block.
+        memory: shared memory for staged operands.
+        copies: emits the copies of operands to shared memory, synchronous or asynchronous.
     """
     _Emitter(generic, plan, threads, memory, copies).emit()
 
@@ -97,7 +102,7 @@ class _Emitter:
         return Box(staged, source, shared)
 
     def emit(self) -> None:
-        """Emit loops over the parts of the block's results that it computes at a time."""
+        """Emit loops over the parts of the rTask's results that the block computes at a time."""
         share = self._share()
         extents = self._plan.contraction.extents
         origin: list[Index] = []
@@ -195,7 +200,7 @@ class _Emitter:
         return found
 
     def _compute(self, share: Share, stage: Index, results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit a thread's computation on the chunk in ``stage``; return the new accumulators."""
+        """Emit a thread's computation on the chunk in ``stage``; return the accumulators."""
         if share.active is None:
             return self._nest(share, stage, results)
         choice = scf.IfOp(share.active, [r.type for r in results], has_else=True)
@@ -227,7 +232,8 @@ class _Emitter:
         """Emit loops over the iterations of a chunk; return the new accumulators.
 
         The innermost loop is unrolled. ``nest`` has a loop's number, trips and iterations per trip,
-        as in ``ContractionPlan.nest``; ``bases`` has an index in each operand's shared memory.
+        as in ``ContractionPlan.nest``; ``bases`` has the index in shared memory of each operand's
+        first element.
         """
         if not nest:
             return self._products(share, bases, results)

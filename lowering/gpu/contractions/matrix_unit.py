@@ -32,7 +32,7 @@ class MatrixUnit:
     cycles: int
 
     def only(self, elements: Collection[str]) -> MatrixUnit:
-        """Return the unit restricted to those of its element types that are in ``elements``."""
+        """Return the unit with only those of its element types that are in ``elements``."""
         return replace(self, steps={e: n for e, n in self.steps.items() if e in elements})
 
 

@@ -30,13 +30,17 @@ class MfmaProducts:
         self._first = multiply(arith.divui(lane, constant(self._unit.rows)), _EACH)
 
     def starts(self) -> dict[int, Index]:
-        """Return the lane's first result within a tile along the loops over rows and columns."""
+        """Return the index of the lane's first result in a tile, by loop number.
+
+        The loops are those over the rows and the columns of the result.
+        """
         return {self._matrix.rows: self._first, self._matrix.columns: self._line}
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the products of an instruction's steps, added to ``results``; return the sums.
+        """Emit the products of a tile, added to ``results``; return the sums.
 
-        ``bases`` has an index in each operand's shared memory.
+        They are the products for an instruction's steps along k. ``bases`` has the index in shared
+        memory of each operand's first element.
         """
         rows, columns = self._plan.num_matrices
         left, right = self._matrix.left, self._matrix.right
@@ -54,10 +58,10 @@ class MfmaProducts:
         return found
 
     def _fragment(self, place: int, loop: int, base: Index, first: int) -> ir.Value[ir.VectorType]:
-        """Emit the load of the lane's fragment of the result's rows (or columns) from ``first`` on.
+        """Emit the load of the lane's fragment of the rows (or columns) from ``first`` on.
 
         ``place`` is the operand's number among the boxes, ``loop`` the loop over these rows or
-        columns, and ``base`` the tile's index in the operand's shared memory.
+        columns, and ``base`` the index in shared memory of the operand's first element.
         """
         box = self._boxes[place]
         along = box.staged.factor(loop)

@@ -25,14 +25,15 @@ _REGISTER_BYTES = 4
 
 @dataclass(frozen=True)
 class Side:
-    """An operand of the products.
+    """An operand of the products, left or right.
 
     Attributes:
         box: its box in shared memory.
         base: index there of the first element of the warp's tile.
         along: distance in elements from a row (or column) of the result to the next.
         step: distance in elements from a product to the next along k.
-        aligned: whether the base and the distance of stored rows are multiples of ``_ROW``.
+        aligned: whether the base and the distance of stored rows are multiples of ``_ROW``
+            elements.
         registers: number of registers of a fragment.
     """
 
@@ -76,13 +77,17 @@ class MmaProducts:
         self._shape = [self._unit.rows, self._unit.columns, steps]
 
     def starts(self) -> dict[int, Index]:
-        """Return the lane's first result within a tile along the loops over rows and columns."""
+        """Return the index of the lane's first result in a tile, by loop number.
+
+        The loops are those over the rows and the columns of the result.
+        """
         return {self._matrix.rows: self._row, self._matrix.columns: self._pair}
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the products of an instruction's steps, added to ``results``; return the sums.
+        """Emit the products of a tile, added to ``results``; return the sums.
 
-        ``bases`` has an index in each operand's shared memory.
+        They are the products for an instruction's steps along k. ``bases`` has the index in shared
+        memory of each operand's first element.
         """
         rows, columns = self._plan.num_matrices
         left = self._side(self._matrix.left, self._matrix.rows, bases, registers=4)

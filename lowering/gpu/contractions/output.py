@@ -30,7 +30,8 @@ class Output:
     def add_all(self, starts: Sequence[Index], results: Sequence[ir.Value]) -> None:
         """Emit the accumulation of all of a thread's results.
 
-        ``starts`` has the index of the first result along each parallel loop.
+        ``starts`` has the index of the first result along each parallel loop; ``results`` are in
+        the order of the plan's ``offsets``.
         """
         found = dict(zip(self._plan.offsets, results, strict=True))
         for run in self._runs(starts):
@@ -38,7 +39,10 @@ class Output:
             self.add(at, [found[offset] for offset in run])
 
     def add(self, at: Sequence[Index], values: Sequence[ir.Value]) -> None:
-        """Emit the accumulation of adjacent results; ``at`` has the first result's loop indices."""
+        """Emit the accumulation of ``values``, results that are adjacent in the output's memory.
+
+        ``at`` has the first result's index along each parallel loop.
+        """
         with when(self._inside(at)):
             point = [0 if index is None else index for index in self._loops.point(at)]
             place = indices_at(self._map, point)
@@ -79,9 +83,9 @@ class Output:
         return [[offset] for offset in offsets]
 
     def _width(self, loop: int, start: Index) -> int:
-        """Return the elements of the widest aligned runs along a loop, from ``start`` on.
+        """Return the elements of the widest aligned accesses along a loop, from ``start`` on.
 
-        Each run lies entirely inside or outside of the output.
+        Each access lies entirely inside or outside of the output.
         """
         bound = self._loops.sizes[loop]
         width = WIDEST // element_bytes(self._buffer.type)

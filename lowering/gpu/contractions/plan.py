@@ -27,7 +27,7 @@ WIDEST = 16
 
 @dataclass(frozen=True)
 class Access:
-    """Index map of an operand.
+    """The indices at which an operand is read, as linear functions of the loops.
 
     Attributes:
         number: the operand's number.
@@ -48,7 +48,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Contraction:
-    """A ``linalg.generic`` as the planner sees it.
+    """A ``linalg.generic`` as plain data, from which its computation by a block is planned.
 
     Attributes:
         extents: largest number of iterations of each loop.
@@ -102,7 +102,9 @@ class Staged:
 
 @dataclass(frozen=True)
 class MatrixLoops:
-    """The loops of a matrix instruction, besides the first reduction loop.
+    """The loops and operands of a contraction that a matrix instruction computes.
+
+    The products are summed along the first reduction loop.
 
     Attributes:
         unit: the instruction.
@@ -267,7 +269,7 @@ class ContractionPlan:
 
 @dataclass(frozen=True)
 class Tiling:
-    """The results along each parallel loop of the block, and of a thread's or warp's tile.
+    """The number of a block's and of a thread's or warp's results, along each parallel loop.
 
     ``matrix`` has the loops of the matrix unit, or is None if threads compute without it.
     """
@@ -285,7 +287,7 @@ class Tiling:
 def lay_out(
     contraction: Contraction, tiling: Tiling, groups: int, chunk: int, unrolled: int
 ) -> ContractionPlan:
-    """Return the plan for given sizes, which have the meaning of ``ContractionPlan``'s fields."""
+    """Return the plan for given sizes; the arguments are fields of ``ContractionPlan``."""
     block = tiling.block
     stages = 1 if chunk == contraction.extents[contraction.reduced[0]] else 2
     sizes = list(contraction.extents)

@@ -1,4 +1,4 @@
-"""Matching of ``linalg.generic`` operations of an rKernel that a block computes by a plan.
+"""Selection of the ``linalg.generic`` operations of an rKernel that a block computes by a plan.
 
 These are contractions that a block stages, column reductions, and element-wise operations that
 transpose an operand.
@@ -50,9 +50,9 @@ def plan_contractions(
     *,
     matrix_unit: MatrixUnit | None = None,
 ) -> tuple[Plan, ...]:
-    """Plan the suitable operations of an rKernel; mark each with the number of its plan.
+    """Plan the suitable operations of an rKernel; return the plans by number.
 
-    Returns the plans by number.
+    Each planned operation gets an attribute with the number of its plan.
 
     Args:
         kernel: an rKernel whose views still have their static sizes.
@@ -91,7 +91,7 @@ def _can_stage(contraction: Contraction) -> bool:
 
 
 def read_contraction(generic: Structured) -> Contraction | None:
-    """Return a ``linalg.generic`` as a contraction; None if it is none or has unknown bounds.
+    """Return a ``linalg.generic`` as a contraction; None if it is not, or has unknown bounds.
 
     A contraction has a single result that is a reduction over the inputs; all indices are linear.
     """
@@ -129,7 +129,7 @@ def _access(generic: Structured, number: int) -> Access | None:
 
 
 def _matrix_element(generic: Structured) -> str:
-    """Return the type of elements whose products are accumulated in f32; "" if there is none."""
+    """Return the element type of the factors if their products are accumulated in f32, else ""."""
     operations = [op.operation for op in generic.body]
     names = sorted(op.name for op in operations)
     *inputs, accumulator = generic.arguments
@@ -181,5 +181,5 @@ def _all_static(generic: Structured) -> bool:
 
 
 def _is_static(generic: Structured) -> bool:
-    """Return whether an operand's static dimension gives the size of each reduction loop."""
+    """Return whether the size of each reduction loop is static."""
     return all(generic.extent_sources[loop].is_static for loop in generic.reduction_loops)

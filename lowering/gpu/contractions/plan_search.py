@@ -41,10 +41,10 @@ _LONGEST_WINDOW = 7
 """Largest number of unrolled steps of an innermost reduction loop that is a window."""
 
 _FETCHED = 64
-"""Bytes per cycle that a multiprocessor gets from the device's second-level cache."""
+"""Bytes per cycle that a multiprocessor reads from the device's second-level cache."""
 
 _ACCESSED = 128
-"""Number of bytes of an access of a warp to shared memory."""
+"""Bytes that a multiprocessor reads from shared memory per cycle."""
 
 _LATENCY = 30
 """Cycles from a load from shared memory to its use."""
@@ -115,7 +115,7 @@ def _tilings(contraction: Contraction, threads: int) -> Iterator[Tiling]:
 
 
 def _matrix_tilings(contraction: Contraction, warps: int, unit: MatrixUnit) -> Iterator[Tiling]:
-    """Yield candidate sizes of the results of the block and of a warp, for matrix instructions.
+    """Yield candidate tilings for matrix instructions: results of the block and of a warp.
 
     ``warps`` is the number of warps of the block.
     """
@@ -196,7 +196,7 @@ def _copied(found: ContractionPlan, threads: int) -> int:
 
 
 def _unrolled(contraction: Contraction, span: int) -> int:
-    """Return the number of iterations of the innermost reduction loop to unroll.
+    """Return how many iterations of the innermost reduction loop to unroll.
 
     ``span`` is the number of iterations of the first reduction loop in a group's share of a chunk.
     """
@@ -253,7 +253,7 @@ def _overhead(found: ContractionPlan) -> float:
 
 
 def _elements_of_a_tile(found: ContractionPlan, access: Access) -> tuple[float, int]:
-    """Return a thread's loaded elements of an operand per step, and the elements per load."""
+    """Return the elements of an operand that a thread loads per step, and the elements per load."""
     contraction = found.contraction
     elements = prod(
         t for loop, t in zip(contraction.parallel, found.tile, strict=True) if access.uses(loop)

@@ -16,7 +16,7 @@ _VECTOR = 4
 
 
 class SharedLoads:
-    """Elements of staged operands in straight-line code, each loaded once."""
+    """Loads of staged operands' elements in straight-line code; each element is loaded once."""
 
     def __init__(
         self,
@@ -25,7 +25,11 @@ class SharedLoads:
         boxes: Sequence[Box],
         bases: Sequence[Index],
     ) -> None:
-        """Begin straight-line code; ``bases`` has an index in each operand's shared memory."""
+        """Begin without loaded elements.
+
+        ``boxes`` are the staged operands, and ``bases`` the index in shared memory of each
+        operand's first element.
+        """
         self._operands = generic.operands
         self._places = {box.staged.access.number: n for n, box in enumerate(boxes)}
         self._boxes, self._bases = boxes, bases
@@ -37,7 +41,7 @@ class SharedLoads:
         self._values: dict[tuple[int, int], ir.Value] = {}
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return the element of operand ``number`` at a point, loading it at its first use.
+        """Return the element of operand ``number`` at a point, emitting its load at the first use.
 
         The value of a scalar operand is returned unchanged.
         """
@@ -75,6 +79,6 @@ class SharedLoads:
 
 
 def _offset(box: Box, point: Point) -> int:
-    """Return the part of a point's offset in shared memory that comes from static indices."""
+    """Return the distance in elements, in shared memory, that a point's static indices add."""
     known = [(loop, index) for loop, index in enumerate(point) if isinstance(index, int)]
     return sum(index * box.staged.factor(loop) for loop, index in known)

@@ -26,12 +26,12 @@ _LEAST_ASYNC = 4
 
 @dataclass(frozen=True)
 class Box:
-    """An operand's box in shared memory, with its source.
+    """An operand's box in shared memory.
 
     Attributes:
-        staged: its layout.
+        staged: its shape and strides.
         source: the operand, a memref.
-        shared: all its stages, a memref of rank 1.
+        shared: the shared memory of all its stages, a memref of rank 1.
     """
 
     staged: Staged
@@ -41,9 +41,10 @@ class Box:
 
 @dataclass(frozen=True)
 class Piece:
-    """A single copy of a thread: indices in the operand and in shared memory.
+    """A single copy of a thread: adjacent elements of an operand, to its box.
 
     Attributes:
+        box: the operand's box in shared memory.
         at: the operand's indices.
         to: the index in shared memory.
         width: number of elements.
@@ -65,7 +66,7 @@ class Piece:
 
 
 class Copies(Protocol):
-    """A target's instructions for copies from device memory to shared memory."""
+    """A target's way of copying pieces from device memory to shared memory."""
 
     def begin(self, pieces: Sequence[Piece]) -> list[ir.Value]:
         """Emit the beginning of a fetch; return the values that ``finish`` needs."""
@@ -140,7 +141,7 @@ class AsyncCopies:
             )  # fmt: skip
 
     def finish(self, pieces: Sequence[Piece], begun: Sequence[ir.Value]) -> None:
-        """Emit a wait for all copies of this thread."""
+        """Emit the stores of pieces in registers, and a wait for all copies of this thread."""
         group, *loaded = begun
         self._registers.finish(_others(pieces), loaded)
         nvgpu.device_async_wait(group, num_groups=0)
@@ -188,7 +189,7 @@ def pieces(
     Args:
         box: the operand's box.
         origin: the box's first index along each dimension of the operand.
-        stage: the destination stage.
+        stage: number of the stage of shared memory to copy to, 0 or 1.
         thread: the thread's number.
         threads: number of threads of the block.
         wanted: an i1, false to copy nothing; None to always copy.

@@ -18,13 +18,13 @@ from rammer_mlir.passes.ir.structured import (
 
 
 def find_transposition(generic: Structured, shared_limit: int) -> TranspositionPlan | None:
-    """Return the plan for an element-wise operation with transposed operands.
+    """Return the plan for an element-wise operation with transposed operands; None if it has none.
 
-    None if no operand is transposed, or the squares do not fit in shared memory.
+    None also if the squares of elements that are transposed do not fit in shared memory.
 
     Args:
         generic: the operation, on memrefs.
-        shared_limit: bytes of shared memory for squares.
+        shared_limit: bytes of shared memory for the squares.
     """
     if not generic.is_elementwise or generic.num_outputs != 1:
         return None

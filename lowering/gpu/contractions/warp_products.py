@@ -18,13 +18,17 @@ class WarpProducts(Protocol):
     """Emits products of a warp's tile by matrix instructions, added to a lane's results."""
 
     def starts(self) -> dict[int, Index]:
-        """Return the lane's first result within a tile along the loops over rows and columns."""
+        """Return the index of the lane's first result in a tile, by loop number.
+
+        The loops are those over the rows and the columns of the result.
+        """
         ...
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the products of an instruction's steps, added to ``results``; return the sums.
+        """Emit the products of a tile, added to ``results``; return the sums.
 
-        ``bases`` has an index in each operand's shared memory.
+        They are the products for an instruction's steps along k. ``bases`` has the index in shared
+        memory of each operand's first element.
         """
         ...
 
@@ -35,7 +39,7 @@ _UNITS = {MMA.name: MmaProducts, MFMA.name: MfmaProducts}
 def warp_products(
     plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value
 ) -> WarpProducts | None:
-    """Return the emitter of products by the plan's matrix unit, None without a unit.
+    """Return the emitter of products by the plan's matrix instruction, None without an instruction.
 
     ``boxes`` are the staged operands, ``lane`` is the lane's number in its warp.
     """

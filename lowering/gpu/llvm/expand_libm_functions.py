@@ -82,9 +82,10 @@ def _lift(number: Double | float) -> ir.Value:
 
 
 def _reduce_by_half_pi(x: Float) -> tuple[Float, Bits]:
-    """Emit the r and the integer n of x = r + n * pi / 2, computed in f64, n modulo 2**32.
+    """Emit r and n of x = r + n * pi / 2, with an integer n; return r and n modulo 2**32.
 
-    Accurate to the last place of f32 up to |x| = 2**28; for larger |x|, r loses digits.
+    Computed in f64. Accurate to the last place of f32 up to |x| = 2**28; for larger |x|, r loses
+    digits.
     """
     wide = Double.of(x)
     n = (wide * (2.0 / math.pi)).rounded()
@@ -265,7 +266,7 @@ _EXPANDED = (ir.F32Type, ir.F16Type, ir.BF16Type)
 
 
 def expand_libm_functions(module: ir.Module) -> None:
-    """Expand the functions of ``EXPANSIONS`` on scalars of f32 and narrower types, in place."""
+    """Replace functions of ``EXPANSIONS`` on scalars of f32 or narrower by arithmetic."""
     for operation in walk(module.operation):
         expansion = EXPANSIONS.get(operation.name)
         if expansion is not None and isinstance(operation.results[0].type, _EXPANDED):

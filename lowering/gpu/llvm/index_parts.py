@@ -1,4 +1,4 @@
-"""Indices split into a constant part and a dynamic part."""
+"""Indices split into a constant part and a dynamic part: ``i * 4 + 12`` is ``i * 4``, and 12."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class IndexParts:
 
 
 class IndexSplitter:
-    """Splits indices, memoized; new operations are inserted beside the index's definition.
+    """Splits indices into parts, memoized; operations are inserted beside the index's definition.
 
     Indices do not overflow (``index_width``), so their sums and products are those of integers.
     """

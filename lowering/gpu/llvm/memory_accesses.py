@@ -28,7 +28,7 @@ def lower_memory_accesses(module: ir.Module, index_bits: int) -> None:
 
 
 def _is_plain(operation: ir.Operation) -> bool:
-    """Return whether an access has a type that LLVM stores alike, and is not to private memory.
+    """Return whether an access is to plain numbers, and not in private memory.
 
     Private memory is left to the conversion, because its address space differs by target.
     """

@@ -30,10 +30,10 @@ _ALIGNED_POINTER = 1
 """Position of the aligned pointer in the descriptor of a memref."""
 
 _FURTHEST = 1 << 20
-"""Largest constant part of an index in elements.
+"""Largest constant part of an index, in elements, that is added after the dynamic part.
 
-Without a negative constant, the dynamic part may exceed the buffer by as much, for which an index
-has room.
+With a negative constant part, the dynamic part may exceed the buffer by as much, for which an
+index has room.
 """
 
 _DYNAMIC = -(1 << 31)
@@ -48,7 +48,7 @@ class Pointers:
         self._split = IndexSplitter().split
 
     def buffer(self, buffer: Buffer) -> ir.Value:
-        """Emit the base pointer of a memref, to which its offset is added."""
+        """Emit the base pointer of a memref, to which the memref's offset is not yet added."""
         kind, bits = _pointer_type(buffer.type), self._index
         name = str(kind).removeprefix("!llvm.")
         sizes = f", array<{buffer.type.rank} x {bits}>" * 2 if buffer.type.rank else ""

@@ -90,11 +90,11 @@ MATH_STEPS = (
     Step("check-math", check_math),
     Step("integers", "gpu.module(convert-math-to-llvm)"),
 )
-"""Expansion of functions without a GPU instruction, so that no library is linked."""
+"""Lowering steps that expand math functions without a GPU instruction, so no library is linked."""
 
 
 def lower_steps(module: ir.Module, steps: Sequence[Step]) -> None:
-    """Run the steps on a module that contains one gpu module, in place."""
+    """Run lowering steps on a module that contains a gpu module, in place."""
     with module.context, ir.Location.unknown():
         for step in steps:
             step.apply(module)

@@ -52,7 +52,7 @@ def declare_pause() -> None:
 
 
 def define_await(layout: KernelLayout) -> None:
-    """Define ``(counters, table, at, n, run)``, which awaits step counters.
+    """Define the function ``AWAIT(counters, table, at, n, run)``, which awaits step counters.
 
     It waits for the n pairs (vEU, steps) of the task table from position ``at`` on.
     """
@@ -80,7 +80,7 @@ def _poll(target: GpuTarget, awaited: AwaitedStep) -> None:
 
 
 def define_publish(layout: KernelLayout) -> None:
-    """Define ``(counters, vEU, done)``, which publishes a step counter.
+    """Define the function ``PUBLISH(counters, vEU, done)``, which publishes a step counter.
 
     It tells the other vEUs that this vEU has completed ``done`` rTasks in all runs so far.
     """
@@ -94,7 +94,7 @@ def define_publish(layout: KernelLayout) -> None:
 
 @dataclass(frozen=True)
 class AwaitedStep:
-    """A step counter that a thread awaits: its vEU, the awaited value, the counter's address."""
+    """A step counter that a thread awaits: vEU, least awaited value, address of the counter."""
 
     veu: ir.Value
     wanted: ir.Value

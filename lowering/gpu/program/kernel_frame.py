@@ -32,7 +32,7 @@ from rammer_mlir.programs.native_interface import (
 
 
 class KernelFrame:
-    """The kernel of a program, up to where its blocks begin to execute their records.
+    """The persistent kernel of a program, up to where its blocks begin to execute their records.
 
     Attributes:
         layout: the program and the types of the kernel's arguments.
@@ -82,7 +82,7 @@ class KernelFrame:
         gpu.barrier()
 
     def buffer(self, buffer: Buffer) -> ir.Value:
-        """Return the kernel's argument for ``buffer``."""
+        """Return the kernel's argument for a buffer, which is named by its base and number."""
         return self._arguments[argument_name(*buffer)]
 
     def buffer_types(self, kernel: str) -> list[tuple[BufferType, ir.MemRefType]]:

@@ -30,7 +30,8 @@ class KernelLayout:
         target: the GPU.
         program: the schedule.
         table: the task table of the program's first launch.
-        buffer_bytes: size of each of the kernel's buffers, by number.
+        buffer_bytes: size of each of the kernel's buffers, in the order of their numbers; a key is
+            a pair (base, number among those of the base).
         kernels: types of the rKernels' arguments, and sizes of shared and scratch memory.
         table_words: number of words of the longest task table among the kernel's launches.
         watchdog: number of polls after which a waiting vEU stops the program, 0 for none.

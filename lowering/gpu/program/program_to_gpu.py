@@ -235,7 +235,10 @@ def _of_one_length(tables: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def _buffer_bytes(module: ir.Module, constant_bytes: int) -> dict[Buffer, int]:
-    """Return the bytes of each of the kernel's buffers: inputs, outputs, constants, arena."""
+    """Return the bytes of each of the kernel's buffers: inputs, outputs, constants, arena.
+
+    ``constant_bytes`` is the size of all weights.
+    """
     main = entry_function(module)
     signature = ir.TypeAttr(main.operation.attributes["function_type"]).value
     kinds = ir.FunctionType(signature).inputs

@@ -38,7 +38,7 @@ from rammer_mlir.programs.native_interface import WATCH_HEADER, WatchWord
 
 
 def define_watched_await(layout: KernelLayout) -> None:
-    """Define ``(counters, table, at, n, run, watch, own vEU)``, which awaits step counters.
+    """Define ``AWAIT(counters, table, at, n, run, watch, own vEU)``, which awaits step counters.
 
     It waits for the n pairs (vEU, steps) of the task table from position ``at`` on, and returns an
     i1 that tells whether the program is stopped.
@@ -82,7 +82,10 @@ class _Watch:
         self.claims = global_pointer(buffer)
 
     def poll(self, awaited: AwaitedStep) -> None:
-        """Emit a loop of polls until the counter has the awaited value or a thread timed out."""
+        """Emit a loop that polls until the counter has the awaited value, or a wait is too long.
+
+        It ends if this thread has reached the limit of polls, or any thread of the launch has.
+        """
         loop = scf.WhileOp([i64()], [word(0)])
         before, after = loop.before.blocks.append(i64()), loop.after.blocks.append(i64())
         with ir.InsertionPoint(before):

@@ -27,10 +27,10 @@ _FLAGS = (
 
 
 class Iree:
-    """A model compiled ahead of time; its weights are in an archive beside the code."""
+    """A model compiled by IREE; the code and the weights are files beside the ONNX file."""
 
     def __init__(self, model: Path, threads: int) -> None:
-        """Compile an ONNX file, or load the result of an earlier compilation beside it.
+        """Compile an ONNX file unless compiled code is beside it, and load the code.
 
         Raises:
             TargetError: if IREE is not installed, or its tools reject the model.
@@ -72,7 +72,7 @@ class Iree:
 
 
 def _compile(model: Path, code: Path, weights: Path) -> None:
-    """Import and compile a model to the files ``code`` and ``weights``.
+    """Compile the ONNX file ``model``; write the files ``code`` and ``weights``.
 
     The code is renamed into place only when it is complete. Raises TargetError if a tool of IREE
     fails.

@@ -52,7 +52,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class Beginning:
-    """Seconds of one-time work: compiling, and the first run."""
+    """Seconds that a model takes once: to compile, and for its first run."""
 
     compiling: float
     first_run: float
@@ -79,7 +79,8 @@ class Offloaded:
                 rKernels only.
             choice: ``always`` or ``cost``, the option ``offload_choice``.
             plugins: modules or files that register code generators.
-            costs: the option ``costs``.
+            costs: name or TOML file of the device whose costs the schedule follows; None for the
+                default.
         """
         load_plugins(plugins)
         begin = time.perf_counter()
@@ -100,7 +101,7 @@ class Offloaded:
         return found
 
     def beginning(self) -> Beginning:
-        """Return the times of one-time work; the model must have run."""
+        """Return the seconds of compiling and of the first run; the model must have run."""
         return Beginning(self._compiling, self._first_run or 0.0)
 
     def spent(self, feeds: Mapping[str, Array]) -> Spent:
@@ -110,7 +111,7 @@ class Offloaded:
         return _spent(total, lines, self._foreign)
 
     def _record(self, feeds: Mapping[str, Array]) -> tuple[float, list[Timeline]]:
-        """Return the seconds of a run, and a timeline for each program that ran."""
+        """Return the seconds of a run on ``feeds``, and the timeline of each program that ran."""
         if isinstance(self._model, Executable):
             line = self._model.record(feeds)
             return line.seconds, [line]
@@ -126,14 +127,17 @@ class Offloaded:
 
 
 class _RecordedPart(Part):
-    """A part of a host program; each run of a single program also adds a timeline to ``lines``."""
+    """A part of a host program whose runs are recorded.
+
+    Each run of a part that is an ``Executable`` adds its timeline to ``lines``.
+    """
 
     def __init__(self, model: RunnableModel, lines: list[Timeline]) -> None:
         super().__init__(model)
         self._lines = lines
 
     def call(self, values: Sequence[Value]) -> list[Value]:
-        """Return the outputs in order; add the timeline of the run of an ``Executable``."""
+        """Run the part on its inputs in order, return its outputs in order, and record the run."""
         if isinstance(self.model, Executable):
             self._lines.append(self.model.record(dict(zip(self.names, values, strict=True))))
         # A recorded run returns no outputs, so the part runs again for them.

@@ -49,5 +49,5 @@ def run(
 
 
 def open_onnx_runtime(model: Path, threads: int) -> OnnxRuntime:
-    """Return a file's model in ONNX Runtime with its default of spinning threads."""
+    """Load an ONNX file in ONNX Runtime; its worker threads spin after a run, its default."""
     return OnnxRuntime(model, threads, spin=True)

@@ -24,7 +24,9 @@ RECORDS = 5
 class CompileCost:
     """Time and memory that a compilation takes, and the memory that the program takes.
 
-    ``seconds`` is the whole compilation, ``stages`` the seconds of each stage by name.
+    ``policy`` and ``num_veus`` are options of the compilation; ``seconds`` is its whole time,
+    ``stages`` the seconds of each stage by name; ``arena_bytes`` is the size of the program's
+    arena.
     """
 
     policy: str
@@ -44,13 +46,15 @@ class CompileCost:
 
 @dataclass(frozen=True)
 class KernelWork:
-    """Work of an rKernel's rOperators in a run.
+    """Work of all rOperators of an rKernel in a run.
 
     Attributes:
+        kernel: name of the rKernel.
         operator: name of the rKernel's first rOperator in the model.
         count: number of rOperators.
         flops: scalar operations of all rOperators.
-        num_bytes: bytes that they read and write, each buffer counted once for each rOperator.
+        num_bytes: sum over the rOperators of the sizes of their buffers, or of the boxes of their
+            rTasks if these are smaller.
         seconds: shortest recorded time of their rTasks, summed over vEUs.
     """
 
@@ -67,10 +71,12 @@ class Work:
     """Work of a program in a run, and the waiting time of a recorded run.
 
     Attributes:
-        touched_bytes: bytes of weights, inputs and outputs once, and of intermediates twice.
-        footprint_bytes: bytes of weights, inputs, outputs, and the arena.
+        policy, num_veus: policy and number of vEUs of the program.
+        touched_bytes: size of weights, inputs and outputs, plus twice that of intermediates.
+        footprint_bytes: size of weights, inputs and outputs, plus that of the arena.
         seconds: duration of the recorded run.
         waiting: fraction of the vEUs' time in that run that they waited at barriers.
+        kernels: work of each rKernel.
     """
 
     policy: str
@@ -86,7 +92,7 @@ class Ours:
     """A model compiled by this project for the CPU."""
 
     def __init__(self, model: Path, threads: int, policy: str) -> None:
-        """Compile an ONNX file with a policy, for as many vEUs as threads."""
+        """Compile an ONNX file with the scheduling policy ``policy``, for ``threads`` vEUs."""
         base = peak_bytes()
         begin = time.perf_counter()
         options = check_options("cpu", policy=policy, num_veus=threads)
@@ -151,7 +157,7 @@ def _kernel_seconds(line: Timeline) -> dict[str, float]:
 
 
 def _touched(graph: TaskGraph, operator: ROperator, kernel: RKernel) -> int:
-    """Return the bytes of an rOperator's buffers, or of its rTasks' boxes if these are fewer."""
+    """Return the total size of an rOperator's buffers, or of its rTasks' boxes if that is less."""
     buffers = {view.buffer for view in operator.operands}
     whole = sum(graph.buffers[number].num_bytes for number in buffers)
     return min(whole, kernel.bytes_per_rtask * kernel.num_rtasks)

@@ -16,12 +16,12 @@ class Contender(Protocol):
     """An opened model, which can run any number of times."""
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Run once, on arrays by input name; return the outputs by name."""
+        """Run once on ``feeds``, inputs by name; return the outputs by name."""
         ...
 
 
 class Open(Protocol):
-    """Opens a model; the time of opening is not part of a run."""
+    """A function or class that opens a model, for example loads and compiles it."""
 
     def __call__(self, model: Path, threads: int) -> Contender:
         """Open an ONNX file, alone in its folder, for a number of threads; return the contender."""
@@ -32,12 +32,12 @@ BENCH = "rammer-mlir[bench]"
 
 
 def required(module: str, install: str = BENCH) -> ModuleType:
-    """Import and return a module of an optional package.
+    """Import and return ``module``, which is part of an optional package.
 
     ``install`` is the argument of pip that installs the package.
 
     Raises:
-        TargetError: if it is not installed.
+        TargetError: if the package is not installed.
     """
     try:
         return importlib.import_module(module)

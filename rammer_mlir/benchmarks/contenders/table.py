@@ -9,7 +9,7 @@ from pathlib import Path
 from rammer_mlir.benchmarks.contenders.protocol import Contender, Open
 
 REFERENCE = "onnxruntime"
-"""Name of the contender to which ratios and errors refer."""
+"""The contender whose latency is compared in ratios, and whose outputs are taken as right."""
 
 RIVALS = (REFERENCE, "openvino")
 """Contenders to beat; the others appear in the tables of latencies and of means only."""
@@ -37,5 +37,5 @@ def open_contender(model: Path, threads: int, name: str) -> Contender:
 
 
 def open_rivals() -> dict[str, Open]:
-    """Return a function per contender to beat that opens a model, the reference first."""
+    """Return a function that opens a model for each name in ``RIVALS``, by that name."""
     return {name: partial(open_contender, name=name) for name in RIVALS}

@@ -20,7 +20,7 @@ from rammer_mlir.scheduling.verifier import verify
 
 HEURISTICS = ("sequential", "wavefront", "ios", "list")
 EXACT = 1e-5
-"""Largest relative gap that counts as a proof of optimality."""
+"""A plan counts as proven optimal if less than this share of its time could be saved."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -40,7 +40,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def policies(modules: int, num_veus: int) -> dict[str, object]:
-    """Return each policy's speed-up over `sequential` on modules 0, 1, ...: mean and spread."""
+    """Compare policies on ``modules`` random modules, scheduled for a CPU of ``num_veus`` vEUs.
+
+    Returns the mean and quantiles of the predicted speed-up over `sequential`, by policy.
+    """
     device = cpu_device(num_veus)
     speedups: dict[str, list[float]] = {name: [] for name in HEURISTICS[1:]}
     for seed in range(modules):
@@ -56,10 +59,16 @@ def policies(modules: int, num_veus: int) -> dict[str, object]:
 
 
 def proofs(modules: int, num_veus: int, limit: float, patience: float) -> dict[str, object]:
-    """Return the share of modules that `optimal` proves in time, and the gap of `list`.
+    """Search optimal schedules of ``modules`` random modules with the policy `optimal`.
 
-    A proof is in time if it takes at most ``limit`` processor seconds; the search may take
-    ``patience`` times that long. The gap is relative to the lower bound.
+    A proof of optimality is in time if it takes at most ``limit`` processor seconds; the search may
+    take ``patience`` times that long.
+
+    Returns:
+        "proven", the share of modules with a proof in time; mean and quantiles of "seconds", the
+        processor time of a search, of "gap", the share of the predicted time that another schedule
+        could save at most, and of "list over bound", the relative excess of the predicted time of
+        `list` over the lower bound of `optimal`.
     """
     device = cpu_device(num_veus)
     gaps: list[float] = []
@@ -96,7 +105,7 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the results and write them to ``experiments.json``; return 0.
+    """Compare the policies, print the results and write them to ``experiments.json``; return 0.
 
     Raises OptionError for fewer than two modules, or for a single proof.
     """

@@ -24,13 +24,13 @@ ROW_BYTES = COLUMNS * CHANNELS * 4
 
 @dataclass(frozen=True)
 class _Kind:
-    """The work of a vertex.
+    """An operation that a vertex can have, and its work.
 
     Attributes:
         name: name of the operation.
         tile: number of rows that an rTask writes.
         halo: number of rows that an rTask also reads above, and below, the rows that it writes.
-        row_flops: scalar operations for a row.
+        row_flops: scalar operations for a row of the output.
         weight_bytes: bytes of the weights.
     """
 
@@ -47,15 +47,16 @@ KINDS = (
     _Kind("conv1x1", 7, 0, _PRODUCTS, CHANNELS * CHANNELS * 4),
     _Kind("maxpool3x3", 14, 1, 9 * COLUMNS * CHANNELS, 0),
 )
-"""The operations of NAS-Bench-101, tiled by rows of a 28x28 map of 128 channels."""
+"""The operations of NAS-Bench-101 on a 28x28 map of 128 channels; a tile is some of its rows."""
 
 _SUM = _Kind("output", 14, 0, COLUMNS * CHANNELS, 0)
 
 
 def random_module(seed: int) -> TaskGraph:
-    """Return a module whose vertices are all on a path from its input to its output.
+    """Return the task graph of a random module of NAS-Bench-101; ``seed`` determines it.
 
-    A vertex with several sources adds them as it reads them. An element of a buffer is a whole row.
+    Every vertex is on a path from the input to the output. An rOperator with several inputs adds
+    them as it reads them. An element of a buffer is a whole row of the map.
     """
     rng = random.Random(seed)
     while True:
@@ -85,10 +86,11 @@ def random_module(seed: int) -> TaskGraph:
 
 
 def random_sources(rng: random.Random) -> list[list[int]]:
-    """Return the source vertices of each vertex on a path from the input to the output.
+    """Draw a random module's edges; return for each vertex the vertices that it reads.
 
-    As in NAS-Bench-101: draw each edge with probability 1/2, and drop all other vertices. The list
-    is empty if fewer than 3 vertices or more than ``EDGES`` edges remain.
+    As in NAS-Bench-101: draw each edge with probability 1/2, drop the vertices that are on no path
+    from the input to the output, and number the others anew in order. The list is empty if fewer
+    than 3 vertices or more than ``EDGES`` edges remain.
     """
     pairs = [(a, b) for b in range(VERTICES) for a in range(b) if rng.random() < 0.5]
     forward, backward = {0}, {VERTICES - 1}

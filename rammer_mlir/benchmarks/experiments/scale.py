@@ -37,12 +37,19 @@ WIDTH, TILES = 10, 100
 _ROW_BYTES = 4096
 
 _LONGEST = 600.0
-"""Time limit in seconds of a size."""
+"""Time limit in seconds for a graph."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The time in seconds and the memory in bytes of scheduling a number of rTasks."""
+    """Time and memory that scheduling a graph takes.
+
+    Attributes:
+        operators, rtasks: numbers of the graph's rOperators and rTasks.
+        schedule, minimize, verify: seconds of the policy, of removing implied barriers, and of the
+            verifier.
+        peak_bytes: largest resident size of the process.
+    """
 
     operators: int
     rtasks: int
@@ -53,12 +60,15 @@ class Scale:
 
     @property
     def seconds(self) -> float:
-        """The seconds of all steps together."""
+        """The seconds of scheduling, minimising barriers and verifying together."""
         return self.schedule + self.minimize + self.verify
 
 
 def layered_graph(num_operators: int, seed: int = 0) -> TaskGraph:
-    """Return layers of WIDTH operators of TILES rTasks; equal operators share an rKernel."""
+    """Return a graph of layers of WIDTH rOperators with TILES rTasks each.
+
+    Each rOperator reads two random rOperators of the layer before; all share an rKernel.
+    """
     rng = random.Random(seed)
     kernel = _kernel()
     buffers = [Buffer("x", TILES, _ROW_BYTES, "input")]
@@ -84,9 +94,9 @@ def _kernel() -> RKernel:
 
 
 def measure(size: tuple[int, int]) -> Scale:
-    """Schedule and verify a graph of ``size[0]`` operators for ``size[1]`` vEUs.
+    """Schedule and verify a graph; return the seconds of each step, and the memory.
 
-    Returns the seconds and the memory of each step.
+    ``size`` has the numbers of the graph's rOperators and of the device's vEUs.
     """
     num_operators, num_veus = size
     graph = layered_graph(num_operators)
@@ -105,7 +115,7 @@ def measure(size: tuple[int, int]) -> Scale:
 
 
 def report(found: Sequence[Scale]) -> str:
-    """Return a table with a row for each size."""
+    """Return a table of seconds and memory with a row for each measured graph."""
     rows = [["operators", "rTasks", "wavefront s", "minimise s", "verify s", "all s", "us/rTask",
              "peak MB"]]  # fmt: skip
     rows += [
@@ -120,7 +130,7 @@ def report(found: Sequence[Scale]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table of all sizes, and return the exit code."""
+    """Schedule graphs of all sizes, and print a table; return 1 if a graph failed, else 0."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.experiments.scale")
     parser.add_argument("--operators", type=int, nargs="+", default=[100, 1000, 10_000])
     parser.add_argument("--veus", type=int, default=108)

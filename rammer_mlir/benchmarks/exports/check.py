@@ -1,4 +1,7 @@
-"""Compile exported models with open shapes, run them at several, compare with ONNX Runtime."""
+"""Compile exported models with open dimensions, and compare them at several sizes.
+
+The outputs, and the latencies if requested, are compared with those of ONNX Runtime.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,10 @@ _REPEATS = 7
 """Number of timed runs; the shortest counts, since other work only slows runs down."""
 
 _OF_HALF = (1e-2, 2e-3)
-"""Relative and absolute tolerance if each node rounds to 16 bits."""
+"""Relative and absolute tolerance of models with float16 outputs: each node rounds to 16 bits."""
 
 _OF_QUANTIZED = (5e-2, 2e-2)
-"""Relative and absolute tolerance if activations are quantized.
+"""Relative and absolute tolerance of models with quantized activations.
 
 A difference in the last bit can move an element to the neighbouring 8-bit step, which changes
 everything computed from it.
@@ -36,10 +39,11 @@ everything computed from it.
 
 
 def check(path: Path, cases: int | None = None, threads: int | None = None) -> Result:
-    """Compile the ONNX file as it is, run cases of the description beside it; return the result.
+    """Compile the ONNX file ``path``, compare its outputs with ONNX Runtime's; return the result.
 
-    ``cases`` is the number of cases, by default all. With ``threads``, ONNX Runtime and the program
-    use that number of threads, and both are timed.
+    The file of the same name with the suffix ``.json`` describes the inputs and the cases: sizes of
+    the open dimensions. The first ``cases`` of them run, by default all. With ``threads``, ONNX
+    Runtime and the program use that number of threads, and both are timed.
     """
     spec = load(path.with_suffix(".json"))
     options = onnxruntime.SessionOptions()
@@ -68,9 +72,9 @@ def check(path: Path, cases: int | None = None, threads: int | None = None) -> R
 def _declared(
     feeds: Mapping[str, Array], declared: Mapping[str, onnx.ValueInfoProto]
 ) -> dict[str, Array]:
-    """Return the feeds of the inputs in ``declared``, cast to their declared types.
+    """Return the arrays of the inputs in ``declared``, cast to the element types declared there.
 
-    The exporter removed unused inputs.
+    ``feeds`` may have more inputs: exporters remove inputs that a model does not use.
     """
     found: dict[str, Array] = {}
     for name, info in declared.items():
@@ -81,7 +85,13 @@ def _declared(
 
 @dataclass(frozen=True)
 class _Run:
-    """A compiled model and ONNX Runtime's session, run on the same feeds."""
+    """A compiled model and ONNX Runtime's session of the same file, run on the same inputs.
+
+    Attributes:
+        ours: runs the compiled model on inputs by name, and returns the outputs by name.
+        is_quantized: whether activations are quantized, which increases the tolerance.
+        is_timed: whether both are also timed.
+    """
 
     ours: Callable[[Mapping[str, Array]], Mapping[str, Array]]
     session: onnxruntime.InferenceSession
@@ -89,7 +99,10 @@ class _Run:
     is_timed: bool
 
     def case(self, feeds: dict[str, Array], case: Case) -> CaseResult:
-        """Run and compare a case, and return the result."""
+        """Run both on ``feeds``, compare the outputs, and return the result.
+
+        ``case`` has the size of each open dimension; its text is the name of the result.
+        """
         label = ", ".join(f"{name} {size}" for name, size in case.items()) or "as declared"
         try:
             found = self.theirs(feeds)
@@ -108,7 +121,7 @@ class _Run:
         return CaseResult(label, excess, wrong=wrong, seconds=seconds, timed=timed)
 
     def theirs(self, feeds: dict[str, Array]) -> dict[str, Array]:
-        """Return ONNX Runtime's results on ``feeds``, by name."""
+        """Return ONNX Runtime's outputs for ``feeds``, by name."""
         names = [each.name for each in self.session.get_outputs()]
         values = self.session.run(names, feeds)
         return dict(zip(names, map(np.asarray, values), strict=True))
@@ -125,7 +138,10 @@ class _Run:
 
 
 def _tolerances(expected: Mapping[str, Array], *, is_quantized: bool) -> tuple[float, float]:
-    """Return the relative and absolute tolerance: of quantized, else of half or full precision."""
+    """Return the relative and the absolute tolerance of a model.
+
+    They depend on whether it is quantized, else on whether any output in ``expected`` is float16.
+    """
     if is_quantized:
         return _OF_QUANTIZED
     is_half = any(value.dtype == np.float16 for value in expected.values())
@@ -137,5 +153,5 @@ def _is_quantized(graph: onnx.GraphProto) -> bool:
 
 
 def spec_of(path: Path) -> Spec:
-    """Return the description that the exporter wrote beside an ONNX file."""
+    """Return the description of inputs and cases that the exporter wrote beside an ONNX file."""
     return load(path.with_suffix(".json"))

@@ -12,7 +12,10 @@ _COLUMNS = (
 
 
 def page(results: Sequence[Result], source: str = "exporter") -> str:
-    """Return a summary and a row for each model; ``source`` names the models' origin."""
+    """Return a summary and a table with a row for each model.
+
+    ``source`` is the heading of the column with the exporter of each model.
+    """
     valid = [result for result in results if not result.invalid]
     right = [result for result in valid if result.is_right]
     models = {result.name for result in valid}
@@ -28,7 +31,7 @@ def page(results: Sequence[Result], source: str = "exporter") -> str:
 
 
 def line(result: Result) -> str:
-    """Return a model's result and all its faults as a line."""
+    """Return a model's result as a line, and a line for each of its faults."""
     verdict = "invalid" if result.invalid else "ok" if result.is_right else "FAIL"
     skipped = [f"{case.case}: {case.not_exported}" for case in result.cases if case.not_exported]
     faults = [*result.refusals, *result.wrong, *skipped, *([result.invalid] * bool(result.invalid))]
@@ -52,6 +55,6 @@ def _row(result: Result) -> str:
 
 
 def _speeds(result: Result) -> str:
-    """Return the speed of the slowest and the fastest case relative to ONNX Runtime."""
+    """Return the least and the largest ratio of ONNX Runtime's time to ours, as text."""
     ends = [f"{choose(result.speeds):.2f}" for choose in (min, max) if result.speeds]
     return " to ".join(dict.fromkeys(ends))

@@ -10,10 +10,13 @@ from typing import cast
 
 @dataclass(frozen=True)
 class CaseResult:
-    """The largest error of a case, relative to the tolerance, or the reason for its absence.
+    """The result of running a model at given sizes of its open dimensions, a case.
 
-    ``refusal`` is this compiler's error message, ``wrong`` the description of a wrong result; both
-    are empty otherwise.
+    Attributes:
+        case: text of the sizes.
+        excess: largest error of an element, divided by its tolerance.
+        refusal: this compiler's error message; empty without an error.
+        wrong: description of a wrong output; empty without a wrong output.
     """
 
     case: str
@@ -25,7 +28,7 @@ class CaseResult:
     seconds: float = 0.0
     """Seconds of the first run, including compilation."""
     timed: tuple[float, float] = (0.0, 0.0)
-    """Seconds of a later run, and of ONNX Runtime's; zeros if they were not timed."""
+    """Seconds of our shortest later run, and of ONNX Runtime's; zeros if not timed."""
 
     @property
     def speed(self) -> float | None:
@@ -36,7 +39,10 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class Result:
-    """The results of all cases of an exported model."""
+    """The results of all cases of an exported model.
+
+    ``refusal`` is this compiler's error message if it cannot compile the model; empty otherwise.
+    """
 
     name: str
     exporter: str
@@ -52,7 +58,7 @@ class Result:
 
     @property
     def refusals(self) -> tuple[str, ...]:
-        """The distinct reasons for refusing the model or a case."""
+        """The distinct error messages of this compiler, for the model and its cases."""
         lines = [self.refusal, *(case.refusal for case in self.ran)]
         return tuple(dict.fromkeys(line for line in lines if line))
 
@@ -68,7 +74,7 @@ class Result:
 
     @property
     def excess(self) -> float:
-        """The largest error of all cases, relative to the tolerance."""
+        """The largest error of an element over all cases, divided by its tolerance."""
         return max((case.excess for case in self.ran), default=0.0)
 
     @property

@@ -20,10 +20,10 @@ class Input:
     """An input; a name or a sum of names in its shape stands for an open dimension.
 
     ``kind`` is ``normal`` (f32), ``tokens`` (i64, below ``high``), ``mask`` (i64, ones and then
-    zeros), ``lengths`` (i64, falling from ``high``), ``positions`` (i64, 0 and up), ``uniform``
+    zeros), ``lengths`` (i64, falling from ``high``), ``positions`` (i64, 0, 1, ...), ``uniform``
     (f32, from 0 to 1), ``indices`` (i64, from 0 and below ``high``), ``constant`` (f32, ``high``
     everywhere) or ``page`` (f32, dark strokes in lines on light ground). ``high`` is a number, or
-    like a dimension of the shape.
+    the name of an open dimension, or a sum of names.
     """
 
     name: str
@@ -32,14 +32,14 @@ class Input:
     high: int | str = 100
 
     def draw(self, case: Case, rng: np.random.Generator) -> Array:
-        """Return a random value of the case's shape."""
+        """Return a random array; ``case`` has the sizes of the open dimensions in its shape."""
         shape = [size_of(each, case) for each in self.shape]
         return _DRAWS[self.kind](size_of(self.high, case), shape, rng)
 
 
 @dataclass(frozen=True)
 class Spec:
-    """An exported model: its exporter, its inputs and cases."""
+    """An exported model: its name, its exporter, its inputs, and the cases to run it at."""
 
     name: str
     exporter: str
@@ -64,7 +64,7 @@ def load(path: Path) -> Spec:
 
 
 def size_of(dim: int | str, case: Case) -> int:
-    """Return a dimension's size: ``past + length`` is the sum of both named sizes."""
+    """Return a dimension's size: a number, a size named in ``case``, or a sum (past + length)."""
     if isinstance(dim, int):
         return dim
     terms = (term.strip() for term in dim.split("+"))

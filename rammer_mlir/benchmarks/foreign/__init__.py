@@ -1,1 +1,1 @@
-"""Run the functions of a folder of MLIR files, and compare them with another compiler."""
+"""Run the functions of MLIR files written elsewhere, and compare the results with IREE's."""

@@ -1,4 +1,4 @@
-"""``python -m rammer_mlir.benchmarks.foreign FOLDER``: the correct share of foreign MLIR.
+"""``python -m rammer_mlir.benchmarks.foreign FOLDER``: which foreign MLIR gives right results.
 
 Each public function of each ``.mlir`` file is compiled and run in a separate process, on random
 inputs, and compared with IREE if that is installed (``pip install iree-base-compiler
@@ -45,7 +45,7 @@ class Outcome:
     """The outcome of a function or a file.
 
     Attributes:
-        where: the file; the module's number and the function, unless these could not be read.
+        where: the file, the module's number and the function; only the file if it cannot be read.
         status: a key of ``STATUSES``.
         detail: the reason, or a description of the difference.
     """
@@ -56,7 +56,7 @@ class Outcome:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run everything, print the table, and return 1 if the compiler has a fault."""
+    """Run the functions of all files, print the table, and return 1 for a fault of the compiler."""
     options = _parser().parse_args(arguments)
     folder: Path = options.folder
     if not folder.exists():
@@ -140,9 +140,19 @@ def _outcome(
 def _child(
     step: str, path: Path, number: int, name: str, folder: str, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Return the answer of ``foreign.child`` for a step; the other arguments are passed on.
+    """Run a step of ``foreign.child`` in a process, and return its answer, decoded from JSON.
 
-    A crash or a time-out of the child process is an answer, too.
+    Args:
+        step: "list" the functions of a module, "run" a function, or "compare" it with IREE.
+        path: the MLIR file.
+        number: index of the module in the file.
+        name: the function; empty to list functions.
+        folder: where the steps store inputs and outputs.
+        options: options of the command.
+
+    Returns:
+        "functions", a list of names; or "status", a key of ``STATUSES``, and "detail", a line of
+        text. A crash or a time-out of the process is a status.
     """
     command = [
         sys.executable, "-m", "rammer_mlir.benchmarks.foreign.child",

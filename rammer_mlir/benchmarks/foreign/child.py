@@ -1,4 +1,4 @@
-"""The child process of a step: list functions, compile and run a function, or run the reference."""
+"""Child process of a step: list a module's functions, run a function, or compare with IREE."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ TOLERANCES = {
     "float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-3, "float64": 1e-7,
     "complex64": 1e-3, "complex128": 1e-7,
 }  # fmt: skip
-"""Largest difference by the result's type, relative to its largest expected magnitude.
+"""Largest permitted difference of a result, by element type, relative to the result's scale.
 
-A largest magnitude below 1 counts as 1.
+The scale is the largest magnitude in the expected result, but at least 1. Other types must be
+equal.
 """
 
 _HIGHEST_INTEGER = 3
-"""Upper bound of integer inputs, since they often are indices of small dimensions."""
+"""Integer inputs are less than this, since they often are indices of small dimensions."""
 
 
 def main() -> int:
-    """Print the answer, and return the exit code."""
+    """Do the step that the command's arguments describe, print the answer as JSON, and return 0."""
     step, file, part, entry, folder, size, seed = sys.argv[1:]
     (content,) = (p.text for p in parts_of(Path(file)) if p.number == int(part))
     steps = {"list": _list, "run": _run, "compare": _compare}
@@ -93,7 +94,7 @@ def _run(content: str, entry: str, folder: Path, size: int, seed: int) -> Mappin
 def _stored(value: NDArray[Any]) -> NDArray[Any]:
     """Return an array that an .npz file can store.
 
-    Elements of other types become unsigned integers with the same bits.
+    Elements of types unknown to NumPy, such as bfloat16, become unsigned integers of the same bits.
     """
     return value.view(f"u{value.dtype.itemsize}") if value.dtype.kind == "V" else value
 

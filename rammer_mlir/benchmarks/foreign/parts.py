@@ -1,4 +1,4 @@
-"""Find MLIR files in a folder, and split a file into modules and functions."""
+"""Find MLIR files in a folder, and split a file into modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class Part:
     Attributes:
         path: path of the file.
         number: index of the module in the file; lines ``// -----`` separate modules.
-        text: the module, with its line numbers in the file.
+        text: the module, after an empty line for each line before it in the file, so that line
+            numbers in messages are those of the file.
     """
 
     path: Path
@@ -43,7 +44,10 @@ def parts_of(path: Path) -> list[Part]:
 
 
 def files_of(folder: Path) -> Iterator[Path]:
-    """Yield the MLIR files of a folder and its subfolders in order, or the file itself."""
+    """Yield the MLIR files of a folder and its subfolders in order.
+
+    If ``folder`` is a file, yield only that.
+    """
     if folder.is_file():
         yield folder
         return

@@ -1,4 +1,4 @@
-"""The reference: IREE's compiler and runtime, a development extra."""
+"""Run MLIR by IREE's compiler and runtime, the reference for results of foreign MLIR."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def _compiled(compiler: Any, content: str) -> bytes:
 
 
 def _generalized(content: str) -> str:
-    """Return the MLIR module ``content`` with its named linalg operations generalized.
+    """Return the MLIR module ``content`` with named linalg operations as ``linalg.generic``.
 
-    Names of these operations differ between versions of MLIR.
+    Names of these operations differ between our version of MLIR and IREE's.
     """
     from rammer_mlir import dialects
     from rammer_mlir.bindings import ir, passmanager

@@ -59,7 +59,10 @@ def medians(runs: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
 
 
 def difference(found: object, expected: object) -> float:
-    """Return the largest difference of results, relative to the largest magnitude of each."""
+    """Return the largest difference of two results, over the largest magnitude of ``expected``.
+
+    A result may be a nested structure of tensors; each tensor has its own largest magnitude.
+    """
     leaves = torch.utils._pytree.tree_leaves
     pairs = zip(leaves(found), leaves(expected), strict=True)
     return max(

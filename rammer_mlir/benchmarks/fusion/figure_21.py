@@ -1,4 +1,4 @@
-"""RAMMER's figure 21: a training step of LSTM-TC, scheduled by operator and in waves."""
+"""RAMMER's figure 21: a training step of LSTM-TC by a launch per operator, and by waves."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ POLICIES = ("sequential", "wavefront")
 
 @dataclass(frozen=True)
 class Figure21Request:
-    """Settings of the figure: a size to schedule and to run.
+    """Settings of predicting and measuring RAMMER's figure 21 at a size of the model.
 
     Attributes:
-        size: size of the model.
+        size: size of the model: "full" as published, "reduced" or "small".
         threads: vEUs of the CPU.
         budget: seconds of timing; 0 for predictions only.
         timeout: time limit in seconds for everything.
@@ -44,14 +44,15 @@ class Figure21Request:
 
 @dataclass(frozen=True)
 class Figure21:
-    """Seconds of a training step.
+    """Predicted and measured seconds of a training step of LSTM-TC.
 
     Attributes:
         operators: number of rOperators on the simulated GPU.
         base: predicted seconds with a launch for each operator.
         sequential: predicted seconds of the same order in a single launch.
-        wavefront: predicted seconds of the schedule by Algorithm 1.
+        wavefront: predicted seconds of the schedule of the policy `wavefront`.
         measured: seconds on this machine's CPU, by policy; empty if not requested.
+        error: message of an error, in place of the numbers.
     """
 
     request: Figure21Request
@@ -64,7 +65,7 @@ class Figure21:
 
 
 def measure_figure_21(request: Figure21Request) -> Figure21:
-    """Predict and measure a step in a separate process; return its seconds.
+    """Predict and measure a training step in a separate process; return its seconds.
 
     A failure becomes the result's error.
     """

@@ -33,8 +33,8 @@ class FusionRequest:
 
     Attributes:
         model: the name of a training model.
-        size: as published, reduced, or small.
-        settings: names of fusion settings.
+        size: "full" as published, "reduced" or "small".
+        settings: names of fusion settings, keys of ``SETTINGS``.
         budget: seconds of timing for all settings together.
         timeout: time limit in seconds for the whole model.
     """
@@ -52,7 +52,7 @@ class Fused:
 
     Attributes:
         setting: the name of the setting.
-        seconds: time of a step, the median of the faster half, on one core.
+        seconds: time of a step on one core, the median of the faster half of its runs.
         operators: number of rOperators of the program.
         arena_bytes: bytes of the arena, in which intermediate tensors share memory if they are not
             live together.
@@ -72,12 +72,15 @@ class Fused:
 
 @dataclass(frozen=True)
 class FusionResult:
-    """All measurements of a model.
+    """All measurements of a training step.
 
     Attributes:
-        nodes: nodes of the ONNX graph of the training step.
-        given_bytes: inputs and outputs, including weights.
+        nodes: number of nodes of the step's ONNX graph.
+        given_bytes: size of its inputs and outputs, including weights, in bytes.
         reference_seconds: time of a step by ONNX Runtime on one core.
+        ways: measurements of each fusion setting.
+        optimization: time of compiling with and without the cache of programs.
+        error: message of an error that ended the measurement.
     """
 
     request: FusionRequest
@@ -153,7 +156,9 @@ def _compile(model: onnx.ModelProto, setting: str) -> _Compiled:
 
 
 def _timed(run: Callable[[], object]) -> list[float]:
-    """Return the thread's seconds of a run, after an untimed run that refills the caches.
+    """Return a list of this thread's processor seconds of a run, after an untimed run.
+
+    The untimed run refills the caches.
 
     With one vEU all work is this thread's, and its processor time does not advance while other
     processes have the core.

@@ -1,4 +1,4 @@
-"""Time of the first compilation of a training step, and of reading it from the cache."""
+"""Time to compile a training step, and to read its program from the cache of programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class Optimization:
-    """Wall-clock seconds of compiling.
+    """Wall-clock seconds of compiling a model without and with the cache of programs.
 
     Attributes:
         first: from the model to an executable program, with an empty cache.
@@ -41,14 +41,14 @@ class Optimization:
 
     @property
     def saving(self) -> float:
-        """Return the ratio of the first compilation to a cached compilation."""
+        """The seconds of the first compilation divided by those of a compilation from the cache."""
         return self.first / (self.hashed + self.cached)
 
 
 def measure_optimization(job: tuple[str, Size]) -> Optimization:
     """Return the seconds of compiling a training model without and with a cached program.
 
-    ``job`` is the model's name and size. The time with the cache is the best of ``REPEATS``.
+    ``job`` is the model's name and size. The time with the cache is the least of ``REPEATS``.
     """
     model = build_step(*job).model
     # Warm up: the first compilation also imports packages, which is not measured here.

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Published:
-    """Dali's numbers of a model.
+    """Dali's published numbers of a model.
 
     Attributes:
-        title: its name in the paper.
+        title: the model's name in the paper.
         fused, separate: seconds of an epoch with fusion and without.
-        recomputed: seconds with fusion and without temporaries; None if the row is missing.
-        fused_mb, separate_mb: memory of a step.
+        recomputed: seconds of an epoch with fusion and without temporaries; None if not published.
+        fused_mb, separate_mb: megabytes of memory of a step with fusion and without.
         first, cached, hashed: seconds of the first optimization, of replaying a cached result, and
             of the hash that finds it.
-        computed: seconds of the computation itself.
+        computed: seconds of computing a step.
     """
 
     title: str
@@ -36,7 +36,7 @@ class Published:
 
     @property
     def saving(self) -> float:
-        """Return the ratio of the first optimization to a cached optimization."""
+        """The seconds of the first optimization divided by those of a cached optimization."""
         return self.first / (self.cached + self.hashed)
 
 
@@ -53,7 +53,10 @@ PUBLISHED: dict[str, Published] = {
 }
 
 BEST_F_MAX = 3
-"""Best limit of an rOperator's inputs for all three models (figure 2 and its footnote)."""
+"""Limit of an rOperator's inputs that is best for all three models (Dali, figure 2)."""
 
 RAMMER_OVER_BASE = 2.28
-"""Figure 21: training LSTM-TC with batch 256 on a V100, RAMMER against its base."""
+"""Speed-up of RAMMER over its baseline that launches each operator (RAMMER, figure 21).
+
+It is that of a training step of LSTM-TC with batch 256 on a V100.
+"""

@@ -11,7 +11,7 @@ NO_FUSION, NO_LIMIT, DEFAULT, COST = "no fusion", "no limit", "default", "cost"
 
 
 def f_max(inputs: int) -> str:
-    """Return the name of the setting that limits an rOperator's inputs."""
+    """Return the name of the fusion setting that limits an rOperator to ``inputs`` inputs."""
     return f"F = {inputs}"
 
 
@@ -26,4 +26,4 @@ SETTINGS: dict[str, Options] = {
     DEFAULT: {},
     COST: {"boundary": "cost"},
 }
-"""Options by the setting's name in tables."""
+"""Options of ``rammer_mlir.compile`` of each fusion setting, by the setting's name in tables."""

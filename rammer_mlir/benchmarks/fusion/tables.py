@@ -24,7 +24,7 @@ Ratio = Callable[[Published], float | None]
 
 
 def text(results: Sequence[FusionResult], figures: Sequence[Figure21] = ()) -> str:
-    """Return all tables of measured parts, and the failures, as Markdown."""
+    """Return the tables of all measurements that ``results`` have, and failures, as Markdown."""
     parts: list[str] = []
     if any(result.ways for result in results):
         parts += [SUMMARY, summary_table(results), EVERYTHING, fusion_table(results)]
@@ -45,7 +45,7 @@ SUMMARY = (
 
 
 def summary_table(results: Iterable[FusionResult]) -> str:
-    """Return a table with a row per model: ratios, followed by the paper's."""
+    """Return a table with a row per model: ratios, each beside the ratio of Dali's numbers."""
     rows = [["model", "no fusion, time", "paper", "no fusion, arena", "paper", "no temporaries",
              "paper", "best F", "default over it", "cost over it"]]  # fmt: skip
     for result in (result for result in results if result.ways):
@@ -101,7 +101,7 @@ EVERYTHING = (
 
 
 def fusion_table(results: Iterable[FusionResult]) -> str:
-    """Return a table with a row per model and setting."""
+    """Return a table of times and memory of a step, with a row per model and fusion setting."""
     rows = [["model", "fusion", "step ms", "rOperators", "arena MB", "tensors MB", "compile s",
              "error"]]  # fmt: skip
     for result in (result for result in results if result.ways):
@@ -126,7 +126,7 @@ OPTIMIZATION = (
 
 
 def optimization_table(results: Iterable[FusionResult]) -> str:
-    """Return a table with a row per model, and another for the paper's numbers if it has them."""
+    """Return a table of compile times, with a row per model and a row for Dali's if published."""
     rows = [["model", "whose", "first", "graph", "cached", "hash", "step", "saving"]]
     for result in results:
         found, way = result.optimization, result.way(DEFAULT)
@@ -151,7 +151,7 @@ FIGURE_21 = (
 
 
 def figure_table(figures: Iterable[Figure21]) -> str:
-    """Return a table with a row per size."""
+    """Return a table of RAMMER's figure 21 with a row per size of the model."""
     rows = [["size", "rOperators", "base", "sequential", "wavefront", "base over wavefront",
              "paper", "CPU sequential", "CPU wavefront", "ratio"]]  # fmt: skip
     for figure in (figure for figure in figures if figure.error is None):

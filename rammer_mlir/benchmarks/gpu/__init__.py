@@ -1,1 +1,1 @@
-"""Benchmarks of GPU programs: reports of the assembling tools, and measurements on a GPU."""
+"""Benchmarks of GPU programs: registers and spills of their code, and measurements on a GPU."""

@@ -36,7 +36,11 @@ from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 @dataclass(frozen=True)
 class Result:
-    """A model's latencies by contender, its lower bound in seconds, and its error in one line."""
+    """A model's latencies by contender.
+
+    ``floor`` is a lower bound of the seconds of a run; ``error`` is the message of an error, or
+    empty.
+    """
 
     model: str
     batch: int
@@ -46,7 +50,7 @@ class Result:
 
 
 def open_gpu(kinds: Sequence[str] = tuple(GPU_FAMILIES)) -> tuple[str, Driver]:
-    """Return the first kind of target that has a device here, and its driver.
+    """Return the first kind of target, such as ``nvvm``, with a GPU here, and the GPU's driver.
 
     Raises:
         TargetError: if there is none, with the missing driver or device.
@@ -63,10 +67,11 @@ def open_gpu(kinds: Sequence[str] = tuple(GPU_FAMILIES)) -> tuple[str, Driver]:
 def measure_model(
     name: str, batch: int, target: str, peaks: Peaks | None, seconds: float
 ) -> Result:
-    """Check model ``name`` against ONNX Runtime, and time all ways to run it on ``target``.
+    """Check model ``name`` against ONNX Runtime, time it on ``target``, and return the latencies.
 
-    ``peaks`` has the GPU's peak rates for the lower bound; None for no bound. The timing
-    takes ``seconds``. Returns the latencies.
+    Our programs are launched and replayed as graphs; other installed runtimes run in turns with
+    them. ``peaks`` has the GPU's peak rates for the lower bound; None for no bound. The timing
+    takes ``seconds`` in all.
     """
     model = build(name, batch=batch)
     feeds = random_feeds(model, 1)
@@ -108,16 +113,16 @@ def _floor(executable: GpuExecutable, peaks: Peaks | None) -> float:
 
 
 def measure_relays(target: str) -> dict[str, float]:
-    """Return the seconds, by name, of an empty launch, an empty graph and a wait on ``target``.
-
-    The wait is for another vEU.
-    """
+    """Return seconds by name: an empty launch, an empty graph, and a wait for another vEU."""
     relays = {name: Relay(*shape).compile(target) for name, shape in RELAYS.items()}
     return time_relays(relays, seconds=3.0)
 
 
 def report(found: Sequence[Result]) -> str:
-    """Return a row for each model: medians in ms, quartiles, the lower bound, and ratios."""
+    """Return a table with a row for each model: its lower bound, then medians and quartiles.
+
+    All times are in milliseconds.
+    """
     names = list(dict.fromkeys(name for result in found for name in result.latencies))
     rows = [["model", "batch", "floor ms", *(f"{name} ms" for name in names)]]
     for result in found:

@@ -24,7 +24,7 @@ from rammer_mlir.emulation.device.traces import WarpAccesses, warp_accesses
 def measure(
     model: str, target: str, num_veus: int | None = None, scale: Scale = "small"
 ) -> list[WarpAccesses]:
-    """Emulate one run of ``model`` compiled for ``target``; return its kernel's accesses.
+    """Emulate a run of ``model`` compiled for ``target``; return its kernel's memory accesses.
 
     Accesses that the trace has no memory for are left out, with a message.
     """
@@ -40,7 +40,7 @@ def measure(
 
 
 def by_function(found: Sequence[WarpAccesses]) -> list[list[str]]:
-    """Return a row of text for each function; the function that moves most sectors is first."""
+    """Return a table row for each function of the kernel, that with the most sectors first."""
     groups: dict[str, list[WarpAccesses]] = {}
     for one in found:
         groups.setdefault(one.access.function, []).append(one)
@@ -49,7 +49,7 @@ def by_function(found: Sequence[WarpAccesses]) -> list[list[str]]:
 
 
 def by_access(found: Sequence[WarpAccesses]) -> list[list[str]]:
-    """Return a row of text for each access; the access that moves most sectors is first."""
+    """Return a table row for each access in the code, that with the most sectors first."""
     ordered = sorted(found, key=lambda one: -one.sectors)
     return [
         _row(one.access.function, f"{one.access.operation} of {one.access.num_bytes}", [one])

@@ -32,7 +32,7 @@ _LONGEST = 1800.0
 
 @dataclass(frozen=True)
 class CodeReport:
-    """The code of a model for a chip.
+    """Size and resources of the code of a model for a chip.
 
     Attributes:
         seconds: compile time, from the ONNX model to the binary.
@@ -54,7 +54,10 @@ class CodeReport:
 
 
 def compile_for_gpu(model: str, chip: str, scale: Scale = "full") -> CodeReport:
-    """Compile a model with a chip's default policy and number of vEUs; return its figures."""
+    """Compile a model by the policy `wavefront` for a chip; return the code's size and resources.
+
+    The number of vEUs is the default for the chip.
+    """
     begin = time.perf_counter()
     try:
         target = f"{'nvvm' if chip in NVIDIA else 'rocdl'}:{chip}"
@@ -86,7 +89,7 @@ def _compile(request: tuple[str, str, Scale]) -> CodeReport:
 
 
 def report(found: Sequence[CodeReport]) -> str:
-    """Return a row for each model and chip, in Markdown."""
+    """Return a Markdown table with a row for each model and chip."""
     rows = [["model", "chip", "seconds", "PTX kB", "binary kB", "registers", "spills", "error"]]
     for code in found:
         rows.append(

@@ -15,7 +15,10 @@ Run = Callable[[], object]
 
 
 def rivals(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> Iterator[tuple[str, Run]]:
-    """Yield each installed contender's name and run; report and skip contenders that fail."""
+    """Yield each installed contender's name, and the function that runs the model by it.
+
+    A contender that cannot open the model is skipped with a message.
+    """
     for name, make in _all():
         try:
             yield name, make(model, feeds)

@@ -12,15 +12,16 @@ from rammer_mlir.errors import RammerError
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 RELAYS = {"empty": (2, 0), "relay": (2, 256), "alone": (1, 256)}
-"""(vEUs, steps) of the programs that time launches and barriers."""
+"""Numbers of vEUs and of dependent rTasks of the programs that time launches and barriers."""
 
 
 def ways_to_run(
     label: str, executable: GpuExecutable, feeds: Mapping[str, Array]
 ) -> dict[str, Callable[[], object]]:
-    """Return a launch, ``label``, and a graph's replay, ``label, graph``, on device memory.
+    """Return functions that run a program once on device memory, and wait for the end.
 
-    Both wait until the run has ended.
+    The function under the key ``label`` launches the program, that under ``label, graph`` replays a
+    captured graph of a launch.
     """
     inputs = executable.to_device(feeds)
     captured = executable.capture(inputs)
@@ -37,7 +38,7 @@ def ways_to_run(
 
 
 def time_relays(executables: Mapping[str, GpuExecutable], seconds: float) -> dict[str, float]:
-    """Check the relays, by their names in ``RELAYS``, and time them.
+    """Check and time the programs of ``RELAYS``, given by name, for ``seconds`` seconds.
 
     Returns:
         Seconds of an empty launch, of an empty graph's launch, and of a wait for another vEU.

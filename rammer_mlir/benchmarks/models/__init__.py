@@ -1,4 +1,4 @@
-"""Real and small networks, built in code with seeded random weights."""
+"""Published networks and small models as ONNX, built in code with random weights from seeds."""
 
 from rammer_mlir.benchmarks.models.feeds import random_feeds
 from rammer_mlir.benchmarks.models.registry import (

@@ -20,10 +20,7 @@ NOTHING = -1
 
 @dataclass(frozen=True)
 class Detections:
-    """M boxes for each of N images.
-
-    Scores are [N, M], boxes are corners [N, M, 4], and labels are i64 [N, M].
-    """
+    """M boxes for each of N images: scores [N, M], corners [N, M, 4], and labels [N, M] in i64."""
 
     scores: Value
     boxes: Value
@@ -46,7 +43,7 @@ class Suppression:
 
 
 def scalar(g: GraphBuilder, value: float) -> Value:
-    """Add a constant of rank 0, and return it."""
+    """Add an f32 constant of rank 0, and return it."""
     return g.constant(np.array(value, np.float32), "scalar")
 
 
@@ -62,14 +59,13 @@ def decode(
     scales: tuple[float, float],
     longest: float | None = None,
 ) -> Value:
-    """Return corners [..., 4] from predicted offsets [..., 4] of boxes.
-
-    The boxes are given by centres and sizes.
+    """Move and resize boxes by predicted offsets; return the corners [..., 4] of the results.
 
     Args:
         g: the graph.
-        deltas: offsets of the centre in units of the size, then logarithms of the growth.
-        boxes: centres and sizes, [..., 2] each.
+        deltas: [..., 4]: offsets of the centre in units of the box's size, then logarithms of the
+            factors by which the size grows.
+        boxes: centres and sizes of the boxes, [..., 2] each.
         scales: factors of the offsets and of the logarithms.
         longest: upper bound of the logarithm.
     """

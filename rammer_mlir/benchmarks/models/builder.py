@@ -1,4 +1,4 @@
-"""A small builder of ONNX graphs: shapes by ONNX's own inference, weights by seeded drawing."""
+"""A small builder of ONNX graphs, with shapes by ONNX's inference and weights from a seed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Attribute = int | float | str | Sequence[int] | Sequence[float] | onnx.TensorPro
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of the graph under construction: name, type, and estimated moments."""
+    """A tensor of the graph under construction: name, type, and estimated mean and variance."""
 
     name: str
     type: onnx.TypeProto
@@ -173,7 +173,7 @@ class GraphBuilder:
     def batch_norm(self, x: Value, gain: float = 1.0) -> Value:
         """Add an inference-time batch normalisation over dimension 1; return the result.
 
-        It is scaled by ``gain``.
+        Scale and bias are multiplied by ``gain``.
         """
         channels = x.shape[1]
         mean, variance = weights.statistics(self.rng, channels, x.moments)
@@ -188,14 +188,14 @@ class GraphBuilder:
         return replace(found, moments=Moments(0.0, gain**2))
 
     def linear(self, x: Value, features: int) -> Value:
-        """Add and return ``x @ W + b`` on the last dimension, as MatMul and Add."""
+        """Add and return ``x @ W + b`` as MatMul and Add, where W has ``features`` columns."""
         shape = [features, x.shape[-1]]
         weight = weights.filters(self.rng, shape, x.moments).T
         product = self.op("MatMul", x, self.constant(weight, "weight"))
         return self.op("Add", product, self.constant(weights.bias(self.rng, features), "bias"))
 
     def gemm(self, x: Value, features: int) -> Value:
-        """Add and return a fully connected layer on x [N, K], as Gemm with transposed weights."""
+        """Add a fully connected layer on x [N, K] as Gemm; return its result [N, features]."""
         shape = [features, x.shape[1]]
         weight = self.constant(weights.filters(self.rng, shape, x.moments), "weight")
         return self.op(

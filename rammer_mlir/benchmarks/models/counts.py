@@ -57,7 +57,10 @@ def _shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
 
 
 def _without_large_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy below the size limit of a message; shape inference needs small values only."""
+    """Return a copy of a model in which initialisers of more than 64 elements are inputs.
+
+    So it is below the size limit of a message; shape inference needs the values of small ones only.
+    """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     known = {info.name for info in copy.graph.input}
@@ -104,7 +107,7 @@ _COUNTERS: dict[str, Callable[[onnx.NodeProto, Shapes], int]] = {
     "GRU": _recurrent,
     "RNN": _recurrent,
 }
-"""Functions that return an operator's multiplications and additions.
+"""Functions that return the number of an operator's multiplications and additions.
 
-Operators with arithmetic that grows no faster than their memory are ignored.
+Operators whose arithmetic grows no faster than their tensors are ignored.
 """

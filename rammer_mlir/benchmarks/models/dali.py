@@ -1,4 +1,4 @@
-"""Dali's models as they are trained: each returns its ``loss`` [] f32 on inputs and labels.
+"""Models of the paper Dali as they are trained: each returns its ``loss`` [] f32.
 
 The paper's appendix gives the sizes. They need up to 9.6 GB per step; ``reduced`` has the same
 structure at a size that two cores run in a fraction of a second. Each function documents the
@@ -76,7 +76,7 @@ SCORES_SIZES = {
 
 
 def build_cnn(size: Size) -> onnx.ModelProto:
-    """Build the CNN of table 3: ``image`` [N, 1, 28, 28] f32, ``label`` [N] i64, 10 classes.
+    """Build Dali's CNN (table 3) for 10 classes: ``image`` [N, 1, 28, 28] f32, ``label`` [N] i64.
 
     Convolutions of stride 1 keep the size of the image, as follows from the 3136 inputs of the
     first dense layer.
@@ -95,7 +95,9 @@ def build_cnn(size: Size) -> onnx.ModelProto:
 
 
 def build_transformer(size: Size) -> onnx.ModelProto:
-    """Build a language model: ``tokens`` and ``label`` [N, T] i64, the next token at each position.
+    """Build Dali's Transformer, a language model: ``tokens`` [N, T] i64 to ``loss`` [] f32.
+
+    The input ``label`` [N, T] i64 has the next token at each position.
 
     Normalization comes before attention and before the dense layers, and once more before the
     classifier; positions are added as sinusoids (Vaswani et al., 2017); there is no dropout. The
@@ -145,7 +147,7 @@ def _attention(g: GraphBuilder, x: Value, mask: Value, heads: int) -> Value:
 
 
 def build_softmax_cross_entropy(size: Size) -> onnx.ModelProto:
-    """Build the loss of section 2.4 alone: ``logits`` [N, T, C] f32 and ``label`` [N, T] i64.
+    """Build only the loss (Dali, section 2.4): ``logits`` [N, T, C] f32, ``label`` [N, T] i64.
 
     Its training step differentiates by the logits, which are an input.
     """

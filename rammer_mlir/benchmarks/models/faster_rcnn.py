@@ -42,7 +42,7 @@ LONGEST = math.log(1000 / 16)
 
 HEAD_SCALES = (1 / 10, 1 / 5)
 BIN = 7
-"""Height and width of the map of features that is pooled from a proposal."""
+"""Height and width of the features that are pooled from a proposal."""
 
 OUTSIDE = -1000.0
 """Coordinate of all corners of a box from which zeros are pooled."""
@@ -107,9 +107,9 @@ def build_sized(batch: int, size: FasterRcnn) -> onnx.ModelProto:
 
 
 def _pyramid(g: GraphBuilder, maps: Sequence[Value], channels: int) -> list[Value]:
-    """Return the maps after coarser levels are added to finer ones.
+    """Return the levels of a feature pyramid, the finest first, given the stages' results.
 
-    A level of half the size of the coarsest level is appended.
+    Coarser levels are added to finer levels; a level of half the size of the coarsest is appended.
     """
     sides = [g.conv(x, channels, 1, with_bias=True) for x in maps]
     merged = [sides[-1]]
@@ -125,7 +125,10 @@ def _pyramid(g: GraphBuilder, maps: Sequence[Value], channels: int) -> list[Valu
 
 
 def _proposals(g: GraphBuilder, maps: Sequence[Value], size: FasterRcnn) -> Detections:
-    """Return the boxes most likely to contain an object, after suppression."""
+    """Return the boxes most likely to contain an object, given the levels of the pyramid.
+
+    Boxes that overlap a better box are suppressed.
+    """
     predictor = _Predictor.of(g, maps[0])
     levels: list[tuple[Value, Value]] = []
     for level, features in enumerate(maps):
@@ -191,7 +194,7 @@ def _anchors(
 def _head(
     g: GraphBuilder, maps: Sequence[Value], proposals: Detections, size: FasterRcnn
 ) -> Detections:
-    """Return a box for each proposal and class; suppressed proposals have none."""
+    """Return a box for each proposal and class; those of suppressed proposals have score -1."""
     batch, count = proposals.scores.shape
     x = g.reshape(_pooled(g, maps, proposals, size), batch * count, -1)
     for _ in range(2):
@@ -225,7 +228,7 @@ def _foreground(g: GraphBuilder, values: Value, batch: int) -> Value:
 def _pooled(
     g: GraphBuilder, maps: Sequence[Value], proposals: Detections, size: FasterRcnn
 ) -> Value:
-    """Return proposals' features [rows, C, BIN, BIN], pooled from the level that fits each size."""
+    """Return features [rows, C, BIN, BIN] of all proposals, each from the level for its size."""
     batch, count = proposals.scores.shape
     rows = g.reshape(proposals.boxes, batch * count, 4)
     images = g.constant(np.repeat(np.arange(batch), count).astype(np.int64), "images")

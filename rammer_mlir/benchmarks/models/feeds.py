@@ -14,7 +14,7 @@ from rammer_mlir.errors import ShapeError
 Array = npt.NDArray[np.generic]
 
 INDEX_LIMIT = 10
-"""Upper bound of wide integers, so that they can serve as indices and exponents."""
+"""32- and 64-bit integers are less than this, so that they can serve as indices and exponents."""
 
 
 def random_feeds(model: onnx.ModelProto, seed: int = 0) -> dict[str, Array]:

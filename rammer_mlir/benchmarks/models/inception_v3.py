@@ -16,10 +16,10 @@ from rammer_mlir.benchmarks.models.scale import Scale
 
 @dataclass(frozen=True)
 class InceptionV3:
-    """Sizes of the network.
+    """Sizes of an Inception v3.
 
-    They are the side of the image, the divisor of all channels, the repeats of the three kinds of
-    modules, and the number of classes.
+    ``thinner`` divides all numbers of channels; ``modules_8`` is the number of modules on the 8x8
+    grid.
     """
 
     image: int
@@ -91,7 +91,10 @@ class _Inception:
         return self.g.op("Relu", self.g.batch_norm(x))
 
     def chain(self, x: Value, *layers: tuple[int, int | tuple[int, int]]) -> Value:
-        """Add a chain of convolutions with given channels and kernels; return the result."""
+        """Add a chain of convolutions, each given as channels and kernel size.
+
+        Returns the result of the last.
+        """
         for channels, kernel in layers:
             x = self.conv(x, channels, kernel)
         return x

@@ -78,7 +78,7 @@ def _take_weights(model: onnx.ModelProto) -> light_shapes.Shapes:
 
 
 def _draw_all(model: onnx.ModelProto, shapes: light_shapes.Shapes, seed: int) -> list[TensorProto]:
-    """Return every weight, drawn by its role in the first node that reads it."""
+    """Return weights of the given shapes, drawn by the role in the first node that reads each."""
     rng = np.random.default_rng(seed)
     moments: dict[str, Moments] = {model.graph.input[0].name: STANDARD}
     drawn: dict[str, weights.Floats] = {}

@@ -65,7 +65,7 @@ def build_mlstm(size: Size) -> onnx.ModelProto:
 
 class _Cell:
     def __init__(self, g: GraphBuilder, sizes: MLstm) -> None:
-        """Add the weights, whose normalization is shared by all steps."""
+        """Add the cell's weights to ``g``, normalized once for all steps."""
         self._g = g
         inputs, hidden = sizes.embedding, sizes.hidden
         with g.scope("cell"):

@@ -27,7 +27,10 @@ class Stage:
 
 @dataclass(frozen=True)
 class MobileNetV2:
-    """Sizes of a MobileNet v2: the image, the channels, the stages and the classes."""
+    """Sizes of a MobileNet v2.
+
+    ``first`` and ``last`` are the channels of the first and the last convolution.
+    """
 
     image: int
     first: int

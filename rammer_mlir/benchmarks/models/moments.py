@@ -20,7 +20,7 @@ LEAKY_SLOPE = 0.1
 
 @dataclass(frozen=True)
 class Moments:
-    """Estimated mean and variance of a tensor's elements."""
+    """Estimated mean and variance of the elements of a tensor."""
 
     mean: float = 0.0
     variance: float = 1.0
@@ -126,7 +126,7 @@ def contract(a: Moments, b: Moments, length: int, *, centred: bool) -> Moments:
 
 
 def propagate(op_type: str, inputs: Sequence[Moments]) -> Moments:
-    """Return the estimated moments of the outputs of an operator of ``op_type``.
+    """Return the estimated mean and variance of an operator's outputs, given its inputs'.
 
     An operator without a rule has the moments of its first input, or STANDARD without inputs.
 

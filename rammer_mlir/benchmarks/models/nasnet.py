@@ -26,7 +26,7 @@ CONCATENATED = 6
 
 @dataclass(frozen=True)
 class NasNet:
-    """Sizes of a NASNet-A for CIFAR."""
+    """Sizes of a NASNet-A."""
 
     image: int
     repeats: int
@@ -102,7 +102,11 @@ def _stacks(
 
 
 def normal_cell(g: GraphBuilder, current: Value, previous: Value, filters: int) -> Value:
-    """Add a normal cell (Figure 4, left): [N, *, H, W] twice to [N, 6 * filters, H, W]."""
+    """Add a normal cell of NASNet-A, and return its result [N, 6 * filters, H, W].
+
+    ``current`` [N, *, H, W] is the result of the cell before, ``previous`` that of the cell before
+    it, which may have twice the height and width.
+    """
     previous = _adjust(g, previous, current.shape[2], filters)
     current = _project(g, current, filters)
     blocks = [
@@ -116,7 +120,7 @@ def normal_cell(g: GraphBuilder, current: Value, previous: Value, filters: int) 
 
 
 def _reduction_cell(g: GraphBuilder, current: Value, previous: Value, filters: int) -> Value:
-    """Add a reduction cell (Figure 4, right), which halves height and width."""
+    """Add a reduction cell, which halves height and width, and return its result."""
     previous = _adjust(g, previous, current.shape[2], filters)
     current = _project(g, current, filters)
     first = g.op("Add", _separable(g, current, 5, 2), _separable(g, previous, 7, 2))
@@ -128,7 +132,7 @@ def _reduction_cell(g: GraphBuilder, current: Value, previous: Value, filters: i
 
 
 def _separable(g: GraphBuilder, x: Value, kernel: int, stride: int = 1) -> Value:
-    """Add ReLU, depthwise and pointwise convolution and batch norm, twice."""
+    """Add ReLU, depthwise and pointwise convolution and batch norm, twice; return the result."""
     channels = x.shape[1]
     with g.scope(f"separable{kernel}x{kernel}"):
         for step in (stride, 1):

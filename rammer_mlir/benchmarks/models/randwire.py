@@ -57,7 +57,10 @@ def build(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def watts_strogatz(rng: np.random.Generator, nodes: int) -> list[list[int]]:
-    """Draw WS(nodes, 4, 0.75); return the lower-numbered sources of each node."""
+    """Draw a Watts-Strogatz graph WS(nodes, 4, 0.75); return the nodes that each node reads.
+
+    Edges lead from lower to higher numbers.
+    """
     ring = [(i, (i + step) % nodes) for step in range(1, NEIGHBOURS // 2 + 1) for i in range(nodes)]
     edges = {frozenset(edge) for edge in ring}
     for start, end in ring:
@@ -70,7 +73,7 @@ def watts_strogatz(rng: np.random.Generator, nodes: int) -> list[list[int]]:
 
 
 def _stage(g: GraphBuilder, x: Value, channels: int, nodes: int) -> Value:
-    """Add a stage, whose source nodes halve height and width."""
+    """Add a random stage and return its result; nodes that read ``x`` halve height and width."""
     sources = watts_strogatz(g.rng, nodes)
     results: list[Value] = []
     for node, read in enumerate(sources):

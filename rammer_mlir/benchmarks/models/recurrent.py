@@ -46,10 +46,10 @@ class State:
 
 
 class StepSequence:
-    """T values [N, features], available as a tensor [T, N, features] and as single steps."""
+    """A series of T values [N, features]: as a tensor [T, N, features] and as a list."""
 
     def __init__(self, g: GraphBuilder, source: Value | Sequence[Value]) -> None:
-        """Wrap a tensor or the single steps; conversion nodes are added on demand."""
+        """Wrap a tensor or a list of values; nodes that convert them are added on demand."""
         self._g = g
         self._stacked = source if isinstance(source, Value) else None
         self._steps = None if isinstance(source, Value) else list(source)
@@ -65,7 +65,7 @@ class StepSequence:
 
     @property
     def steps(self) -> list[Value]:
-        """The single steps, [N, features] each."""
+        """The value [N, features] of each step."""
         if self._steps is None:
             length = self.stacked.shape[0]
             axes = self._g.integers(0)
@@ -78,18 +78,20 @@ class Layer(Protocol):
     """An LSTM layer, whose weights may be applied more than once."""
 
     def sequence(self, x: StepSequence) -> tuple[StepSequence, State]:
-        """Run from a zero state over all steps; return every hidden state, and the last state."""
+        """Add nodes for steps from a zero state; return every hidden state, and the last state."""
         ...
 
     def step(self, x: Value, state: State) -> State:
-        """Run a step on x [N, inputs] from ``state``; return the next state."""
+        """Add nodes for a step on x [N, inputs] from ``state``; return the next state."""
         ...
 
 
 def draw_weights(
     g: GraphBuilder, inputs: int, hidden: int, source: Moments = HIDDEN
 ) -> LayerWeights:
-    """Draw a layer's weights so that its gates see a variance of about 1 from the input.
+    """Draw an LSTM layer's weights; ``source`` has the estimated mean and variance of its input.
+
+    The input contributes a variance of about 1 to the gates.
 
     The recurrent part is weaker, so that a state forgets its origin, as in trained layers.
     """
@@ -175,5 +177,5 @@ class OperatorLayer:
 
 
 def make_layer(g: GraphBuilder, drawn: LayerWeights, unrolled: bool) -> Layer:
-    """Make a layer of the drawn weights: cells if ``unrolled``, else ONNX ``LSTM`` nodes."""
+    """Make a layer with the weights ``drawn``: cells if ``unrolled``, else ONNX ``LSTM`` nodes."""
     return UnrolledLayer(g, drawn) if unrolled else OperatorLayer(g, drawn)

@@ -69,7 +69,7 @@ LSTM_TC_TRAINING = {
     "reduced": (256, LstmTc(10, 4, 128, 10)),
     "small": (3, LSTM_TC_SIZES["small"]),
 }
-"""Batch and sizes of the model for training."""
+"""Batch and sizes of LSTM-TC for training, by size: as published, reduced, and for tests."""
 SEQ2SEQ_SIZES = {"full": Seq2Seq(100, 8, 30, 4, 128), "small": Seq2Seq(5, 3, 3, 2, 16)}
 DEEPSPEECH2_SIZES = {
     "full": DeepSpeech2(300, 161, 32, 7, 256, 29),
@@ -96,7 +96,7 @@ def build_lstm_tc(
 
 
 def build_lstm_tc_loss(size: Literal["full", "reduced", "small"]) -> onnx.ModelProto:
-    """Build LSTM-TC's loss, unrolled: ``tokens`` [100, N, 256] f32, ``label`` [N] i64.
+    """Build LSTM-TC, unrolled, with a loss: ``tokens`` [100, N, 256] f32, ``label`` [N] i64.
 
     The batch is that of Figure 21, 256; the paper does not name the loss; cross entropy is our
     choice.

@@ -35,7 +35,13 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Model:
-    """A benchmark model: its builder, description, and inputs at full scale and batch 1."""
+    """A benchmark model.
+
+    Attributes:
+        build: returns the ONNX model for a batch size and a scale.
+        description: a few words for tables.
+        shapes: shapes of the inputs at full scale and batch 1, by name.
+    """
 
     build: BuildFunction
     description: str
@@ -160,7 +166,7 @@ DETECTORS: dict[str, Model] = {
         faster_rcnn.build, "Faster R-CNN on ResNet-50 with FPN", {"image": (1, 3, 512, 512)}
     ),
 }
-"""Detectors of "Bring Your Own Codegen", whose suppression makes them host programs."""
+"""Detectors of "Bring Your Own Codegen"; the host runs them, since suppression needs data."""
 
 IMAGENET: dict[str, Model] = {
     "resnext101_64x4d": Model(
@@ -173,7 +179,7 @@ IMAGENET: dict[str, Model] = {
 """The networks of RAMMER's Figure 13, which are only scheduled, on the simulator."""
 
 MODELS: dict[str, Model] = {**TABLE_1, **LIGHT, **IOS, **CLASSIFIERS, **OWN}
-"""Every benchmark model that is one static program, by name."""
+"""Every benchmark model that is compiled to a single program of static shapes, by name."""
 
 ALL_MODELS: dict[str, Model] = {**MODELS, **IMAGENET, **DETECTORS}
 """All benchmark models, including detectors and networks that are only scheduled."""

@@ -81,17 +81,14 @@ def conv_norm_relu(g: GraphBuilder, x: Value, channels: int, kernel: int, stride
 
 
 def stem(g: GraphBuilder, image: Value, channels: int) -> Value:
-    """Add the 7x7 convolution and the pooling, and return the result.
-
-    They divide height and width by four.
-    """
+    """Add a 7x7 convolution and a pooling, which quarter height and width; return the result."""
     with g.scope("stem"):
         x = conv_norm_relu(g, image, channels, 7, 2)
         return g.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
 
 
 def stages(g: GraphBuilder, x: Value, size: ResNet, strides: Sequence[int] = ()) -> list[Value]:
-    """Add the stages after the stem, and return the result of each.
+    """Add the stages of a ResNet on ``x``, and return the result of each.
 
     ``strides`` are the strides of each stage's first block; by default all but the first are 2.
     """

@@ -3,5 +3,8 @@
 from typing import Literal
 
 Scale = Literal["full", "small"]
-"""``full`` is the published size; ``small`` has the same structure with fewer layers, steps and
-channels, for tests that should take milliseconds."""
+"""Size of a benchmark model.
+
+``full`` is the published size; ``small`` has the same structure with fewer layers, steps and
+channels, for tests that should take milliseconds.
+"""

@@ -27,7 +27,7 @@ def build_mlp(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def build_one_element(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build ``y = -x`` on [N] f32, whose time is the cost of a launch."""
+    """Build ``y = -x`` on ``x`` [N] f32, whose time is the cost of a launch."""
     del scale  # there is nothing to make smaller
     g = GraphBuilder("one_element", seed=0)
     g.output(g.op("Neg", g.input("x", [batch])), "y")

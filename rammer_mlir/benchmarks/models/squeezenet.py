@@ -12,11 +12,7 @@ from rammer_mlir.benchmarks.models.scale import Scale
 
 @dataclass(frozen=True)
 class SqueezeNet:
-    """Sizes of the network.
-
-    They are the side of the image, the channels before the modules, each module's squeezed
-    channels, and the number of classes.
-    """
+    """Sizes of a SqueezeNet; ``first`` is the number of channels before the fire modules."""
 
     image: int
     first: int

@@ -1,4 +1,4 @@
-"""Single-shot detectors (Liu et al., ECCV 2016), in GluonCV's form.
+"""Single-shot detectors (Liu et al., ECCV 2016), as GluonCV defines them.
 
 SSD 512 on MobileNet v1 (Howard et al., 2017), 20 classes, and SSD 300 on ResNet-34, 80 classes.
 Anchors, decoding and suppression are in the model, which keeps the 400 highest scores of all
@@ -29,7 +29,7 @@ from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
 from rammer_mlir.benchmarks.models.scale import Scale
 
 SCALES = (0.1, 0.2)
-"""Factors of the network's predicted offsets: their standard deviations in training."""
+"""Factors of the predicted offsets of centres, and of the predicted logarithms of sizes."""
 
 RULE = Suppression(overlap=0.45, least=0.01, most=100)
 CANDIDATES = 400
@@ -89,7 +89,7 @@ _SEPARABLE = {
     "full": ((2, 1), (4, 2), (4, 1), (8, 2), (8, 1), (16, 2), *((16, 1),) * 5, (32, 2), (32, 1)),
     "small": ((2, 1), (4, 2), (8, 2), (16, 2), (32, 2)),
 }
-"""(stride, channels relative to the first convolution) of MobileNet's separable convolutions."""
+"""MobileNet's separable convolutions: channels relative to the first convolution, and stride."""
 
 
 def build_mobilenet(batch: int, scale: Scale) -> onnx.ModelProto:
@@ -194,7 +194,10 @@ def _predictions(
 
 
 def _candidates(g: GraphBuilder, classes: Value, boxes: Value) -> Detections:
-    """Return the ``CANDIDATES`` highest scores of all classes and anchors, for each image."""
+    """Return the ``CANDIDATES`` boxes of each image with the highest scores, over all classes.
+
+    ``classes`` has the scores [N, anchors, classes] before softmax, the background first.
+    """
     batch, anchors, length = classes.shape
     scores = g.op("Softmax", classes, axis=-1)
     scores = g.op("Slice", scores, g.integers(1), g.integers(length), g.integers(2))

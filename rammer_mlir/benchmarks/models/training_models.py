@@ -15,10 +15,10 @@ from rammer_mlir.errors import OptionError
 
 @dataclass(frozen=True)
 class TrainingModel:
-    """A model with a loss.
+    """A model whose training step is measured.
 
     Attributes:
-        build: makes the forward model, whose output is ``loss``.
+        build: returns the forward model of a size; its output is ``loss``.
         description: text for tables.
         weights: names of the trained values, if they are not the initializers named as weights.
     """
@@ -39,7 +39,7 @@ TRAINING_MODELS: dict[str, TrainingModel] = {
         recurrent_models.build_lstm_tc_loss, "LSTM-TC of RAMMER's Figure 21, unrolled"
     ),
 }
-"""Models with a loss, by name."""
+"""Models whose training steps are measured, by name."""
 
 
 def _model(name: str) -> TrainingModel:
@@ -50,12 +50,17 @@ def _model(name: str) -> TrainingModel:
 
 
 def build_forward(name: str, size: Size = "full") -> onnx.ModelProto:
-    """Build model ``name``, which returns its loss; raise OptionError if it is unknown."""
+    """Build the forward model ``name``, whose output is its loss, without gradients.
+
+    Raises OptionError if the name is unknown.
+    """
     return _model(name).build(size)
 
 
 def build_step(name: str, size: Size = "full", *, rate: float | None = 0.01) -> TrainingStep:
-    """Build a training step; raise OptionError for an unknown name.
+    """Build the training step of a model: forward, gradients, and new weights.
+
+    Raises OptionError for an unknown name.
 
     Args:
         name: a key of ``TRAINING_MODELS``.

@@ -22,7 +22,7 @@ def uniform(rng: np.random.Generator, shape: Sequence[int], std: float) -> Float
 
 
 def is_centred(shape: Sequence[int]) -> bool:
-    """Return whether filters of a shape [outputs, inputs, taps...] are centred to sum to zero.
+    """Return whether filters [outputs, inputs, taps...] of a shape are drawn to sum to zero.
 
     Rectified activations have a positive mean. Filters that see this mean turn it into a constant,
     layer after layer, until the output hardly depends on the input (compare Qiao et al., "Weight
@@ -33,9 +33,9 @@ def is_centred(shape: Sequence[int]) -> bool:
 
 
 def filters(rng: np.random.Generator, shape: Sequence[int], source: Moments) -> Floats:
-    """Draw filters with results of variance 1 on operands of moments ``source``.
+    """Draw filters [outputs, inputs, taps...] whose results have a variance of about 1.
 
-    See Glorot and Bengio, 2010.
+    ``source`` has the mean and the variance of the operand (see Glorot and Bengio, 2010).
     """
     fan_in = math.prod(shape[1:])
     centre = is_centred(shape)
@@ -58,7 +58,7 @@ def scale(rng: np.random.Generator, length: int) -> Floats:
 
 
 def statistics(rng: np.random.Generator, length: int, source: Moments) -> tuple[Floats, Floats]:
-    """Draw a batch norm's running mean and variance, close to the moments of ``source``."""
+    """Draw a batch norm's running mean and variance, close to those of its operand, ``source``."""
     mean = np.float32(source.mean) + uniform(rng, [length], 0.1 * source.std)
     variance = np.float32(source.variance) * (1 + uniform(rng, [length], 0.1))
     return mean.astype(np.float32), variance.astype(np.float32)

@@ -1,1 +1,1 @@
-"""Evaluate external code generators: their share of models, its cost and its gain."""
+"""Evaluate code generators: how much of models they compile, and the cost and gain of it."""

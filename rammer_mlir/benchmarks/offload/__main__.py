@@ -61,10 +61,10 @@ def _select(patterns: Sequence[str]) -> list[str]:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raise an error, before measuring, for options with results that cannot be written.
+    """Check, before measuring, that the number of threads is valid and that results can be written.
 
     Raises:
-        OptionError: naming the option.
+        OptionError: with the name of a wrong option.
     """
     if options.threads < 1:
         raise OptionError(f"--threads: expected at least 1, found {options.threads}")

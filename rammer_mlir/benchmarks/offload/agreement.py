@@ -14,9 +14,10 @@ SCORE, PIXELS = 0.01, 2.0
 
 
 def agreement(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float | None:
-    """Return the fraction of the expected detections that were found.
+    """Return the fraction of a detector's expected detections that are among those found.
 
-    None if no detection is expected.
+    Both arguments have outputs by name. The result is None for a model that is no detector: its
+    outputs have other names.
     """
     if set(expected) != set(OUTPUTS) or set(found) != set(OUTPUTS):
         return None
@@ -26,7 +27,7 @@ def agreement(expected: Mapping[str, Array], found: Mapping[str, Array]) -> floa
 
 
 def _pairs(a: Array, b: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Return the differences [N, K, K, ...] between all pairs of [N, K, ...] and [N, K, ...]."""
+    """Return the absolute differences [N, K, K, M] of all pairs of rows of a and b [N, K, M]."""
     first, second = (np.asarray(each, np.float64) for each in (a, b))
     first, second = (each.reshape(*each.shape[:2], -1) for each in (first, second))
     return np.abs(first[:, :, None] - second[:, None, :])

@@ -1,4 +1,4 @@
-"""The size of a code generator's integration in nonblank lines of code.
+"""Count the lines of code of a code generator, without blank lines.
 
 Counted are the folder of its class, or the file if it has no folder, and the files of its name
 among the engines.
@@ -15,7 +15,7 @@ _ENDINGS = (".py", ".c", ".h", ".mlir", ".toml", ".json")
 
 
 def integration_lines(codegen: object) -> int:
-    """Return the number of nonblank lines of a code generator."""
+    """Return the number of lines of code, without blank lines, of a code generator."""
     file = Path(inspect.getfile(type(codegen))).resolve()
     room = Path(codegens.__file__).resolve().parent
     if file.is_relative_to(room) and file.parent != room:

@@ -1,4 +1,4 @@
-"""Measure a model with the compiler alone, with code generators everywhere, and by cost."""
+"""Measure a model compiled without code generators, with all they support, and by cost."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from rammer_mlir.errors import TargetError
 
 HOST = "host"
 ALWAYS, COST = "always", "cost"
-"""Ways to divide a model between a code generator and the compiler.
+"""Values of the option ``offload_choice``.
 
-``always`` prefers the code generator, ``cost`` decides by cost.
+With ``always``, the code generator compiles all regions that it supports, with ``cost``, those in
+which it is predicted to be faster.
 """
 
 
@@ -35,14 +36,14 @@ class OffloadRequest:
     """A model to measure, and the settings of its measurement.
 
     Attributes:
-        model: its name.
-        codegens: code generators, measured sequentially.
+        model: name of a benchmark model.
+        codegens: names of code generators, which are measured one after the other.
         plugins: modules or files that register code generators.
-        scale: scale of the model.
+        scale: "full", or "small" for a model of reduced sizes.
         batch: batch size.
         threads: threads of every contender, and vEUs of our programs.
         budget: seconds of timing for each code generator.
-        patience: seconds within which a contender must be ready, and regions must be counted.
+        patience: time limit in seconds to open each contender, and to count regions.
     """
 
     model: str
@@ -57,15 +58,15 @@ class OffloadRequest:
 
 @dataclass(frozen=True)
 class Measured:
-    """A way to run the model, with its measurements.
+    """Measurements of a model run by ONNX Runtime, or compiled without or with a code generator.
 
     Attributes:
-        name: ``onnxruntime``, ``host``, ``always``, ``cost``.
-        latency: timed in turns with the other ways of the same code generator.
+        name: ``onnxruntime``, ``host`` without a code generator, or ``always`` or ``cost`` with it.
+        latency: latency, timed in turns with the others of the same code generator.
         worst: largest error against the reference, divided by the tolerance.
         agreement: fraction of the reference's detections that were found; None for other models.
-        beginning: times of one-time work; None for the reference.
-        spent: times of a run by kind of work; None for the reference.
+        beginning: times to compile and of the first run; None for ONNX Runtime.
+        spent: times of a run by kind of work; None for ONNX Runtime.
     """
 
     name: str
@@ -78,7 +79,14 @@ class Measured:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The results of a code generator for a model, and the reasons for missing results."""
+    """The results of a code generator for a model.
+
+    Attributes:
+        codegen: name of the code generator.
+        partition: its share of the model; None if it could not be counted.
+        runs: measurements with and without it.
+        reasons: why results are missing.
+    """
 
     codegen: str
     partition: Partition | None = None
@@ -86,11 +94,11 @@ class Outcome:
     reasons: list[str] = field(default_factory=list[str])
 
     def run(self, name: str) -> Measured | None:
-        """Return the measurements of the way ``name`` to run the model; None if not measured."""
+        """Return the measurements ``name``, such as "always"; None if not measured."""
         return next((run for run in self.runs if run.name == name), None)
 
     def seconds(self, name: str) -> float | None:
-        """Return the median latency in seconds of the way ``name``; None if not measured."""
+        """Return the median latency in seconds of the measurements ``name``; None without them."""
         run = self.run(name)
         return None if run is None else run.latency.median
 
@@ -136,9 +144,9 @@ class _Measuring:
     feeds: Feeds
 
     def open(self, stack: ExitStack, opens: Open, name: str) -> Lane:
-        """Open the model by ``opens`` in a separate process ``name``, and return the process.
+        """Open the model by calling ``opens`` in a separate process, and return the process.
 
-        The process ends with the stack.
+        The process ends with ``stack``; ``name`` names it in messages.
 
         Raises:
             TargetError: if the model cannot be opened.
@@ -148,9 +156,10 @@ class _Measuring:
         return lane
 
     def outcome(self, codegen: str, common: Mapping[str, Lane]) -> Outcome:
-        """Measure the code generator ``codegen`` beside ``common``, the contenders' processes.
+        """Measure the code generator ``codegen``, and return the results.
 
-        Returns the results.
+        ``common`` has the processes of contenders that need no code generator, by name; they take
+        turns with it.
         """
         request = self.request
         job = Job(self.path, codegen, request.plugins, request.threads)

@@ -39,5 +39,5 @@ def chosen_codegens(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def plugin_places(options: argparse.Namespace) -> tuple[str, ...]:
-    """Return the plug-ins with absolute paths, for processes in other folders."""
+    """Return the requested plug-ins; files have absolute paths, for processes in other folders."""
     return tuple(str(Path(p).resolve()) if p.endswith(".py") else p for p in options.plugin)

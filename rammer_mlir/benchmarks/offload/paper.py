@@ -1,8 +1,8 @@
-"""The paper's models, by this project's names, and its numbers ("Bring Your Own Codegen").
+"""The numbers that the paper "Bring Your Own Codegen" has of models, by our names of them.
 
-Tables 1 and 2: TensorRT on Jetson AGX Xavier, f32 and f16. Tables 3 and 4: Vitis AI on the U250
-and on the Zynq UltraScale+. Speedups are over TVM without tuning on the same board's GPU, on 96
-threads of a server, and on the Zynq's CPU.
+Tables 1 and 2: TensorRT on Jetson AGX Xavier, f32 and f16. Tables 3 and 4: Vitis AI on the U250 and
+on the Zynq UltraScale+. Speedups are over TVM without tuning on the same board's GPU, on 96 threads
+of a server, and on the Zynq's CPU.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ class Published:
     """The paper's numbers of a model.
 
     Attributes:
-        title: its name in the paper.
+        title: the model's name in the paper.
         nodes: percentage of nodes that TensorRT executes; it executes all MACs.
         jetson: speedup in f32 and in f16.
         merged, split: subgraphs without and with cost-based partitioning.
         merged_ms, split_ms: latency in milliseconds without and with cost-based partitioning.
-        u250: speedup, share of nodes, share of MACs; None if the paper omits the model.
+        u250: speedup, and percentages of nodes and of MACs that are offloaded; None if the paper
+            omits the model.
         zynq: the same numbers for the Zynq; None if the paper omits the model.
     """
 
@@ -75,7 +76,7 @@ INTEGRATIONS = {
     "Vitis AI": 1924,
     "CoreML": 840,
 }
-"""Lines of code of the paper's integrations."""
+"""Lines of code of each code generator's integration in TVM, as the paper counts them."""
 
 INITIALISATION = (8.0, 62.0)
 """Shortest and longest time in seconds in which TensorRT builds a subgraph's engine."""

@@ -1,4 +1,4 @@
-"""Count a code generator's share of a model in the IR, after the passes that form regions."""
+"""Count how much of a model a code generator compiles, in the IR after the passes on regions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,14 @@ _COPIED = "fill"
 
 @dataclass(frozen=True)
 class Job:
-    """A model's file, a code generator, and the plug-ins that may define it."""
+    """A code generator's share of a model to count.
+
+    Attributes:
+        model: ONNX file.
+        codegen: name of the code generator.
+        plugins: modules or files that may define it.
+        num_veus: vEUs of the program.
+    """
 
     model: Path
     codegen: str
@@ -50,17 +57,18 @@ class Partition:
 
     Attributes:
         operations: operations of the model, as the host would compute them. An operation with a
-            reading counts as one whatever its size, and so does each step of the host.
+            reading counts as one whatever its size, and so does each operation that the host
+            executes between programs.
         readings: operations with a recognized meaning.
         macs: multiply-accumulate operations.
         taken: operations in regions that the code generator compiled; all have a reading.
         taken_macs: multiply-accumulate operations in these regions.
-        merged: regions before cost-based partitioning.
-        split: regions after cost-based partitioning.
-        generated: regions that the code generator compiled.
-        converted: bytes per run that these regions convert between their internal layouts and
-            those of their operands and results; 0 if the code generator does not report it.
-        seconds: time of generating the code.
+        merged: number of regions before cost-based partitioning.
+        split: number of regions after cost-based partitioning.
+        generated: number of regions that the code generator compiled.
+        converted: bytes per run that these regions convert between their internal layouts and those
+            of their operands and results; 0 if the code generator does not report it.
+        seconds: seconds of generating the code.
         lines: lines of code of the code generator.
     """
 
@@ -78,7 +86,7 @@ class Partition:
 
 
 def partition(job: Job) -> Partition:
-    """Return the counts of a code generator's share of a model.
+    """Return how much of a model a code generator compiles.
 
     Raises:
         RammerError: if the model cannot be imported, or the code generator fails.
@@ -114,9 +122,9 @@ def _programs(model: Model) -> Iterator[ImportedModel | int]:
 
 
 def _passes(job: Job) -> list[str]:
-    """Return a pipeline for each pass of ``_STEPS``, which ends with that pass.
+    """Return a pass pipeline, as text, for each pass of ``_STEPS``: it ends with that pass.
 
-    Each pipeline begins after the end of the previous one.
+    Each pipeline begins after the end of the previous pipeline.
     """
     options = check_options(
         "cpu", offload=job.codegen, offload_choice="always", num_veus=job.num_veus
@@ -132,7 +140,10 @@ def _passes(job: Job) -> list[str]:
 
 
 def _count(program: ImportedModel, passes: Sequence[str]) -> tuple[Counter[str], float]:
-    """Return counts of a program by field of ``Partition``, and the seconds of generating code."""
+    """Run the pipelines of ``_passes`` on a program, and count operations and regions after each.
+
+    Returns the counts by field of ``Partition``, and the seconds of generating code.
+    """
     context = ir.Context()
     dialects.register(context)
     merge, split, generate = passes
@@ -187,7 +198,10 @@ def _called(module: ir.Module) -> Iterator[tuple[str, Region, bool]]:
 
 
 def _converted_bytes(codegen: str, region: Region) -> int:
-    """Return the bytes that a region converts at its boundary; 0 if ``codegen`` reports none."""
+    """Return the bytes of a region's operands and results whose layout ``codegen`` converts.
+
+    The result is 0 if the code generator does not report them.
+    """
     count: Callable[[Region], int] | None
     count = getattr(CODEGENS.get(codegen), "converted_bytes", None)
     return 0 if count is None else count(region)

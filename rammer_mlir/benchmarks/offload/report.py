@@ -1,4 +1,4 @@
-"""The page of results: the measurements beside the paper's numbers."""
+"""The page of results: our measurements beside the numbers of "Bring Your Own Codegen"."""
 
 from __future__ import annotations
 
@@ -134,7 +134,10 @@ def _error(outcome: Outcome) -> str:
 
 
 def fpga_table(results: Results) -> str:
-    """Return a table of the times that "Bring Your Own Codegen" published for two FPGAs."""
+    """Return a table of the numbers that "Bring Your Own Codegen" published for two FPGAs.
+
+    They are the speedup, and the percentages of nodes and of multiply-adds that are offloaded.
+    """
     rows = [["model", "U250", "Zynq"]]
     for name in dict.fromkeys(result.request.model for result in results):
         if name in PUBLISHED:
@@ -144,7 +147,10 @@ def fpga_table(results: Results) -> str:
 
 
 def region_table(results: Results) -> str:
-    """Return a table with a row per model and code generator: regions before, after splitting."""
+    """Return a table of numbers of regions, with a row per model and code generator.
+
+    The numbers are those without and with cost-based partitioning.
+    """
     rows = [["model", "code generator", "without", "with", "compiled", "paper", "paper ms"]]
     for model, outcome in _pairs(results):
         found, published = outcome.partition, PUBLISHED.get(model)
@@ -162,7 +168,7 @@ def region_table(results: Results) -> str:
 
 
 def time_table(results: Results) -> str:
-    """Return a table with a row per model and code generator: shares of a run."""
+    """Return a table with a row per model and code generator: a run's time by kind of work."""
     rows = [["model", "code generator", "ms", "generated", "host", "copies", "waits, launches",
              "between programs", "rTasks"]]  # fmt: skip
     for model, outcome in _pairs(results):
@@ -179,7 +185,7 @@ def _spent_cells(spent: Spent) -> list[str]:
 
 
 def beginning_table(results: Results) -> str:
-    """Return a table with a row per model and code generator: times of one-time work."""
+    """Return a table with a row per model and code generator: times of compiling, first run."""
     rows = [["model", "code generator", "making code", "compiling", "host's compiling",
              "first run", "later run"]]  # fmt: skip
     for model, outcome in _pairs(results):
@@ -195,7 +201,7 @@ def beginning_table(results: Results) -> str:
 
 
 def line_table(results: Results) -> str:
-    """Return a table of the lines of code of each integration, here and in the paper."""
+    """Return a table of the lines of code of each code generator, ours and the paper's."""
     own = {
         outcome.codegen: outcome.partition.lines
         for _, outcome in _pairs(results)

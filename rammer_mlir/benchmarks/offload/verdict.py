@@ -1,4 +1,4 @@
-"""Check that the choice by cost is as fast as the faster of host and offloading, or faster."""
+"""Check that offloading by cost is no slower than no offloading, and than offloading all."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ from rammer_mlir.benchmarks.offload.measure import (
 )
 
 ACCEPTABLE = 1.03
-"""Largest acceptable ratio of the latency by cost to the latency of the faster way.
-
-The ways are the host alone and everything offloaded.
-"""
+"""Largest acceptable ratio of latencies: of offloading by cost, to the faster of none and all."""
 
 MIXED = 0.95
-"""Largest ratio at which the choice by cost counts as faster than host and offloading."""
+"""Largest such ratio at which offloading by cost counts as faster than none and all."""
 
 _LONGEST = 300
 """Largest number of characters of a reason that are printed."""
@@ -31,18 +28,18 @@ CHOICES = (HOST, ALWAYS, COST)
 
 @dataclass(frozen=True)
 class Verdict:
-    """Ratio of the choice by cost to the faster of the host alone and everything offloaded."""
+    """Ratio of latencies: of offloading by cost, to the faster of no offloading and all."""
 
     ratio: float
 
     @property
     def is_acceptable(self) -> bool:
-        """Whether the choice is as fast as the faster of host and offloading."""
+        """Whether offloading by cost is as fast as the faster of none and all."""
         return self.ratio <= ACCEPTABLE
 
     @property
     def is_better(self) -> bool:
-        """Whether the choice is faster than host and offloading, by a ratio up to ``MIXED``."""
+        """Whether offloading by cost is faster than none and all: a ratio of at most ``MIXED``."""
         return self.ratio <= MIXED
 
     def __str__(self) -> str:
@@ -52,7 +49,7 @@ class Verdict:
 
 
 def verdict(outcome: Outcome) -> Verdict | None:
-    """Return the comparison of the latencies; None if a latency is missing."""
+    """Return the ratio of latencies of a code generator by cost; None if a latency is missing."""
     host, always, cost = (outcome.seconds(name) for name in CHOICES)
     if host is None or always is None or cost is None:
         return None
@@ -75,7 +72,7 @@ def verdict_table(results: list[OffloadResult]) -> str:
 
 
 def summary(results: list[OffloadResult]) -> str:
-    """Return a line with the number of acceptable choices."""
+    """Return a sentence with the number of results in which offloading by cost is acceptable."""
     found = [v for r in results for o in r.outcomes if (v := verdict(o)) is not None]
     good = sum(v.is_acceptable for v in found)
     better = sum(v.is_better for v in found)
@@ -98,7 +95,7 @@ def failures(results: list[OffloadResult]) -> list[str]:
 
 
 def _by_reason(outcome: Outcome) -> dict[str, list[str]]:
-    """Return the names of the steps that failed, by reason."""
+    """Return, by reason of failure, the names of the failed measurements of a code generator."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for step, _, reason in (text.partition(": ") for text in outcome.reasons):
         found[reason].append(step)

@@ -28,13 +28,12 @@ _ONNX_DOMAINS = ("", "ai.onnx")
 
 @dataclass(frozen=True)
 class Case:
-    """A test.
+    """A test of ONNX's backend test suite.
 
     Attributes:
         name: unique among all kinds.
         kind: one of ``KINDS``.
-        relative: tolerance of its outputs.
-        absolute: tolerance of its outputs.
+        relative, absolute: tolerances of its outputs.
         node: the node test with its model and data, for kind ``node``.
         path: a file or folder with the model and data, for the other kinds.
     """
@@ -62,7 +61,7 @@ class Case:
 
     @property
     def domain(self) -> str:
-        """The first domain of a node other than ONNX's own; empty if there is none."""
+        """The first domain of an operator that is not ONNX's own; empty if all are ONNX's."""
         nodes = self.model.graph.node
         return next((node.domain for node in nodes if node.domain not in _ONNX_DOMAINS), "")
 
@@ -123,7 +122,7 @@ def _normalized(value: object) -> object:
 
 
 def _light_data(model: onnx.ModelProto, path: Path) -> DataSet:
-    """Return evenly spaced numbers as the input, and the stored outputs."""
+    """Return a light model's inputs, evenly spaced numbers, and the outputs in files beside it."""
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs: list[object] = []
     for value in model.graph.input:

@@ -1,4 +1,4 @@
-"""The two compilers that run the suite: ours through ONNX's backend API, and ONNX Runtime."""
+"""Check tests of the suite with our compiler, through ONNX's backend API, and ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ _REFUSED, _WRONG, _FAULT = "refused: ", "wrong: ", "fault: "
 
 @dataclass(frozen=True)
 class Engine:
-    """A compiler under test: a function that compiles a model, and its errors of refusal."""
+    """A compiler under test.
+
+    Attributes:
+        prepare: compiles a model, and returns a function that runs it.
+        refusals: class of the errors by which it rejects a model.
+    """
 
     prepare: Callable[[onnx.ModelProto], Run]
     refusals: type[Exception]
@@ -39,12 +44,18 @@ ENGINES = {
 
 
 def make_our_check() -> Check:
-    """Return a function that checks a test with our compiler."""
+    """Return a function that takes a test's name, and checks the test with our compiler.
+
+    It returns the reason of a failure, or None.
+    """
     return _make_check("ours")
 
 
 def make_runtime_check() -> Check:
-    """Return a function that checks a test with ONNX Runtime."""
+    """Return a function that takes a test's name, and checks the test with ONNX Runtime.
+
+    It returns the reason of a failure, or None.
+    """
     return _make_check("onnxruntime")
 
 
@@ -54,7 +65,10 @@ def _make_check(engine: str) -> Check:
 
 
 def check(case: Case, engine: Engine) -> str | None:
-    """Return the reason why a test fails in a line; None if all data sets give their outputs."""
+    """Return the reason why a test fails with ``engine``, in a line; None if it passes.
+
+    A test passes if the outputs for each data set are those expected.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -73,7 +87,7 @@ def check(case: Case, engine: Engine) -> str | None:
 
 
 def outcome(reason: str | None) -> str:
-    """Return the kind of a reason: passed, refused, wrong or fault."""
+    """Return passed, refused, wrong or fault for a test, given the result of its ``check``."""
     if reason is None:
         return "passed"
     return next((p[:-2] for p in (_REFUSED, _WRONG) if reason.startswith(p)), "fault")

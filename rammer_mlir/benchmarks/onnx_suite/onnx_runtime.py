@@ -49,7 +49,7 @@ def prepare(model: onnx.ModelProto) -> Run:
 
 
 def _array_of(value: object) -> object:
-    """Return NumPy scalars, which ONNX Runtime rejects, as arrays; other values unchanged."""
+    """Return a NumPy scalar, which ONNX Runtime rejects, as an array; return other values as is."""
     return np.asarray(value) if isinstance(value, np.generic) else value
 
 
@@ -64,7 +64,7 @@ def _is_extension_kind(kind: int) -> bool:
 
 
 def _value(array: object) -> onnxruntime.OrtValue:
-    """Return an array in ONNX Runtime's storage, which packs narrow elements into bytes."""
+    """Return an array as ONNX Runtime's ``OrtValue``, which has two 4-bit elements in a byte."""
     assert isinstance(array, np.ndarray)
     if not _is_extension(array):
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)

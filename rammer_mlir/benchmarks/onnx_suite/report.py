@@ -21,9 +21,15 @@ suite's own rules; ONNX Runtime takes the same tests beside it.
 
 @dataclass(frozen=True)
 class Result:
-    """A test with our and ONNX Runtime's reason of failure; None for a test that passes.
+    """The result of a test.
 
-    ``excluded`` is the reason why the test is not counted; None for a counted test.
+    Attributes:
+        name: name of the test.
+        group: kind of the test, for node tests also the domain if it is not ONNX's.
+        operator: operator that the test is for.
+        reason, runtime_reason: why it fails with our compiler, and with ONNX Runtime; None if it
+            passes.
+        excluded: why the test need not pass; None if it should.
     """
 
     name: str
@@ -37,7 +43,11 @@ class Result:
 def collect(
     cases: Sequence[Case], ours: Mapping[str, str | None], theirs: Mapping[str, str | None] | None
 ) -> list[Result]:
-    """Return the tests' results in order; without ``theirs``, ONNX Runtime passes all."""
+    """Return the results of tests in order.
+
+    ``ours`` and ``theirs`` have the reason why each test fails with our compiler and ONNX Runtime,
+    or None, by name; without ``theirs``, ONNX Runtime counts as passing all.
+    """
     operators = {case.name: "+".join(case.operators) for case in cases}
     return [
         Result(
@@ -58,7 +68,7 @@ def _group(case: Case) -> str:
 
 
 def counts(results: Sequence[Result]) -> str:
-    """Return the numbers of passed, refused, wrong and faulty tests of each kind."""
+    """Return a table of the numbers of passed, refused, wrong and faulty tests of each kind."""
     rows = [["tests", "all", "passed", "refused", "wrong", "fault", "ONNX Runtime passed"]]
     groups = dict.fromkeys(result.group for result in results)
     for group in groups:

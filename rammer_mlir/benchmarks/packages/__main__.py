@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def wheel_of(package: Package, folder: Path) -> Path:
-    """Return the path of a package's wheel in a folder, downloading it if it is missing."""
+    """Return the path of a package's wheel in ``folder``; download it if it is missing."""
     pattern = f"{package.name.replace('-', '_')}-{package.version}-*.whl"
     if not any(folder.glob(pattern)):
         pip = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--quiet"]

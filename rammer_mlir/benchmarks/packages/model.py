@@ -1,4 +1,4 @@
-"""Models of packages, with their inputs and sizes in a compact notation."""
+"""Models of packages, with their inputs and sizes as text, such as ``x: page[n, 3, h, w]``."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Package:
     models: tuple[PackagedModel, ...]
 
     def spec(self, model: PackagedModel) -> Spec:
-        """Return the description of a model in the format of the check of exported models."""
+        """Return the description of a model that ``exports`` reads: its inputs and cases."""
         inputs = tuple(map(input_of, model.inputs))
         cases = tuple(map(case_of, model.cases))
         return Spec(model.name, f"{self.name} {self.version}", inputs, cases)
 
 
 def input_of(text: str) -> Input:
-    """Return the input that is written as ``name: kind[dimension, ...] high``.
+    """Return the input that ``text`` describes in the form ``name: kind[dimension, ...] high``.
 
     Raises:
         OptionError: if the text is not of this form.
@@ -65,7 +65,7 @@ def input_of(text: str) -> Input:
 
 
 def case_of(text: str) -> Case:
-    """Return the sizes by name that ``text`` writes as ``name=size ...``."""
+    """Return sizes of open dimensions by name, given text such as ``n=1 h=64``."""
     pairs = (each.partition("=") for each in text.split())
     return {name: int(size) for name, _, size in pairs}
 

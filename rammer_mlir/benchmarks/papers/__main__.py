@@ -66,7 +66,7 @@ def chosen(names: Sequence[str]) -> list[Study[Any]]:
 
 
 def commit() -> str:
-    """Return the commit of the measuring code, with a mark if files differ from it."""
+    """Return the git commit of this code, followed by "-dirty" if files differ from it."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"]
     try:
         found = subprocess.run(
@@ -79,7 +79,7 @@ def commit() -> str:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, store the records, write the page; return 1 if a case failed, else 0.
+    """Measure studies, store their records, write the page; return 1 if a case failed, else 0.
 
     Raises OptionError for a number of workers below 1.
     """

@@ -12,12 +12,12 @@ Basis = Literal["predicted", "measured", "counted", "not repeated"]
 """Origin of our numbers; ``not repeated`` needs unavailable hardware or software."""
 
 Figures = Callable[[Records], str]
-"""A function that returns records as Markdown."""
+"""A function that shows the records of studies as Markdown."""
 
 
 @dataclass(frozen=True)
 class Plot:
-    """Groups of bars.
+    """A bar chart with groups of bars.
 
     Attributes:
         name: name of the file, without extension.
@@ -42,9 +42,9 @@ class Exhibit:
         basis: origin of our numbers.
         studies: the names of the studies whose records it shows.
         setting: the predicted, measured or counted quantity, and the device.
-        body: formats the records.
+        body: returns the table of the records; None for an exhibit that is not repeated.
         remark: why our numbers differ from the paper's.
-        plot: the same as a plot; None if there is none.
+        plot: returns the records as a bar chart; None without a chart.
     """
 
     name: str

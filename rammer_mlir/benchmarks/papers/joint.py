@@ -18,7 +18,7 @@ from rammer_mlir.scheduling.verifier import verify
 
 @dataclass(frozen=True)
 class Jobs:
-    """Models that run together; a model may occur several times."""
+    """A case: models that run together on a device; a model may occur several times."""
 
     models: tuple[str, ...]
     device: str = "v100"
@@ -27,13 +27,13 @@ class Jobs:
 
     @property
     def key(self) -> str:
-        """The models, the device, and the scale unless it is full."""
+        """The case's name: the models, the device, and the scale unless it is full."""
         small = "" if self.scale == "full" else f", {self.scale}"
         return f"{' + '.join(self.models)}, {self.device}{small}"
 
 
 def measure(jobs: Jobs) -> Record:
-    """Return the predicted milliseconds of the models run sequentially, and together."""
+    """Return predicted milliseconds of models: "alone" in sequence, the "longest", "together"."""
     models = {name: build(name, 1, jobs.scale) for name in set(jobs.models)}
     alone = {name: _milliseconds(model, jobs) for name, model in models.items()}
     named = {f"{name}_{n}": models[name] for n, name in enumerate(jobs.models)}

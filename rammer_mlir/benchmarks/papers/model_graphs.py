@@ -12,7 +12,7 @@ from rammer_mlir.scheduling.graph import TaskGraph
 
 
 def model_graph(name: str, device: str, batch: int = 1, scale: Scale = "full") -> TaskGraph:
-    """Return the tiled rOperators on buffers of benchmark model ``name``, for ``device``.
+    """Return the task graph (tiled rOperators on buffers) of a benchmark model for ``device``.
 
     Raises:
         OptionError: if the model or the device is unknown.
@@ -21,7 +21,7 @@ def model_graph(name: str, device: str, batch: int = 1, scale: Scale = "full") -
 
 
 def task_graph(model: onnx.ModelProto, device: str) -> TaskGraph:
-    """Return a model's tiled rOperators on buffers, for the first target of a device."""
+    """Return a model's task graph (tiled rOperators on buffers) for a device's first target."""
     target = find_device(device).targets[0]
     options = check_options(target, policy="wavefront", num_veus=None, costs=device)
     return Compilation.of_model(model, options).task_graph()

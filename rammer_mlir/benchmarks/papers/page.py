@@ -1,4 +1,4 @@
-"""The page of all exhibits."""
+"""The Markdown page of all exhibits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ makes those of "Bring Your Own Codegen".
 
 
 def page(records: Records) -> str:
-    """Return the page in Markdown; an exhibit with missing records is marked."""
+    """Return the Markdown page of all exhibits, given the records of all studies.
+
+    An exhibit without records is marked as not measured.
+    """
     parts = [_HEAD, _contents(records)]
     for title, exhibits in SECTIONS.items():
         parts.append(f"## {title}\n")
@@ -42,7 +45,7 @@ def page(records: Records) -> str:
 
 
 def plots(records: Records) -> list[Plot]:
-    """Return the plots of all measured exhibits, in the page's order."""
+    """Return the bar charts of all exhibits that have records, in the order of the page."""
     every = (exhibit for exhibits in SECTIONS.values() for exhibit in exhibits)
     return [
         exhibit.plot(records)
@@ -98,7 +101,7 @@ def _section(exhibit: Exhibit, records: Records) -> str:
 
 
 def _origin(exhibit: Exhibit, records: Records) -> str:
-    """Return the records' commits and dates, and the processor if something is timed."""
+    """Return the commits and dates of an exhibit's records as text, with processors if measured."""
     found = [
         record for study in exhibit.studies for record in records.studies.get(study, {}).values()
     ]

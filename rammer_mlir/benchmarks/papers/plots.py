@@ -12,7 +12,7 @@ _GROUP_WIDTH = 0.8
 
 
 def draw(plot: Plot, folder: Path) -> None:
-    """Draw groups of bars into ``folder``.
+    """Draw a bar chart as an SVG file ``NAME.svg`` in ``folder``.
 
     Raises:
         TargetError: if matplotlib is not installed.

@@ -27,7 +27,7 @@ BATCHES = (1, 16)
 
 @dataclass(frozen=True)
 class Comparison:
-    """A model on a device with a number of vEUs; 0 for a GPU's multiprocessors."""
+    """A case: a model on a device with ``num_veus`` vEUs; 0 for a vEU per multiprocessor."""
 
     model: str
     device: str
@@ -43,14 +43,16 @@ class Comparison:
 
     @property
     def device_name(self) -> str:
-        """The device with its number of vEUs, unless the device determines that."""
+        """The device's name, followed by the number of vEUs unless that is 0."""
         return f"{self.device} {self.num_veus}" if self.num_veus else self.device
 
 
 def measure(request: Comparison) -> Record:
-    """Return the predicted milliseconds of each policy, and a lower bound.
+    """Predict the time of a model by each policy, with verified plans.
 
-    No schedule with the fastest plan's rKernels in a single launch is below the bound.
+    Returns:
+        "ms" of each policy by name; "rtasks", their number; "bound", milliseconds that no schedule
+        in a single launch with the fastest plan's rKernels can be below.
     """
     description = find_device(request.device)
     device = description.device(request.num_veus or None)

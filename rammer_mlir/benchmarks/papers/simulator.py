@@ -20,7 +20,15 @@ MODELS = (
 
 @dataclass(frozen=True)
 class Programs:
-    """Models to run on a number of vEUs, each for a number of seconds."""
+    """A case: models to predict and to run on this CPU.
+
+    Attributes:
+        models: names of benchmark models.
+        threads: number of vEUs.
+        scale: "full", or "small" for models of reduced sizes.
+        budget: seconds of timing for each model.
+        repeats: number of runs of each measurement of the CPU.
+    """
 
     models: tuple[str, ...] = MODELS
     threads: int = 1
@@ -36,9 +44,10 @@ class Programs:
 
 
 def measure(programs: Programs) -> Record:
-    """Describe this CPU, predict each model with measured rKernels, and run it.
+    """Measure this CPU, then predict and run each model.
 
-    Returns both times of each model in seconds; the fields are those of ``Prediction``.
+    Returns:
+        "programs": for each model the fields of ``Prediction``, with times in seconds.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "this_cpu.toml"

@@ -13,7 +13,7 @@ from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.errors import OptionError
 
 Record = dict[str, Any]
-"""The figures of a case as a JSON object."""
+"""The numbers measured, predicted or counted for a case, as a JSON object."""
 
 TIMEOUT = 1800.0
 """Time limit in seconds of a case."""
@@ -40,8 +40,8 @@ class Study(Generic[_Case]):
         measure: returns the record of a case; must be importable, as it runs in other processes.
         cases: all cases, at full size.
         quick: small cases, which tests measure again.
-        is_timed: whether the figures are times of this machine; otherwise they are the same on
-            every machine.
+        is_timed: whether records have times measured on this machine; otherwise records are the
+            same on every machine.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Records:
     """The records of all studies, by the study's name and the case's key.
 
     A record also has the commit of the measuring code, the date, and the processor. A case that
-    could not be measured has an ``error`` instead of figures.
+    could not be measured has an ``error`` instead of numbers.
     """
 
     studies: dict[str, dict[str, Record]] = field(default_factory=dict[str, "dict[str, Record]"])
@@ -81,7 +81,7 @@ class Records:
         self.studies.setdefault(study, {})[key] = record
 
     def write(self, path: Path) -> None:
-        """Write the records atomically, a line for each case."""
+        """Write the records atomically to the JSON file ``path``, with a line for each case."""
         path.parent.mkdir(parents=True, exist_ok=True)
         studies = [
             f" {json.dumps(name)}: {{\n"
@@ -95,7 +95,7 @@ class Records:
 
 
 def read_records(path: Path) -> Records:
-    """Return the records of a file.
+    """Return the records in the JSON file ``path``.
 
     Raises:
         OptionError: if there is no such file, or it has other contents.
@@ -110,7 +110,7 @@ def read_records(path: Path) -> Records:
 def measure_all(
     work: Sequence[tuple[Study[Any], Case]], workers: int
 ) -> Iterator[tuple[Study[Any], Case, Record]]:
-    """Measure cases, ``workers`` of them concurrently, and yield each when it is done.
+    """Measure cases, ``workers`` of them concurrently; yield each with its record when it is done.
 
     Timed studies come last, sequentially, so that nothing disturbs them.
     """

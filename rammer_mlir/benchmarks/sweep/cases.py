@@ -1,4 +1,4 @@
-"""A random case by its seed."""
+"""Draw a random case, a model of one or a few operators, by its seed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rammer_mlir.benchmarks.sweep.sizes import Sizes
 
 MOST_FLOPS = 2_000_000_000
 MOST_BYTES = 64 * 2**20
-"""Limits of a case: about 50 ms on a core."""
+"""Largest arithmetic and size of tensors of a case: about 50 ms on a core."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A random case.
+    """A random case: a model of one or a few operators, of random sizes.
 
     Attributes:
         seed: number that it was drawn by.
@@ -38,7 +38,10 @@ class Case:
 
 
 def draw(seed: int) -> tuple[Case, onnx.ModelProto]:
-    """Draw a case and its model; families take turns, and cases beyond the limits are redrawn."""
+    """Return case number ``seed`` and its model.
+
+    Families take turns; a case beyond ``MOST_FLOPS`` or ``MOST_BYTES`` is drawn again.
+    """
     names = list(FAMILIES)
     family = names[seed % len(names)]
     for attempt in range(1000):
@@ -85,4 +88,4 @@ def _title(model: onnx.ModelProto, result: Value) -> str:
 
 
 _SHOWN = ("strides", "dilations", "group", "pads", "perm", "axis")
-"""Attributes that a title has where they are not zeros or ones."""
+"""Names of attributes that a title shows if they are not zeros or ones."""

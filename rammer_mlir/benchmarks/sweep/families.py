@@ -1,6 +1,7 @@
-"""The kinds of random cases: a function for each, which builds nodes and returns the result.
+"""The families of random cases: a function for each, which adds nodes and returns the result.
 
-Each takes a graph builder and a source of sizes. All tensors are f32, images are [N, C, H, W].
+Each takes a graph builder, and an object that draws random sizes. All tensors are f32, images are
+[N, C, H, W].
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def _activated(g: GraphBuilder, s: Sizes, x: Value) -> Value:
 
 
 def product(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a product of rows and constant weights; half of the cases add bias and activation."""
+    """Add a product of an input and constant weights; half of the cases have a bias, as Gemm."""
     rows, inner = s.size(1, 512), s.size(8, 4096)
     x = g.input("x", [rows, inner])
     features = s.size(1, 8192)
@@ -56,7 +57,7 @@ def batch_product(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def attention(g: GraphBuilder, s: Sizes) -> Value:
-    """Add attention: heads of queries, keys and values with softmax."""
+    """Add multi-head attention on queries, keys and values, all inputs; return its result."""
     batch, heads, width = s.one_of(1, 1, 2), s.one_of(1, 4, 8, 12), s.one_of(32, 40, 64, 80, 128)
     queries, keys = s.size(1, 384), s.size(4, 384)
     q = g.input("q", [batch, heads, queries, width])
@@ -98,7 +99,7 @@ def convolution(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def grouped_convolution(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a grouped convolution of an image; half of the cases are depthwise."""
+    """Add a grouped convolution of an image, half of the cases depthwise; return its result."""
     if s.chance(0.5):
         groups = channels = s.size(3, 768)
         results = channels * s.one_of(1, 1, 1, 2)
@@ -161,7 +162,7 @@ def transposition(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def pooling(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a pooling of an image: maximum or mean, by windows or globally."""
+    """Add a pooling of an image, maximum or mean, by windows or globally; return its result."""
     x = _image(g, s, s.size(1, 512), 112)
     if s.chance(0.2):
         return g.op(s.named("GlobalAveragePool", "GlobalMaxPool"), x)
@@ -197,7 +198,7 @@ def gather(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def elementwise(g: GraphBuilder, s: Sizes) -> Value:
-    """Add one to four elementwise operations on a tensor, with operands to broadcast."""
+    """Add one to four elementwise operations, some with broadcasting; return the result."""
     x = g.input("x", [_batch(s), s.size(1, 128), s.size(1, 128), s.size(1, 64)])
     found = x
     for number in range(s.between(1, 4)):
@@ -218,7 +219,7 @@ def reduction(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def movement(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a slice of a tensor, its padding, and a concatenation with another tensor."""
+    """Add a slice of an image, padding, and a concatenation with an input; return the result."""
     x = _image(g, s, s.size(2, 128), 64)
     axis = s.between(1, 3)
     end = max(1, x.shape[axis] - 1)
@@ -229,7 +230,7 @@ def movement(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def feed_forward(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a normalisation of rows, two linear layers, an activation and a residual."""
+    """Add layer norm, two linear layers with an activation, and a residual; return the result."""
     width = s.size(16, 1024)
     x = g.input("x", [s.size(1, 256), width])
     hidden = g.op(s.named("Relu", "Gelu"), g.linear(g.layer_norm(x), width * s.one_of(1, 2, 4)))
@@ -254,4 +255,4 @@ FAMILIES: dict[str, Family] = {
         resize, gather, elementwise, reduction, movement, feed_forward, separable_block,
     )
 }  # fmt: skip
-"""The families by name."""
+"""The functions that build cases, by the name of the family."""

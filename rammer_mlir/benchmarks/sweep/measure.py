@@ -23,7 +23,7 @@ from rammer_mlir.errors import RammerError, TargetError
 OURS = "ours"
 
 RENEWED = 50
-"""Cases after which the contenders' processes begin anew, so that none is slow for its age."""
+"""Cases after which the contenders' processes start again; old processes may become slow."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class SweepRequest:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """A case with a number of threads.
+    """The measurements of a case with a number of threads.
 
     Attributes:
         latencies: median and quartiles of each contender.
-        worst: our largest error against the reference, divided by the tolerance.
-        missing: reasons of contenders without a latency.
+        worst: our largest error against ONNX Runtime, divided by the tolerance.
+        missing: for each contender without a latency, the reason.
     """
 
     case: Case
@@ -70,20 +70,20 @@ class CaseResult:
 
 
 def openers() -> dict[str, Open]:
-    """Return a function per contender that opens a case, the reference first."""
+    """Return the function that opens a model for each contender, ONNX Runtime's first."""
     return {**open_rivals(), OURS: partial(Ours, policy="wavefront")}
 
 
 class Gallery:
-    """A contender that opens one model after the other in its process."""
+    """A contender for one model after the other, which are all opened in its process."""
 
     def __init__(self, model: Path, threads: int, opener: Open) -> None:
-        """Open the first model, a file, by ``opener`` for a number of threads."""
+        """Open the first model, an ONNX file, by calling ``opener`` with it and ``threads``."""
         self._threads, self._opener = threads, opener
         self.open(model)
 
     def open(self, model: Path) -> None:
-        """Open another model in place of the last."""
+        """Open the ONNX file ``model`` in place of the last model."""
         self._contender = self._opener(model, self._threads)
 
     def run(self, feeds: Feeds) -> dict[str, Array]:
@@ -127,7 +127,7 @@ class _Contenders:
             raise
 
     def turn(self, name: str, feeds: Feeds) -> Callable[[], list[float]]:
-        """Return a function that times runs of the case by contender ``name``, in seconds."""
+        """Return a function that times runs of the open case by ``name``, and returns seconds."""
         return partial(self._lanes[name].call, partial(_turn, feeds=feeds))
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ def measure_sweep(
     report: Callable[[CaseResult], None],
     opens: Mapping[str, Open] | None = None,
 ) -> None:
-    """Measure all cases, and report each as soon as it is measured.
+    """Measure all cases; call ``report`` with the result of each as soon as it is measured.
 
     ``opens`` maps contenders to functions that open a model; by default those of ``openers``.
     """
@@ -185,5 +185,8 @@ def _measure(
 
 
 def ratios(results: Iterable[CaseResult]) -> list[float]:
-    """Return the ratios of all cases that have one, ascending."""
+    """Return, in ascending order, the least median of other contenders over ours of each case.
+
+    Cases without a latency of ours, or of others, are left out.
+    """
     return sorted(ratio for result in results if (ratio := result.ratio) is not None)

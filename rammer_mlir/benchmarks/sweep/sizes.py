@@ -1,4 +1,4 @@
-"""Random sizes: friendly to vectors and caches, odd, or prime."""
+"""Random sizes: multiples of powers of two, any numbers, or primes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 
 class Sizes:
-    """Draws the numbers of a case.
+    """Draws the random sizes and choices of a case.
 
     Args:
-        rng: source of randomness.
+        rng: NumPy's generator of random numbers.
     """
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -37,8 +37,8 @@ class Sizes:
     def size(self, low: int, high: int) -> int:
         """Return a size from ``low`` to ``high``, whose logarithm is uniformly distributed.
 
-        A third is rounded to a multiple of the largest power of two within a quarter of it, a third
-        is any number, and a third the closest prime below.
+        A third of the sizes are rounded down to a multiple of a power of two, the largest that is
+        at most a quarter of the size; a third are rounded down to a prime; a third stay as drawn.
         """
         drawn = round(math.exp(self._rng.uniform(math.log(low), math.log(high))))
         kind = self.between(0, 2)

@@ -1,4 +1,4 @@
-"""Quantiles of the sweep's ratios, by family, and its worst cases."""
+"""Tables of the sweep: quantiles of ratios of latencies by family, and the worst cases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RATIOS = (
 
 
 def floor(result: CaseResult, roofline: Roofline) -> float:
-    """Return the least seconds of a case on this processor."""
+    """Return a lower bound of the seconds of a case, by the processor's peak rates."""
     case = result.case
     memory = case.num_bytes / roofline.bandwidth(case.num_bytes)
     return max(case.flops / roofline.flops_per_second, memory, roofline.launch_seconds)
@@ -48,7 +48,10 @@ def _name(result: CaseResult) -> str:
 
 
 def summary_table(results: Sequence[CaseResult], limits: dict[int, Roofline]) -> str:
-    """Return a table with a row for each number of threads, and for each family and number."""
+    """Return a table of quantiles of ratios, for all cases and for each family.
+
+    It has a row for each number of threads; ``limits`` has the peak rates with it.
+    """
     heading = ["family", "threads", "cases", "mean", "1 %", "10 %", "median", "90 %", "below 0.7",
                "worst", "floor reached"]  # fmt: skip
     rows = [heading]
@@ -84,7 +87,7 @@ def _quantile(ascending: Sequence[float], share: float) -> float:
 
 
 def worst_table(results: Iterable[CaseResult]) -> str:
-    """Return a table of the ``WORST`` cases by ratio, with the times of all contenders."""
+    """Return a table of the ``WORST`` cases with the least ratios, with all contenders' medians."""
     measured = [(ratio, r) for r in results if (ratio := r.ratio) is not None]
     measured.sort(key=lambda pair: pair[0])
     names = list(dict.fromkeys(name for _, r in measured for name in r.latencies))

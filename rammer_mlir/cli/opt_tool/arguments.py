@@ -38,12 +38,12 @@ def add_switch(
 def normalized(
     arguments: Sequence[str], parser: argparse.ArgumentParser, bare_values: Mapping[str, str]
 ) -> list[str]:
-    """Return the arguments with two dashes before long options, and explicit optional values.
+    """Return the arguments with two dashes before long options, and no optional value left out.
 
     Args:
         arguments: without the program's name.
         parser: the parser of all options except passes.
-        bare_values: default values of options whose value is optional.
+        bare_values: for options whose value is optional, the value that is added if it is left out.
 
     Raises:
         OptionError: if a switch has another value than true or false.

@@ -54,7 +54,7 @@ class DiagnosticPrinter:
                 print(self._text(diagnostic, self._is_colored(stream)), file=stream)
 
     def named(self, place: Place) -> Place:
-        """Return a place with the input's name, if its file has none."""
+        """Return ``place`` with the name of the input if its file name is ``UNNAMED``."""
         return replace(place, file=self.name) if place.file == UNNAMED else place
 
     def _is_shown(self, diagnostic: Diagnostic) -> bool:

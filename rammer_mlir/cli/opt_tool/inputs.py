@@ -90,8 +90,8 @@ def parse_chunk(chunk: Chunk, *, implicit_module: bool) -> ir.Module:
     Raises:
         AssemblyError: if text is not in the readable form of the dialect.
         MLIRError: if MLIR or a verifier refuses the module.
-        OptionError: if there is no module around the operations, and not ``implicit_module``, which
-            permits adding one.
+        OptionError: if ``implicit_module`` is False and the text has operations without a module
+            around them, which is added otherwise.
     """
     module = dialects.parse(chunk)
     if not implicit_module and not _has_location(module):
@@ -109,7 +109,7 @@ def _has_location(module: ir.Module) -> bool:
 
 
 def name_locations(module: ir.Module, name: str) -> None:
-    """Set the file name in the locations of a module that was parsed from memory."""
+    """Set the file name ``name`` in the locations of a module that was parsed from memory."""
 
     def rename(op: ir.Operation) -> ir.WalkResult:
         found = _named(op.location, name)

@@ -103,7 +103,7 @@ def reproducible_text(module: ir.Module) -> str:
 def check_roundtrip(module: ir.Module, new_context: Callable[[], ir.Context]) -> None:
     """Check that parsing the module's text and bytecode gives the same module.
 
-    Each is parsed in a new context: in the module's context, resources would be renamed.
+    ``new_context`` creates a context for each: in the module's context, resources would be renamed.
 
     Raises:
         PassError: with the first line that differs.

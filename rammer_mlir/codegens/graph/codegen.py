@@ -1,4 +1,4 @@
-"""Code generators of JSON graphs, one for each engine."""
+"""Code generators that translate regions to JSON graphs, one for each engine that runs graphs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from rammer_mlir.scheduling.device_costs import Device
 
 
 class _Graphs:
-    """Supports everything that a graph can express; a region is one rTask, which its engine runs.
+    """Translates a region to a JSON graph, as a single rTask that the engine ``name`` runs.
 
-    With the option of all threads, the rTask uses the whole device.
+    If the option ``threads`` asks for all threads, the rTask has the grain ``device``: no other
+    rTask runs at the same time.
     """
 
     name: ClassVar[str]
@@ -35,7 +36,7 @@ class _Graphs:
         return ()
 
     def supports(self, reading: Reading) -> bool:
-        """Return whether the operators of the graph form can express the operation read."""
+        """Return whether the operators of JSON graphs can express an operation."""
         return is_expressible(reading)
 
     def limits(self) -> Limits:
@@ -43,11 +44,15 @@ class _Graphs:
         return Limits()
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return whether a region computes: moving elements alone takes less time than a call."""
+        """Return whether a region has multiply-accumulates.
+
+        Regions without them stay on the host, since the call of an engine costs more time than it
+        saves.
+        """
         return facts.macs > 0
 
     def generate(self, region: Region) -> RegionCode | None:
-        """Return a region's graph, or None if it is not expressible."""
+        """Return a region's JSON graph; None if graphs cannot express one of its operations."""
         try:
             graph = graph_of(region)
         except NotExpressibleError:
@@ -64,13 +69,13 @@ class _Graphs:
 
 
 class NumPyGraphs(_Graphs):
-    """Graphs for NumPy: slow, but without foreign code, as a reference for tests."""
+    """JSON graphs for NumPy: slow, but without foreign code; a reference for tests."""
 
     name: ClassVar[str] = "numpy"
 
 
 class OnnxRuntimeGraphs(_Graphs):
-    """Graphs for ONNX Runtime, which computes each region on the thread of its vEU."""
+    """JSON graphs for ONNX Runtime, which computes a region on the thread of its vEU by default."""
 
     name: ClassVar[str] = "onnxruntime"
     options: ClassVar[tuple[ModuleOption, ...]] = (onnxruntime_engine.THREADS,)
@@ -80,7 +85,7 @@ class OnnxRuntimeGraphs(_Graphs):
 
 
 class OpenVinoGraphs(_Graphs):
-    """Graphs for OpenVINO, which computes each region on the thread of its vEU."""
+    """JSON graphs for OpenVINO, which computes a region on the thread of its vEU by default."""
 
     name: ClassVar[str] = "openvino"
     options: ClassVar[tuple[ModuleOption, ...]] = (openvino_engine.THREADS,)
@@ -89,9 +94,9 @@ class OpenVinoGraphs(_Graphs):
     )
 
     def supports(self, reading: Reading) -> bool:
-        """Whether a graph can express an operation, and OpenVINO computes it with the same types.
+        """Whether graphs can express an operation, and no operand is f16.
 
-        Conversions to and from f16 are not supported.
+        OpenVINO would compute f16 in another type.
         """
         operands = (*reading.inputs, reading.output)
         return super().supports(reading) and all(o.element_type != "f16" for o in operands)

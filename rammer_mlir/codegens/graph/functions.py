@@ -1,4 +1,4 @@
-"""Element-wise functions as graph operators: expression trees, and named expressions."""
+"""Element-wise functions as operators of JSON graphs."""
 
 from __future__ import annotations
 
@@ -31,16 +31,20 @@ _NAMED: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "softsign": ("Softsign", {}),
     "reciprocal": ("Reciprocal", {}),
 }
-"""Named expressions of one input: the operator, and the default values of its attributes."""
+"""ONNX operators of readings with one input, by kind, with the defaults of the attributes."""
 
 CASTS: Mapping[str, int] = {"f32": 1, "i8": 3, "i32": 6, "f16": 10}
-"""Element types as the numbers in ONNX's attributes."""
+"""ONNX's numbers of element types (``TensorProto.DataType``), by MLIR element type."""
 
 
 def write_cast(writer: GraphWriter, value: str, element_type: str, out: str = "") -> str:
-    """Write a conversion of ``value`` to the MLIR type ``element_type``; return the result's name.
+    """Append a conversion of tensor ``value`` to ``element_type``; return the name of its result.
 
-    ``out`` is the name of the result; empty for a generated name.
+    Args:
+        writer: the graph under construction.
+        value: name of the tensor.
+        element_type: the MLIR element type of the result, such as ``f32``.
+        out: the name of the result; empty for a generated name.
 
     Raises:
         NotExpressibleError: if graphs do not support the type.
@@ -57,20 +61,20 @@ def write_function(
     parameters: Mapping[str, float],
     inputs: Sequence[str],
 ) -> str:
-    """Write an element-wise function; its inputs broadcast against each other.
+    """Append the operators of an element-wise function, whose inputs have shapes that broadcast.
 
     Args:
         writer: the graph under construction.
-        kind: kind of the reading.
-        expression: expression of the inputs, which are numbered.
-        parameters: parameters of a named expression.
+        kind: the kind of the reading, such as ``relu`` or ``elementwise``.
+        expression: expression tree of the function; input number i is ``inputs[i]``.
+        parameters: floating-point attributes of the reading, such as ``alpha``, by name.
         inputs: names of the input tensors in the graph.
 
     Returns:
         The name of the result.
 
     Raises:
-        NotExpressibleError: if a function has no operator.
+        NotExpressibleError: if a function in the expression has no operator.
     """
     if kind == "quantize" and "scale" in parameters:
         scale, zero = writer.number(parameters["scale"]), writer.number(parameters["zero"], "i8")

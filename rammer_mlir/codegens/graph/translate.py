@@ -1,4 +1,4 @@
-"""Translate readings to the operators of a graph."""
+"""Translate the operations of a region to operators of a JSON graph, by their readings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rammer_mlir.passes.regions.weights import number_of, splat_of
 from rammer_mlir.programs.json_graph import ELEMENT_TYPES, Graph, GraphTensor, Value
 
 Namer = Callable[[Hashable], str]
-"""A function from a value of the region to the name of its tensor in the graph."""
+"""A function from a tensor value of the IR to the name of its tensor in the graph."""
 
 _REDUCTIONS = {
     "reduce_sum": "ReduceSum", "reduce_mean": "ReduceMean", "reduce_max": "ReduceMax",
@@ -28,14 +28,15 @@ _REDUCTIONS = {
 }  # fmt: skip
 
 _ANY_TYPE = ("transpose", "reshape", "slice", "concat", "pad", "broadcast")
-"""Kinds of readings that move elements of any type."""
+"""Kinds of readings that copy elements without arithmetic, so all element types are allowed."""
 
 
 def graph_of(region: Region) -> Graph:
-    """Return a region as a graph; its values are named by their numbers.
+    """Return a region as a JSON graph; value number ``n`` of the region becomes tensor ``vn``.
 
     Raises:
-        NotExpressibleError: if an operation is not expressible.
+        NotExpressibleError: if graphs cannot express an operation, or a result is an input or
+            another result.
     """
     writer = GraphWriter()
     for operation in region.operations:
@@ -63,7 +64,7 @@ def _numbered(values: Mapping[Hashable, int], value: Hashable) -> str:
 
 
 def is_expressible(reading: Reading) -> bool:
-    """Return whether the operators of the graph form can express the operation read."""
+    """Return whether the operators of JSON graphs can express an operation."""
     try:
         write_reading(GraphWriter(), reading, lambda value: f"v{hash(value)}")
     except NotExpressibleError:
@@ -72,12 +73,16 @@ def is_expressible(reading: Reading) -> bool:
 
 
 def write_reading(writer: GraphWriter, reading: Reading, name_of: Namer) -> None:
-    """Append the operators of a reading to a graph.
+    """Append the operators that compute an operation to a graph.
 
-    ``name_of`` returns the name of the tensor of each operand and of the result.
+    Args:
+        writer: the graph under construction.
+        reading: the reading of the operation.
+        name_of: returns the name in the graph of a tensor value, called for each operand and the
+            result.
 
     Raises:
-        NotExpressibleError: if the reading is not expressible.
+        NotExpressibleError: if graphs cannot express the operation.
     """
     operands = (*reading.inputs, reading.output)
     if any(0 in operand.shape for operand in operands):
@@ -100,9 +105,9 @@ def write_reading(writer: GraphWriter, reading: Reading, name_of: Namer) -> None
 
 
 def _input(writer: GraphWriter, operand: Operand, name_of: Namer) -> str:
-    """Return the name of an operand's tensor.
+    """Return the name of an operand's tensor in the graph.
 
-    A splat constant, which is not an input of the region, is written as an expanded scalar.
+    For a splat constant, which is no input of the region, append a scalar and its expansion.
     """
     number = splat_of(operand)
     if number is None:
@@ -172,7 +177,7 @@ def _write_product(writer: GraphWriter, reading: Reading, inputs: Sequence[str],
 
 
 def _is_contraction(reading: Reading) -> bool:
-    """Whether a reading is a matmul or convolution of i8 with sums in i32, or of f16 in f32."""
+    """Whether a reading is a matmul or convolution, of i8 to i32 or of f16 to f32."""
     types = [operand.element_type for operand in (*reading.inputs, reading.output)]
     is_known = reading.kind in ("matmul", "batch_matmul") or "weight_layout" in reading.attributes
     return is_known and types in (["i8", "i8", "i32"], ["f16", "f16", "f32"])
@@ -182,10 +187,10 @@ def _multiply(
     writer: GraphWriter, op: str, reading: Reading, factors: Sequence[str], out: str,
     **attributes: Value,
 ) -> str:  # fmt: skip
-    """Write a contraction by the operator ``op``; return the name of its result ``out``.
+    """Append a matmul or convolution of two tensors; return the name of its result.
 
-    For i8 the operator is ``op`` with the suffix ``Integer``; factors of f16 are converted to f32
-    before.
+    Tensors of i8 use operator ``op`` with the suffix ``Integer``; f16 is converted to f32 first. An
+    empty ``out`` asks for a generated name.
     """
     kind = reading.inputs[0].element_type
     if kind == "f16":
@@ -282,9 +287,9 @@ def _write_quantize(writer: GraphWriter, reading: Reading, inputs: Sequence[str]
 
 
 def _aligned(writer: GraphWriter, reading: Reading, inputs: Sequence[str]) -> list[str]:
-    """Write reshapes of the named inputs to the result's rank, so that they broadcast.
+    """Append transposes and reshapes that make inputs broadcast to the result's shape.
 
-    Returns the names of the reshaped tensors.
+    Dimensions of size 1 are inserted. Returns the names of the tensors after that.
     """
     indexing: Any = reading.attributes["indexing"]
     pairs = zip(reading.inputs, indexing, strict=True)

@@ -1,4 +1,4 @@
-"""Append operators to a graph."""
+"""Build a JSON graph by appending operators and constants."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rammer_mlir.programs.json_graph import Graph, GraphConstant, GraphNode, Gra
 
 
 class GraphWriter:
-    """A graph under construction, to which operators are appended."""
+    """A JSON graph under construction; operators refer to tensors by their names."""
 
     def __init__(self) -> None:
         """Begin with an empty graph."""
@@ -17,7 +17,10 @@ class GraphWriter:
         self._constants: dict[tuple[object, ...], GraphConstant] = {}
 
     def node(self, op: str, inputs: Sequence[str], out: str = "", **attributes: Value) -> str:
-        """Append operator ``op`` with one result; return its name: ``out``, or a generated one."""
+        """Append operator ``op`` with the input tensors named; return the name of its result.
+
+        The name is ``out``, or a generated name if ``out`` is empty.
+        """
         name = out or f"t{len(self._nodes)}"
         self._nodes.append(GraphNode(op, tuple(inputs), (name,), attributes))
         return name

@@ -1,1 +1,1 @@
-"""Regions that the host compiles itself, so that passes can rewrite their contents."""
+"""Regions that this compiler compiles itself, so that passes can rewrite their operations."""

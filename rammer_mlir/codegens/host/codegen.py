@@ -1,4 +1,4 @@
-"""Regions of the host: layers for quantization, which the compiler itself compiles."""
+"""The code generator ``host``: layers as regions that quantization rewrites before compilation."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Host:
         return [CompositePattern("host.layer", _layer())]
 
     def supports(self, reading: Reading) -> bool:
-        """Whether an operation is a contraction, or has other element types than f32."""
+        """Whether an operation is a contraction, or has an operand whose elements are not f32."""
         is_f32 = all(o.element_type == "f32" for o in (*reading.inputs, reading.output))
         return reading.kind in _CONTRACTIONS or not is_f32
 

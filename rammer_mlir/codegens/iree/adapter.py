@@ -1,7 +1,8 @@
-"""LLVM IR adapters from the ABI of external rKernels to IREE's dispatch functions.
+"""LLVM IR functions that take an external rKernel's arguments and call IREE's dispatch function.
 
-The types are those of version 6 of the interface of executable libraries; a library rejects any
-other version. The environment (constants, imports, processor data) is zero here.
+The LLVM types are those of version 6 of IREE's interface of executable libraries; a library rejects
+any other version. The environment that IREE's functions receive (constants, imports, processor
+data) is all zeros.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 INTERFACE_VERSION = 6
 
 REFUSED = 6
-"""Status of a call if the library's version differs, or its function is not supported.
+"""Status that the adapter returns if the library has another version or an unsupported function.
 
 A function is not supported if it needs local memory or constants.
 """
@@ -90,13 +91,13 @@ done:
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of a dispatch function's call.
+    """The arguments of a call of IREE's dispatch function.
 
     Attributes:
-        query: the function that returns its library.
+        query: name of the function that returns the library with the dispatch function.
         workgroups: number of workgroups along x, y and z.
-        bindings: for each binding, in order, the number of its operand.
-        num_bytes: bytes of each operand, inputs first.
+        bindings: for each buffer binding of the dispatch, the number of the region's operand.
+        num_bytes: size in bytes of each operand of the region, inputs first.
     """
 
     query: str
@@ -106,7 +107,7 @@ class Call:
 
     @property
     def num_workgroups(self) -> int:
-        """The total number of workgroups of the call."""
+        """The number of workgroups of the call: the product of those along x, y and z."""
         x, y, z = self.workgroups
         return x * y * z
 
@@ -114,7 +115,8 @@ class Call:
 def adapter_ir(symbol: str, call: Call, each: int) -> str:
     """Return LLVM IR of the function ``i32 symbol(i64 rtask, ptr operand0, ...)``.
 
-    An rTask is ``each`` consecutive workgroups, with x running fastest.
+    It calls the dispatch function for ``each`` consecutive workgroups, which are an rTask; x varies
+    fastest.
     """
     x, y, z = call.workgroups
     bindings, count = call.bindings, len(call.bindings)

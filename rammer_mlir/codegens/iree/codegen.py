@@ -1,4 +1,4 @@
-"""The code generator ``iree``: its operations, the limits of its regions, and their objects."""
+"""The code generator ``iree``: the operations that it supports, and the objects of its regions."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from rammer_mlir.support.log import LOGGER
 from rammer_mlir.support.usable_cores import usable_cores
 
 ALIGNMENT = 64
-"""Alignment of operands in bytes that IREE's code assumes: a cache line."""
+"""Alignment of operands in bytes that IREE's code assumes."""
 
 
 class Iree:
     """Compiles single operations, with their element-wise neighbours, by IREE's compiler.
 
-    Each becomes a dispatch function, whose workgroups are rTasks; IREE's runtime is not needed. The
-    host computes operations that IREE would compile to several dispatches or with transients. Equal
-    regions are compiled once in a process.
+    Each region becomes a dispatch function, whose workgroups are grouped into rTasks; IREE's
+    runtime is not needed. The host computes regions that IREE would compile to several dispatches
+    or with transient buffers. Equal regions are compiled once in a process.
     """
 
     name: ClassVar[str] = "iree"
@@ -41,10 +41,10 @@ class Iree:
     )
 
     min_macs: ClassVar[int] = 0
-    """Least multiplications of a region; zero, because poolings and softmax have none."""
+    """Least multiply-accumulates of a region; zero, because poolings and softmax have none."""
 
     pads_apart: ClassVar[bool] = True
-    """Whether padding stays outside of regions.
+    """Whether the padding of a convolution's input stays outside of regions.
 
     IREE compiles a padding to a separate dispatch, and fails for depthwise convolutions.
     """
@@ -62,11 +62,11 @@ class Iree:
         return VERSION
 
     def patterns(self) -> Sequence[CompositePattern]:
-        """Return the patterns that become a single dispatch."""
+        """Return patterns of operations with element-wise neighbours that become one dispatch."""
         return PATTERNS
 
     def supports(self, reading: Reading) -> bool:
-        """Whether a single operation becomes a single dispatch."""
+        """Whether IREE compiles an operation alone to a single, efficient dispatch."""
         return is_supported(reading)
 
     def limits(self) -> Limits:
@@ -77,11 +77,14 @@ class Iree:
         return Limits(operations=1)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return whether a region is more than element-wise, which the host would fuse."""
+        """Return whether a region is more than element-wise functions, which the host fuses."""
         return is_worth(facts.readings)
 
     def prepare(self, regions: Sequence[Region]) -> None:
-        """Compile regions in parallel: IREE's compiler is a separate process."""
+        """Compile regions in parallel, and keep the results for ``generate``.
+
+        Each compilation is a separate process.
+        """
         programs = [program for program in map(program_of, regions) if program is not None]
         wanted = {_key(program): program for program in programs}
         missing = [program for key, program in wanted.items() if key not in self._known]
@@ -90,7 +93,7 @@ class Iree:
                 list(pool.map(self._compiled, missing))
 
     def generate(self, region: Region) -> RegionCode | None:
-        """Return a region's objects; None if IREE does not make a single dispatch of it."""
+        """Return a region's objects; None if IREE cannot compile it to a single dispatch."""
         program = program_of(region)
         made = None if program is None else self._compiled(program)
         if made is None:
@@ -116,7 +119,7 @@ class Iree:
 
 
 def _key(program: Program) -> str:
-    """Return the memo key of a region, which has everything but its name that affects the code."""
+    """Return a hash of all that affects a program's code: text, target, flags, compiler version."""
     flags = " ".join((*flags_of(machine_of(program.target)), *program.flags))
     text = f"{VERSION} {program.target} {flags}\n{program.lines}"
     return hashlib.sha256(text.encode()).hexdigest()[:24]

@@ -1,4 +1,4 @@
-"""Find IREE's compiler, and compile a region's text with it."""
+"""Call IREE's compiler for the MLIR text of a region."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ They keep element types, pack nothing at run time, and fuse as much as possible 
 
 @dataclass(frozen=True)
 class Compiled:
-    """An object with a library of dispatch functions, and the text of the ``hal`` phase."""
+    """An object file with dispatch functions, and the MLIR text of IREE's ``hal`` phase."""
 
     content: bytes
     text: str
 
 
 def flags_of(machine: Machine) -> tuple[str, ...]:
-    """Return the compiler's flags for a machine that affect the code."""
+    """Return the compiler's flags for code of a machine, without those of the user."""
     return (
         *_FLAGS,
         f"--iree-llvmcpu-target-triple={machine.triple}",
@@ -63,10 +63,10 @@ def flags_of(machine: Machine) -> tuple[str, ...]:
 def compile_text(
     text: str, machine: Machine, flags: Sequence[str], seconds: float
 ) -> Compiled | None:
-    """Return the static library of a module's text; None if IREE cannot compile it.
+    """Return the object file of a module; None if IREE cannot compile it in time.
 
     Args:
-        text: text of the module.
+        text: MLIR text of the module.
         machine: the target machine of the code.
         flags: additional flags from the user.
         seconds: time limit, since IREE's compiler takes very long for some inputs.

@@ -1,4 +1,4 @@
-"""Read a region's dispatch from the text of IREE's ``hal`` phase."""
+"""Find the only dispatch of a region in the MLIR text of IREE's ``hal`` phase."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _OTHERS = re.compile(
     r"hal\.command_buffer\.(?!create|dispatch<|execution_barrier|finalize)"
     r"|hal\.device\.queue\.(?!execute\.indirect)"
 )
-"""Matches operations that a program with a single dispatch on its operands does not have."""
+"""Matches commands other than the dispatch, such as copies, which the adapter would not run."""
 
 
 def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
     """Return the call of a program's only dispatch; None if the program does anything else.
 
     Args:
-        text: text of the ``hal`` phase.
-        num_bytes: bytes of each operand of the region, inputs first.
+        text: MLIR text of IREE's ``hal`` phase.
+        num_bytes: size in bytes of each operand of the region, inputs first.
     """
     executables = _EXECUTABLE.findall(text)
     is_single = text.count("hal.command_buffer.dispatch<") == len(executables) == 1
@@ -54,7 +54,10 @@ def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
 
 
 def _part_with(text: str, pattern: re.Pattern[str]) -> tuple[str, re.Match[str]] | None:
-    """Return the text of the first function that matches a pattern, and the match; else None."""
+    """Return the text of the first function that matches a pattern, and the match.
+
+    It is None if no function matches.
+    """
     for part in text.split("util.func"):
         found = pattern.search(part)
         if found is not None:
@@ -63,12 +66,12 @@ def _part_with(text: str, pattern: re.Pattern[str]) -> tuple[str, re.Match[str]]
 
 
 def _bound(listing: str, part: str, known: Mapping[str, int]) -> list[int] | None:
-    """Return the operands' numbers in the order of the bindings.
+    """Return the number of the operand of each buffer binding, in the order of the bindings.
 
     Args:
-        listing: the bindings of a dispatch, a line each.
-        part: text of the function that contains the dispatch.
-        known: numbers of the operands by their names in the function.
+        listing: the bindings, each on its own line of MLIR text.
+        part: text of the function that contains the bindings.
+        known: numbers of the operands by their SSA names in the function.
 
     Returns:
         The numbers, or None if an operand is unknown or bound from an offset above 0.

@@ -21,14 +21,18 @@ from rammer_mlir.lowering.llvm.named_machines import named_machine
 from rammer_mlir.programs.modules import forms_for
 
 _MOST_BYTES = 1 << 30
-"""Largest sum of operands' bytes for which the writes of workgroups are probed."""
+"""Largest size of all operands of a region, in bytes, for which the boxes of rTasks are probed."""
 
 
 @dataclass(frozen=True)
 class ObjectCode:
-    """Objects of a region: ``adapter`` defines ``symbol`` and calls ``library``, which is IREE's.
+    """The relocatable objects of a region.
 
-    ``tiles`` defines the rTasks.
+    Attributes:
+        symbol: name of the adapter's function, which runs an rTask.
+        adapter: object that defines ``symbol`` and calls ``library``.
+        library: IREE's object with the dispatch function.
+        tiles: number of rTasks, and the box that each writes.
     """
 
     symbol: str
@@ -41,7 +45,7 @@ def machine_of(target: str) -> Machine:
     """Return the processor of a target ``cpu`` (this machine's processor) or ``cpu:NAME``.
 
     Raises:
-        TargetError: if the target is no CPU, so that programs cannot link objects.
+        TargetError: if the target is not a CPU, for which alone objects can be linked.
     """
     _, _, name = target.partition(":")
     if "object" not in forms_for(target):
@@ -52,9 +56,9 @@ def machine_of(target: str) -> Machine:
 
 
 def make_object(program: Program, symbol: str) -> ObjectCode | None:
-    """Return the objects of a region; None if it does not become a single function call.
+    """Return the objects of a region; None if it does not become a single dispatch.
 
-    ``symbol`` is the name of the function that runs an rTask.
+    ``symbol`` is the name of the adapter's function, which runs an rTask.
     """
     machine = machine_of(program.target)
     text = program.text(f"{symbol}_region")
@@ -71,10 +75,10 @@ def make_object(program: Program, symbol: str) -> ObjectCode | None:
 
 
 def _tiles(program: Program, symbol: str, call: Call, library: bytes) -> Tiles | None:
-    """Return the rTasks of a region, with proven boxes; None if its function reports a failure.
+    """Return the rTasks of a region; None if its function returns an error status when probed.
 
-    ``library`` is the object file with the workgroups' functions. Regions that cannot be probed
-    have a single rTask.
+    ``library`` is the object file with the dispatch function. Boxes are found by running the
+    function on this machine; a region for which that is impossible has a single rTask.
     """
     is_small = sum(call.num_bytes) <= _MOST_BYTES
     if len(program.outputs) != 1 or not is_small or not _runs_here(program.target):
@@ -95,9 +99,10 @@ def _runs_here(target: str) -> bool:
 
 
 def _runner(address: int, program: Program, failed: list[int]) -> Run:
-    """Return a function that runs a workgroup of the adapter at ``address`` on random inputs.
+    """Return a function that runs a workgroup on random inputs and a given output array.
 
-    It appends each nonzero status to ``failed``.
+    ``address`` is that of an adapter whose rTasks are single workgroups. Each nonzero status is
+    appended to ``failed``.
     """
     inputs = [tensor.random(seed) for seed, tensor in enumerate(program.inputs)]
     pointers = [ctypes.c_void_p] * (len(inputs) + 1)

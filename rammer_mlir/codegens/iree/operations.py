@@ -12,7 +12,7 @@ from rammer_mlir.passes.regions.patterns import CompositePattern, op
 from rammer_mlir.passes.regions.reading import Reading
 
 ELEMENT_TYPES = {"f32": np.float32, "i32": np.int32, "i8": np.int8}
-"""Element types in which IREE computes without conversion, with NumPy's types."""
+"""MLIR element types in which IREE computes without conversion, with NumPy's types."""
 
 _CONVOLUTIONS = ("conv1d", "conv2d", "conv3d")
 _DEPTHWISE = ("depthwise_conv1d", "depthwise_conv2d", "depthwise_conv3d")
@@ -38,33 +38,33 @@ _EFFICIENCY = {
     **dict.fromkeys(_PRODUCTS, 0.9),
     "softmax": 0.5,
 }
-"""IREE's speed relative to the host's rKernels, by kind of reading.
+"""Speed of IREE's code as a share of the speed of the host's rKernels, by kind of reading.
 
 Measured on one vEU on a Zen 4 core, in f32 and layout NCHW.
 """
 
 
 def is_supported(reading: Reading) -> bool:
-    """Whether IREE compiles an operation efficiently, computing in the types of its operands."""
+    """Whether IREE compiles an operation to efficient code that computes in its operands' types."""
     operands = (*reading.inputs, reading.output)
     is_known = reading.kind in _MAIN or reading.kind in _ELEMENTWISE
     return is_known and all(operand.element_type in ELEMENT_TYPES for operand in operands)
 
 
 def is_worth(readings: Iterable[Reading]) -> bool:
-    """Whether a region has more than element-wise functions."""
+    """Whether any operation of a region is not an element-wise function."""
     return any(reading.kind in _MAIN for reading in readings)
 
 
 def efficiency(readings: Iterable[Reading]) -> float:
-    """Return IREE's estimated speed for a region relative to the host's rKernels; 1 if equal."""
+    """Return the estimated speed of IREE's code for a region, as a share of the host's speed."""
     return min((_EFFICIENCY.get(reading.kind, 1.0) for reading in readings), default=1.0)
 
 
 def _is_one_dispatch(match: Match) -> bool:
     """Return whether a match becomes a single dispatch.
 
-    IREE must support all readings of the match, and all steps must keep the main operation's shape.
+    IREE must support all its operations, and those after the main operation must keep its shape.
     """
     (main,) = [place for place, r in enumerate(match.readings) if r.kind in _MAIN]
     shape = match.readings[main].output.shape
@@ -80,9 +80,9 @@ _COMPOSITES = (
     ("reduction", op(_REDUCTIONS), 0),
     ("softmax", op("softmax"), 0),
 )
-"""Names, main operations and priorities of composites.
+"""Names, patterns of main operations and priorities of composites.
 
-Contractions are matched first, so that they get the element-wise neighbours.
+Contractions have the highest priority, so that they get the element-wise neighbours.
 """
 
 PATTERNS = tuple(

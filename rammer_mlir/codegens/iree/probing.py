@@ -1,10 +1,11 @@
-"""Find the boxes that workgroups write by running them.
+"""Find the box of the output that each rTask writes, by running its workgroups.
 
-A hypothesis comes from the first rTask along each axis, run alone on outputs filled with a pattern.
-It is then proven on all rTasks, in order and in reverse: no element of an rTask's box changes
-before it runs, and all have changed afterwards. The boxes are disjoint and cover the output, so
-that a write outside of its own box is detected in one of the two orders. Two patterns are used,
-since a result may equal either of them.
+The first rTask along each axis runs alone on an output filled with a byte pattern; the elements
+that change suggest a grid of boxes. The grid is then proven by running all rTasks, in order and in
+reverse: no element of an rTask's box may change before it runs, and all must have changed
+afterwards. The boxes are disjoint and cover the output, so that a write outside of an rTask's own
+box is detected in one of the two orders. Two byte patterns are used, since a computed element may
+equal one of them.
 """
 
 from __future__ import annotations
@@ -19,16 +20,13 @@ from numpy.typing import NDArray
 from rammer_mlir.passes.ir.boxes_text import Box
 
 _PATTERNS = (0xA5, 0x5A)
-"""Bytes with which the outputs are filled before rTasks run."""
+"""Values to which all bytes of the two output arrays are set before rTasks run."""
 
 _MOST_RTASKS = 64
-"""Desired upper bound of the number of rTasks.
-
-It determines the number of workgroups of each rTask.
-"""
+"""Desired upper bound of the number of rTasks; workgroups are grouped accordingly."""
 
 Run = Callable[[int, NDArray[np.generic]], None]
-"""A function that runs the workgroup with a number and writes its results to an array."""
+"""A function that runs workgroup number ``n`` and writes its part of the output to an array."""
 
 Part = tuple[slice, ...]
 
@@ -37,8 +35,10 @@ Part = tuple[slice, ...]
 class Tiles:
     """Consecutive workgroups grouped as rTasks.
 
-    It has the number of workgroups of each rTask, the number of rTasks, and the box of the output
-    that an rTask writes; without a box, the rTask writes the whole output.
+    Attributes:
+        workgroups_each: number of workgroups of each rTask.
+        num_rtasks: number of rTasks.
+        box: the box of the output that rTask ``d0`` writes; None if it writes the whole output.
     """
 
     workgroups_each: int
@@ -49,12 +49,12 @@ class Tiles:
 def find_tiles(
     run: Run, workgroups: Sequence[int], outputs: Sequence[NDArray[np.generic]]
 ) -> Tiles:
-    """Return the smallest rTasks with proven boxes; all workgroups as one rTask if none is proven.
+    """Return the preferred grouping with proven boxes; a single rTask if no grouping is proven.
 
     Args:
-        run: runs a workgroup.
+        run: called with the number of a workgroup and an output array; runs the workgroup.
         workgroups: number of workgroups along each axis, the fastest axis first.
-        outputs: two equal arrays of the output's shape.
+        outputs: two arrays of the output's shape, which are overwritten.
     """
     total = prod(workgroups)
     for each in _groupings(workgroups) if outputs[0].ndim else ():
@@ -82,13 +82,13 @@ def _groupings(workgroups: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class _Grid:
-    """A grid of tiles of an output, a tile for each rTask.
+    """A grid of equal boxes of an output, a box for each rTask.
 
     Attributes:
         shape: shape of the output.
-        sizes: number of elements of a tile along each dimension.
-        counts: number of tiles along each dimension.
-        strides: tile index along dimension d is ``rtask // strides[d] % counts[d]``.
+        sizes: number of elements of a box along each dimension.
+        counts: number of boxes along each dimension.
+        strides: the box's index along dimension d is ``rtask // strides[d] % counts[d]``.
     """
 
     shape: tuple[int, ...]
@@ -103,16 +103,20 @@ class _Grid:
         return tuple(slice(s, s + size) for s, size in zip(starts, self.sizes, strict=True))
 
     def box(self) -> Box:
-        """Return the box as affine expressions of the rTask ``d0``."""
+        """Return the box of rTask ``d0``: an affine expression of its offset, and its size."""
         digits = zip(self.sizes, self.counts, self.strides, strict=True)
         return [(f"d0 floordiv {s} mod {n} * {z}" if n > 1 else 0, z) for z, n, s in digits]
 
 
 @dataclass(frozen=True)
 class _Probe:
-    """Runs rTasks on two output arrays, each filled with a pattern.
+    """Runs rTasks on two output arrays, each filled with another byte pattern.
 
-    ``each`` is the number of workgroups of an rTask, ``count`` the number of rTasks.
+    Attributes:
+        run: runs a workgroup on an output array.
+        each: number of workgroups of an rTask.
+        count: number of rTasks.
+        outputs: the two arrays.
     """
 
     run: Run
@@ -121,7 +125,7 @@ class _Probe:
     outputs: Sequence[NDArray[np.generic]]
 
     def hypothesis(self) -> _Grid | None:
-        """Return the grid implied by the first rTask along each axis; None if there is none."""
+        """Return the grid that the first rTask along each axis suggests; None if it is no grid."""
         shape = self.outputs[0].shape
         first = self._box_of(0)
         if first is None or any(part.start for part in first):
@@ -140,7 +144,7 @@ class _Probe:
         return _Grid(shape, sizes, counts, tuple(strides)) if is_whole else None
 
     def proves(self, grid: _Grid) -> bool:
-        """Whether each rTask writes exactly its box, and results are independent of their order."""
+        """Whether each rTask writes exactly its box, with the same results in both orders."""
         # Both orders and both patterns have to give the same bytes.
         results: set[bytes] = set()
         for order in (range(self.count), range(self.count - 1, -1, -1)):
@@ -151,7 +155,7 @@ class _Probe:
         return len(results) == 1
 
     def _box_of(self, rtask: int) -> Part | None:
-        """Return the box that an rTask writes; None if its writes are not a box."""
+        """Return the box that an rTask writes; None if the written elements do not form a box."""
         self._fill()
         self._execute(rtask)
         changed = self._changed(())
@@ -161,7 +165,7 @@ class _Probe:
         return box if changed[box].all() else None
 
     def _writes(self, rtask: int, part: Part) -> bool:
-        """Run an rTask; return whether it changes a part as a whole for the first time."""
+        """Run an rTask; return whether it changes all elements of a box, all unchanged before."""
         was_changed = self._changed(part).any()
         self._execute(rtask)
         return not was_changed and bool(self._changed(part).all())
@@ -176,7 +180,7 @@ class _Probe:
                 self.run(number, array)
 
     def _changed(self, part: Part) -> NDArray[np.bool_]:
-        """Return a mask of the elements of a part that were written."""
+        """Return a mask of the elements of a box that no longer have the byte pattern."""
         size = self.outputs[0].itemsize
         numbers = (int.from_bytes(bytes([pattern] * size), "little") for pattern in _PATTERNS)
         pairs = zip(self.outputs, numbers, strict=True)

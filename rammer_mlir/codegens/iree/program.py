@@ -13,12 +13,12 @@ from rammer_mlir.passes.regions.region import Region
 from rammer_mlir.support.aligned import aligned_bytes
 
 _OUTPUT = "iree.abi.output"
-"""Attribute of an argument that receives a result."""
+"""Attribute of a function argument that is the buffer of a result."""
 
 _NAME = "NAME"
 
 SECONDS = 120.0
-"""Default time limit for a region in seconds; IREE's compiler can take very long."""
+"""Default time limit for compiling a region, in seconds; IREE's compiler can take very long."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Tensor:
         return int(np.prod(self.shape)) * self.dtype.itemsize
 
     def array(self) -> NDArray[np.generic]:
-        """Return zeros, aligned to a cache line."""
+        """Return an array of zeros of this shape and type, aligned to a cache line."""
         return aligned_bytes(self.num_bytes).view(self.dtype).reshape(self.shape)
 
     def random(self, seed: int) -> NDArray[np.generic]:
@@ -47,10 +47,15 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Program:
-    """A region with inputs and outputs as arguments, its target and its compiler settings.
+    """A region as MLIR text, whose function has the inputs and then the outputs as arguments.
 
-    ``NAME`` stands for the function's name in ``lines``. ``flags`` are additional flags of
-    ``iree-compile``, which is limited to ``seconds``.
+    Attributes:
+        lines: the MLIR module, in which the function is called ``NAME``.
+        inputs: shapes and types of the inputs.
+        outputs: shapes and types of the outputs.
+        target: the target of the code, as ``--target`` names it.
+        flags: additional flags of ``iree-compile`` from the user.
+        seconds: time limit of ``iree-compile``.
     """
 
     lines: str
@@ -61,7 +66,7 @@ class Program:
     seconds: float = SECONDS
 
     def text(self, name: str) -> str:
-        """Return the module with a function named ``name``."""
+        """Return the MLIR module, with its function called ``name``."""
         return self.lines.replace(f"@{_NAME}(", f"@{name}(", 1)
 
 
@@ -81,7 +86,11 @@ def program_of(region: Region) -> Program | None:
 
 
 def _with_outputs(function: ir.Operation) -> tuple[list[ir.Type], list[ir.Type]]:
-    """Add an argument for each result; return the types of inputs and outputs."""
+    """Add to a function an argument for each of its results; return the types of both.
+
+    Returns:
+        The types of the inputs, and those of the results.
+    """
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     inputs, outputs = list(kind.inputs), list(kind.results)
     marks = [ir.DictAttr.get({})] * len(inputs)

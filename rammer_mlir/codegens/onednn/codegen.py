@@ -56,21 +56,21 @@ MATH = {"strict": 0, "bf16": 1, "f16": 2, "any": 3, "tf32": 4}
 """The library's ``dnnl_fpmath_mode_t``, by value of the option ``math``."""
 
 _MOST_JOINED = 2
-"""Largest number of parts of a concatenation in a region.
+"""Largest number of inputs of a concatenation that a region may contain.
 
-More parts are branches that vEUs can compute in parallel.
+More inputs come from parallel branches, which several vEUs compute better than one region.
 """
 
 _MOST_PARTS, _LEAST_MACS = 8, 1 << 20
-"""Largest number of rTasks of a region, and fewest multiplications of each of several rTasks."""
+"""Largest number of rTasks of a region; fewest multiply-accumulates per rTask if it has several."""
 
 
 class OneDnn:
-    """Operations of f32 on images, matrices and elements, by oneDNN 3.2.
+    """Operations of f32 (convolutions, products, poolings, element-wise functions) by oneDNN 3.2.
 
-    A region has an rTask for each part of the batch, which runs on the thread of its vEU, alone
-    unless users request more threads. Between its primitives, values keep the layouts that the
-    library prefers. Weights are packed when the region is opened.
+    A region has an rTask for each equal part of the batch, which runs on the thread of its vEU,
+    alone unless users request more threads. Between its primitives, intermediate results keep the
+    layouts that the library prefers. Weights are packed when the region's state is opened.
     """
 
     name: ClassVar[str] = "onednn"
@@ -85,7 +85,10 @@ class OneDnn:
     )
 
     def patterns(self) -> Sequence[CompositePattern]:
-        """Return the patterns of primitives: operations with post operations, and resizing."""
+        """Return patterns of operations with element-wise functions after them, and of upsampling.
+
+        Each match becomes one primitive of the library, with the functions as its post operations.
+        """
         main = {
             "onednn.convolution": op(CONVOLUTIONS, wildcard("x"), constant("w")),
             "onednn.layer": op(PRODUCTS, wildcard("x"), constant("w")),
@@ -105,9 +108,9 @@ class OneDnn:
         return [*chains, CompositePattern("onednn.resize", repeated, _is_one, 1)]
 
     def supports(self, reading: Reading) -> bool:
-        """Whether a single operation is a primitive by itself.
+        """Whether an operation that no pattern matches becomes a primitive of its own.
 
-        Convolutions and products are not: patterns match them, with their post operations.
+        False for convolutions and products, which the library computes only as matches of patterns.
         """
         if reading.kind in (*CONVOLUTIONS, *PRODUCTS) or reading.inputs[0].is_constant:
             return False
@@ -115,7 +118,7 @@ class OneDnn:
         return not is_join and is_expressible([reading])
 
     def limits(self) -> Limits:
-        """Return the most operations of a region, since each of its rTasks runs on one vEU."""
+        """Return the limit of 64 operations; a larger region would leave other vEUs idle."""
         return Limits(operations=64)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
@@ -127,11 +130,11 @@ class OneDnn:
         return requirements.missing(CODE.module.needs)
 
     def version(self) -> str:
-        """Return the library's version."""
+        """Return the version of oneDNN's package that the code requires."""
         return NEED.version
 
     def generate(self, region: Region) -> RegionCode | None:
-        """Return C that calls the installed library; None if the host computes the region."""
+        """Return C that calls the installed library; None if the library lacks an operation."""
         asked = _asked(region)
         if asked is None:
             return None
@@ -151,9 +154,12 @@ class OneDnn:
         )
 
     def layouts(self, region: Region) -> Layouts:
-        """Return the images whose blocked layout reduces the bytes that the library converts.
+        """Return the images to store in blocks of 16 channels, so that fewer bytes are converted.
 
-        Raises RammerError if the library is missing, or has another version.
+        An image is chosen if its blocked layout reduces ``converted_bytes``.
+
+        Raises:
+            RammerError: if the library is missing, or has another version.
         """
         least = self.converted_bytes(region)
         number = len(region.inputs)
@@ -171,16 +177,16 @@ class OneDnn:
         )
 
     def converted_bytes(self, region: Region) -> int:
-        """Return the bytes of inputs and outputs that a run converts from or to other layouts.
+        """Return how many bytes of inputs and outputs a run of the region copies between layouts.
 
-        It is 0 if the host computes the region.
+        It is 0 if the library cannot compute the region.
         """
         asked = _asked(region)
         return 0 if asked is None else asked[0].parts * asked[1].converted_bytes
 
 
 def code_for(options: Mapping[str, Value]) -> TableCode:
-    """Return the C code configured by these options; values other than defaults become macros."""
+    """Return the C code for values of the options; those other than the defaults become macros."""
     threads, math = options.get("threads", 1), MATH[str(options.get("math", "strict"))]
     lines = f"#define THREADS {threads}\n" if threads != 1 else ""
     return replace(CODE, settings=lines + (f"#define MATH {math}\n" if math else ""))
@@ -189,13 +195,14 @@ def code_for(options: Mapping[str, Value]) -> TableCode:
 def _asked(
     region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({})
 ) -> tuple[Table, Needs] | None:
-    """Return the table of an rTask's part of the batch, and the needs of its code.
+    """Return a region's table, with its number of rTasks chosen, and the needs of an rTask.
 
-    None if the host computes the region.
+    It is None if the library cannot compute the region.
 
     Args:
         region: region with any layouts.
-        in_blocks: additional inputs and outputs in blocked layouts, as in ``table_of``.
+        in_blocks: row-major shapes of additional inputs and outputs to be stored in blocked
+            layouts, by buffer number, as in ``table_of``.
 
     Raises:
         RammerError: if the library is missing, or has another version.
@@ -217,9 +224,10 @@ def _asked(
 
 
 def _boxes(region: Region, table: Table) -> dict[int, Box] | None:
-    """Return an rTask's box of each buffer that is split over rTasks, by the buffer's number.
+    """Return rTask ``d0``'s box of each input or output that is split over rTasks.
 
-    None if the part of a buffer is not a box.
+    The keys are buffer numbers: inputs first, then outputs. It is None if an rTask's part of some
+    buffer is not a box.
     """
     kinds = [ir.ShapedType(kind) for kind in (*region.inputs, *region.outputs)]
     found = {number: _piece(kinds[number].shape, table.parts) for number in table.split_buffers()}
@@ -228,9 +236,9 @@ def _boxes(region: Region, table: Table) -> dict[int, Box] | None:
 
 
 def _piece(shape: Sequence[int], parts: int) -> Box | None:
-    """Return the box of rTask ``d0`` in a buffer of ``parts`` equal, consecutive parts.
+    """Return rTask ``d0``'s box if a row-major buffer is split into equal, contiguous parts.
 
-    None if the parts are not boxes.
+    ``parts`` is their number. It is None if such a part is not a box.
     """
     box: list[tuple[int | str, int]] = []
     index, left = "d0", parts

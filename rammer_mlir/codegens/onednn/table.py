@@ -1,4 +1,4 @@
-"""Serialize a region's table as 64-bit words for its C code, with oneDNN 3.2's enum values."""
+"""Serialize a region's table as 64-bit integers for the C code, with oneDNN 3.2's enum values."""
 
 from __future__ import annotations
 
@@ -27,26 +27,29 @@ _ALGORITHMS: Mapping[str, tuple[int, *tuple[float, ...]]] = {
     "reduce_sum_square": (196602, 2.0),
     "softmax": (196608,),
 }  # fmt: skip
-"""``dnnl_alg_kind_t`` of each function, followed by its leading constant parameters."""
+"""Value of ``dnnl_alg_kind_t`` of each function, then constants that precede its parameters."""
 
 _NAMES = {
     Role.RESULT: 17, Role.SOURCE: 1, Role.WEIGHTS: 33, Role.BIAS: 41, Role.PART: 1024,
     Role.POST: 32770,
 }  # fmt: skip
-"""The library's numbers of arguments, by role.
+"""The library's argument numbers (``DNNL_ARG_...``) of operands, by role.
 
-Parts and post operations count up from the number of their role.
+Inputs of a concatenation (``PART``) and post operations count up from the number of their role.
 """
 
 _BLOCKED_TAGS = {3: 56, 4: 78, 5: 121}
-"""The library's tags of the layout ``aBc16b`` and its variants, by number of dimensions."""
+"""The library's tags of the layout with blocks of 16 channels (``aBc16b``), by rank."""
 
 _SECOND, _NEXT_POST = 2, 32768
 """Argument number of a binary primitive's second operand, and the increment per post operation."""
 
 
 def words_of(table: Table, scratch_bytes: int = 0) -> list[int]:
-    """Return the words of a table with a scratch of ``scratch_bytes`` bytes."""
+    """Return a table as 64-bit integers, in the order in which the C code reads them.
+
+    ``scratch_bytes`` is the scratch memory per rTask; 0 while it is not known.
+    """
     rows = [word for n in range(len(table.values)) for word in _value_words(table, n)]
     rows += [word for node in table.nodes for word in _node_words(node)]
     header = [len(table.values), len(table.nodes), table.num_inputs, table.num_buffers]
@@ -54,7 +57,7 @@ def words_of(table: Table, scratch_bytes: int = 0) -> list[int]:
 
 
 def _value_words(table: Table, number: int) -> list[int]:
-    """Return the words of value ``number`` of a table as a ``struct value``."""
+    """Return value ``number`` of a table as the integers of the C code's ``struct value``."""
     value = table.values[number]
     dims, strides = value.view.dims, value.view.strides
     parts = 1 if number in table.whole else table.parts
@@ -65,12 +68,12 @@ def _value_words(table: Table, number: int) -> list[int]:
 
 
 def _blocked_tag(value: Value) -> int:
-    """Return the tag of a buffer's blocked layout; 0 if the value has strides instead."""
+    """Return the library's tag of a value's blocked layout; 0 if the value has strides instead."""
     return _BLOCKED_TAGS[len(value.view.dims)] if value.in_blocks else 0
 
 
 def _node_words(node: Node) -> list[int]:
-    """Return the words of a primitive as a ``struct node``."""
+    """Return a primitive as the integers of the C code's ``struct node``."""
     operands = [word for n, each in enumerate(node.operands) for word in _operand(node, n, each)]
     places = [n for n, post in enumerate(node.posts) if _ALGORITHMS[post.name][0] >= 131056]
     for place, each in zip(places, node.read, strict=True):
@@ -84,14 +87,14 @@ def _node_words(node: Node) -> list[int]:
 
 
 def _operand(node: Node, place: int, operand: Operand) -> list[int]:
-    """Return the words of a primitive's operand with index ``place`` as a ``struct operand``."""
+    """Return a primitive's operand number ``place`` as the integers of C's ``struct operand``."""
     name = _NAMES[operand.role] + (place - 1 if operand.role == Role.PART else 0)
     is_second = operand.role == Role.WEIGHTS and node.kind > Kind.MATMUL
     return [_SECOND if is_second else name, operand.value, operand.layout]
 
 
 def _function(function: Function) -> list[int]:
-    """Return the algorithm and two parameters of a function."""
+    """Return a function's ``dnnl_alg_kind_t`` and the bit patterns of its two f64 parameters."""
     algorithm, *first = _ALGORITHMS[function.name]
     numbers = (*first, function.alpha, function.beta)[:2]
     return [algorithm, *struct.unpack("<2q", struct.pack("<2d", *numbers))]

@@ -1,1 +1,1 @@
-"""Regions as primitives of a library: the common part of integrations of several libraries."""
+"""Translate regions to primitives of a library such as oneDNN, without its enumeration values."""

@@ -47,22 +47,22 @@ _REDUCTIONS = tuple(
 )
 
 _AVERAGES = {False: "average_pool", True: "inner_average_pool"}
-"""Names of average pooling, by whether the count of elements excludes the padding."""
+"""Names of average pooling; the key tells whether padding is left out of the divisor."""
 
 MOST_POSTS, MOST_MAIN, MOST_DIMS = 5, 27, 6
-"""Limits: post operations of a primitive, its own operands, and dimensions of a value."""
+"""Limits: post operations per primitive, its other operands, dimensions of a value."""
 
 
 def table_of(region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({})) -> Table:
-    """Return the table of a region.
+    """Return the values and primitives of a region; results of reshapes are views, not primitives.
 
     Args:
         region: region with any layouts.
-        in_blocks: row-major shapes of additional inputs and outputs in blocked layouts, by their
-            buffers.
+        in_blocks: row-major shapes of additional inputs and outputs to be stored in blocks of 16
+            channels, by buffer number: inputs first, then outputs.
 
     Raises:
-        NotExpressibleError: if an operation is not a primitive.
+        NotExpressibleError: if an operation has no primitive.
     """
     values = RegionValues.of(region, in_blocks)
     operations = [each for each in region.operations if not is_renamed(each)]
@@ -75,7 +75,7 @@ def table_of(region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({}
 
 
 def is_expressible(readings: Sequence[Reading]) -> bool:
-    """Whether a chain of readings, each on the result of the previous, is a single primitive."""
+    """Whether a chain of operations, each on the result of the previous, is a single primitive."""
     tensors = [o.value for r in readings for o in (*r.inputs, r.output)]
     numbers = {value: n for n, value in enumerate(dict.fromkeys(tensors))}
     operation = RegionOperation("", tuple(readings), numbers, (), (numbers[tensors[-1]],))
@@ -88,17 +88,20 @@ def is_expressible(readings: Sequence[Reading]) -> bool:
 
 @dataclass(frozen=True)
 class _Builder:
-    """Builds the primitive of an operation; ``is_alone`` if it is the whole region."""
+    """Builds the primitive of an operation, and adds the views that it accesses to ``values``.
+
+    ``is_alone`` tells that the region has no other primitive.
+    """
 
     values: RegionValues
     operation: RegionOperation
     is_alone: bool = False
 
     def node(self) -> Node:
-        """Return the primitive.
+        """Return the operation's primitive.
 
         Raises:
-            NotExpressibleError: if the operation is not a primitive.
+            NotExpressibleError: if the library has no such primitive.
         """
         # Fills only initialize the results of other operations.
         readings = [each for each in self.operation.readings if each.kind != "fill"]
@@ -128,7 +131,7 @@ class _Builder:
         return Operand(role, self.values.read(self._number(tensor), shown), layout)
 
     def _result(self, view: View, layout: Layout = Layout.ANY) -> Operand:
-        """Return the operand of the operation's result, in the shape of the first reading."""
+        """Return the operand of the operation's result, accessed as ``view``."""
         _check_rank(view)
         return Operand(Role.RESULT, self.values.write(self.operation.outputs[0], view), layout)
 
@@ -149,7 +152,11 @@ class _Builder:
         return node
 
     def _with_operand(self, node: Node, main: Reading, step: Step) -> Node:
-        """Return the node with a step that reads a tensor, as a bias or a binary post operation."""
+        """Return the node with a binary function and its second tensor added.
+
+        The function becomes the bias of a contraction if it adds a vector along the channels and is
+        the first after it, otherwise a binary post operation.
+        """
         post = binary_function(step.reading, is_first=step.is_first)
         assert step.other is not None
         view = dense(step.other.shape).spread(step.places, main.output.rank)
@@ -173,7 +180,7 @@ class _Builder:
         return replace(node, operands=(*node.operands, bias))
 
     def convolution(self, reading: Reading) -> Node:
-        """Return the node of a convolution, whose weights are packed."""
+        """Return the node of a convolution; its weights are packed when the region is opened."""
         image, weights = reading.inputs
         kernel = weight_view(reading)
         src = self._read(Role.SOURCE, image, image_view(reading))
@@ -188,7 +195,11 @@ class _Builder:
         return Node(Kind.CONVOLUTION, operands, windows=windows)
 
     def product(self, reading: Reading) -> Node:
-        """Return the node of a matrix product, whose weights are packed."""
+        """Return the node of a matrix product.
+
+        Its second operand is packed when the region is opened, except in the composite
+        ``onednn.product``, where it is no constant.
+        """
         left, right = reading.inputs
         src = self._read(Role.SOURCE, left, _matrix(reading, 0), Layout.PLAIN)
         is_packed = not self.operation.name.endswith(".product")
@@ -229,7 +240,10 @@ class _Builder:
         return Node(Kind.BINARY, operands, function)
 
     def softmax(self, reading: Reading) -> Node:
-        """Return the node of a softmax; raise NotExpressibleError for several dimensions."""
+        """Return the node of a softmax along a single dimension.
+
+        Raises NotExpressibleError for several dimensions.
+        """
         axes = _dims(reading, "axes")
         if len(axes) != 1:
             raise NotExpressibleError("a softmax along several dimensions")
@@ -238,7 +252,7 @@ class _Builder:
         return Node(Kind.SOFTMAX, operands, Function("softmax"), axes[0])
 
     def pool(self, reading: Reading) -> Node:
-        """Return the node of a pooling; a sum of windows is an average with a factor.
+        """Return the node of a pooling; a sum over windows becomes a scaled average pooling.
 
         Raises NotExpressibleError for dilated windows.
         """
@@ -254,9 +268,9 @@ class _Builder:
         return Node(Kind.POOLING, operands, Function(name), windows=windows, posts=factor)
 
     def reduction(self, reading: Reading) -> Node:
-        """Return the node of a reduction; a reduction of whole images is a pooling.
+        """Return the node of a reduction.
 
-        A pooling permits any layout.
+        A maximum or mean over all spatial axes becomes a pooling, which permits any layout.
         """
         (source,) = reading.inputs
         axes = _dims(reading, "axes")
@@ -271,7 +285,10 @@ class _Builder:
         return Node(Kind.REDUCTION, rows, Function(reading.kind))
 
     def concatenation(self, reading: Reading) -> Node:
-        """Return the node of a concatenation; raise NotExpressibleError for MOST_MAIN or more."""
+        """Return the node of a concatenation of at most ``MOST_MAIN - 1`` tensors.
+
+        Raises NotExpressibleError for more.
+        """
         axis = reading.attributes["axis"]
         assert isinstance(axis, int)
         if len(reading.inputs) > MOST_MAIN - 1:
@@ -280,16 +297,16 @@ class _Builder:
         return Node(Kind.CONCAT, (self._result(dense(reading.output.shape)), *parts), axis=axis)
 
     def transpose(self, reading: Reading) -> Node:
-        """Return a node that copies its input with permuted dimensions."""
+        """Return the node of a copy that permutes the dimensions of its input."""
         (source,) = reading.inputs
         view = dense(source.shape).permuted(_dims(reading, "permutation"))
         src = self._read(Role.SOURCE, source, view, Layout.PLAIN)
         return Node(Kind.REORDER, (self._result(dense(view.dims), Layout.PLAIN), src))
 
     def _resized(self, readings: Sequence[Reading]) -> Node:
-        """Return the node of nearest-neighbour upsampling, read as broadcasts and reshapes.
+        """Return the node of nearest-neighbour upsampling, read as pairs of broadcast and reshape.
 
-        Raises NotExpressibleError for other broadcasts, and other ranks than 3 to 5.
+        Raises NotExpressibleError for other broadcasts, and for other ranks than 3 to 5.
         """
         source, output = readings[0].inputs[0], readings[-1].output
         if not are_repetitions(readings) or not 3 <= source.rank <= 5:
@@ -299,7 +316,10 @@ class _Builder:
 
 
 def are_repetitions(readings: Sequence[Reading]) -> bool:
-    """Whether readings repeat elements along the spatial axes of an image (upsampling)."""
+    """Whether readings repeat each element along spatial axes of an image (upsampling).
+
+    They are pairs of a broadcast and a reshape.
+    """
     kinds = [reading.kind for reading in readings]
     if kinds != ["broadcast", "reshape"] * (len(readings) // 2):
         return False
@@ -307,7 +327,10 @@ def are_repetitions(readings: Sequence[Reading]) -> bool:
 
 
 def _is_repetition(broadcast: Reading, reshape: Reading) -> bool:
-    """Whether a broadcast adds a dimension after a spatial one, and a reshape collapses both."""
+    """Whether a broadcast adds a dimension after a spatial one, and a reshape collapses both.
+
+    For example ``NCHW -> NCHWr -> NCH(Wr)``.
+    """
     shape, whole = broadcast.inputs[0].shape, broadcast.output.shape
     (places,) = indexing_of(broadcast)
     found = (
@@ -350,7 +373,7 @@ def _check_rank(view: View) -> None:
 
 
 def _matrix(product: Reading, place: int) -> View:
-    """Return the view of a product's operand 0 or 1 (``place``): batch, rows, columns.
+    """Return the view of operand 0 or 1 (``place``) of a product as batch, rows, columns.
 
     A transposed operand has its last two dimensions exchanged.
     """
@@ -360,7 +383,7 @@ def _matrix(product: Reading, place: int) -> View:
 
 
 def _windows(reading: Reading) -> Windows:
-    """Return the windows of a convolution or pooling, with dilations counted from 0.
+    """Return the windows of a convolution or pooling, with a dilation of 0 for adjacent elements.
 
     Raises NotExpressibleError if windows extend beyond the padding.
     """

@@ -15,13 +15,13 @@ from rammer_mlir.passes.regions.reading import Operand, Reading
 
 @dataclass(frozen=True)
 class Step:
-    """An element-wise operation after a main operation.
+    """An element-wise operation in the chain after a main operation.
 
     Attributes:
         reading: reading of the operation.
-        other: its operand other than the previous result; None if there is none.
-        places: for each dimension of ``other``, the matching dimension of the result; -1 for size
-            1.
+        other: its operand that is not the previous result; None for a unary operation.
+        places: for each dimension of ``other``, the dimension of the result that it matches; -1 for
+            a dimension of size 1 that matches none.
         is_first: whether the previous result is the first operand.
     """
 
@@ -32,10 +32,10 @@ class Step:
 
 
 def steps_behind(readings: Sequence[Reading]) -> tuple[Step, ...]:
-    """Return all readings but the first, each of which reads the previous result, as steps.
+    """Return all readings but the first as steps; each reads the result of the previous reading.
 
     Raises:
-        NotExpressibleError: if a reading is not a function of one or two operands.
+        NotExpressibleError: if a reading is not an element-wise function of one or two operands.
     """
     return tuple(_step(previous.output, reading) for previous, reading in pairwise(readings))
 
@@ -54,7 +54,10 @@ def _step(before: Operand, reading: Reading) -> Step:
 
 
 def indexing_of(reading: Reading) -> tuple[Dims, ...]:
-    """Return, for each operand of an element-wise operation, the result's dimensions that it has.
+    """Return, for each operand of an element-wise operation, its dimensions' places in the result.
+
+    For example ``((0, 1), (1,))`` for the sum of a matrix and a row. -1 stands for a dimension of
+    size 1 that matches no dimension of the result.
 
     Raises:
         NotExpressibleError: if the operation is not element-wise.
@@ -70,10 +73,10 @@ def with_steps(
     """Return a pattern of an operation and the longest chain of element-wise functions after it.
 
     Args:
-        main: pattern of the main operation.
-        unary: kinds of unary functions.
-        binary: kinds of binary functions.
-        most: maximum length of the chain.
+        main: pattern of the first operation.
+        unary: reading kinds of unary functions, such as ``relu``.
+        binary: reading kinds of binary functions, whose second operand may be any tensor.
+        most: maximum number of functions in the chain.
     """
 
     def step(value: Pattern) -> Pattern:

@@ -1,4 +1,4 @@
-"""Operands of convolutions in libraries' order: (groups,) filters, channels, spatial axes."""
+"""A convolution's operands in libraries' order: groups, filters, channels, spatial axes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ CONVOLUTIONS = tuple(f"{prefix}conv{n}d" for prefix in ("", "depthwise_") for n 
 
 
 def spatial_letters(conv: Reading) -> str:
-    """Return the letters of a convolution's or pooling's spatial axes; channels must precede them.
+    """Return the letters of a convolution's or pooling's spatial axes, such as ``HW``.
 
     Raises:
-        NotExpressibleError: if images have the channels after the spatial axes.
+        NotExpressibleError: if the layout of an image has the channels after the spatial axes.
     """
     layout = str(conv.attributes["layout"])
     space = layout[-len(cast("Dims", conv.attributes["kernel"])) :]
@@ -26,12 +26,12 @@ def spatial_letters(conv: Reading) -> str:
 
 
 def image_view(conv: Reading, *, is_output: bool = False) -> View:
-    """Return a convolution's image as batch, channels, and spatial axes; groups are collapsed.
+    """Return a convolution's input as batch, channels, spatial axes; groups are part of channels.
 
-    With ``is_output``, the view is of the result instead of the image.
+    With ``is_output``, the view is of the result instead of the input.
 
     Raises:
-        NotExpressibleError: if images have the channels after the spatial axes.
+        NotExpressibleError: if the layout of an image has the channels after the spatial axes.
     """
     spatial_letters(conv)
     name, operand = ("output_layout", conv.output) if is_output else ("layout", conv.inputs[0])
@@ -40,10 +40,10 @@ def image_view(conv: Reading, *, is_output: bool = False) -> View:
 
 
 def weight_view(conv: Reading) -> View:
-    """Return weights as (groups,) filters, channels, and spatial axes.
+    """Return weights as filters, channels, spatial axes; with several groups these come first.
 
     Raises:
-        NotExpressibleError: if they have other axes, or images channels after spatial axes.
+        NotExpressibleError: if weights have other axes, or images have channels after spatial axes.
     """
     space = spatial_letters(conv)
     letters, is_grouped = str(conv.attributes["weight_layout"]), conv.attributes["groups"] != 1
@@ -55,7 +55,7 @@ def weight_view(conv: Reading) -> View:
 
 
 def has_known_windows(reading: Reading) -> bool:
-    """Whether the number of windows is the maximum that the padded input has room for."""
+    """Whether as many windows are computed along each spatial axis as fit into the padded input."""
     names = ("kernel", "strides", "dilations", "pads")
     kernel, strides, dilations, pads = (cast("Dims", reading.attributes[name]) for name in names)
     rank = len(kernel)

@@ -1,4 +1,4 @@
-"""Element-wise operations as functions of a library."""
+"""Element-wise operations as unary and binary functions of a library."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "hard_sigmoid": ("alpha", "beta"),
     "clip": ("minimum", "maximum"),
 }  # fmt: skip
-"""Attributes of readings that are parameters of their function, by unary function."""
+"""Attributes of readings that are the function's parameters, by kind of unary function."""
 
 _WITH_NUMBER: Mapping[str, Callable[[float], Function]] = {
     "add": lambda c: linear(1.0, c),
@@ -33,12 +33,12 @@ _WITH_NUMBER: Mapping[str, Callable[[float], Function]] = {
     "minimum": lambda c: Function("clip", -math.inf, c),
     "pow": lambda c: Function("power", c),
 }
-"""Functions of a tensor and a number as the second operand, by kind of reading."""
+"""The unary function of a binary operation with a constant ``c``, by kind of reading."""
 
 _BINARY = ("add", "mul", "maximum", "minimum", "div", "sub")
 
 _LEAST_DIVISOR = 1e-37
-"""Smallest divisor: reciprocals of smaller numbers are infinite in f32."""
+"""Smallest absolute value of a divisor; reciprocals of smaller numbers are infinite in f32."""
 
 _ORDERED = ("div", "sub", "pow")
 
@@ -53,7 +53,10 @@ def linear(factor: float, offset: float = 0.0) -> Function:
 
 
 def unary_function(reading: Reading) -> Function | None:
-    """Return the library's function of one tensor, or of a tensor and a number; else None."""
+    """Return a library's function for an operation on one tensor, or on a tensor and a number.
+
+    It is None for any other operation. ``x * 2.0``, for example, becomes ``linear``.
+    """
     if reading.kind in _PARAMETERS:
         values = (reading.attributes.get(name, 1.0) for name in _PARAMETERS[reading.kind])
         return Function(reading.kind, *(float(cast("float", value)) for value in values))
@@ -69,14 +72,15 @@ def unary_function(reading: Reading) -> Function | None:
 
 
 def binary_function(reading: Reading, *, is_first: bool = True) -> Function:
-    """Return a binary function.
+    """Return a library's binary function for an operation on two tensors.
 
     Args:
         reading: reading of the operation.
-        is_first: whether the tensor that determines the shape is the first operand.
+        is_first: whether the tensor that has the result's shape is the first operand; otherwise the
+            operands are exchanged, and the function must be commutative.
 
     Raises:
-        NotExpressibleError: if the operation is not a binary function.
+        NotExpressibleError: if the library has no such function.
     """
     if reading.kind not in _BINARY or not (is_first or reading.kind not in _ORDERED):
         raise NotExpressibleError(reading.kind)

@@ -13,7 +13,7 @@ from rammer_mlir.codegens.primitives.views import Dims
 
 
 class Kind(IntEnum):
-    """Kinds of primitives; the first three take most of a network's time."""
+    """Kinds of primitives; ELTWISE is a unary function of each element, REORDER a copy."""
 
     CONVOLUTION = 0
     MATMUL = 1
@@ -28,7 +28,11 @@ class Kind(IntEnum):
 
 
 class Layout(IntEnum):
-    """Layout of an operand: unchanged, chosen by the library, row-major, or packed weights."""
+    """Layout of an operand.
+
+    ``NOW`` is the layout that the value has already, ``ANY`` a layout that the library chooses,
+    ``PLAIN`` row-major, and ``PACKED`` the library's layout of constant weights.
+    """
 
     NOW = 0
     ANY = 1
@@ -37,7 +41,11 @@ class Layout(IntEnum):
 
 
 class Role(IntEnum):
-    """Role of an operand in its primitive; ``WEIGHTS`` is also the second operand of any other."""
+    """Role of an operand in its primitive.
+
+    ``WEIGHTS`` is also the second operand of binary primitives, ``PART`` an input of a
+    concatenation, and ``POST`` the second operand of a binary post operation.
+    """
 
     RESULT = 0
     SOURCE = 1
@@ -49,10 +57,10 @@ class Role(IntEnum):
 
 @dataclass(frozen=True)
 class Function:
-    """A unary function, a binary function, or the function of a pooling, called ``name``.
+    """A unary or binary function or the function of a pooling or reduction, called ``name``.
 
-    ``alpha`` and ``beta`` are the parameters of its reading in order. ``linear`` is ``alpha * x +
-    beta``, ``power`` is ``x ** alpha``.
+    ``alpha`` and ``beta`` are its parameters, in the order of the reading's attributes. ``linear``
+    is ``alpha * x + beta``, ``power`` is ``x ** alpha``, ``clip`` is ``min(max(x, alpha), beta)``.
     """
 
     name: str = ""
@@ -62,9 +70,13 @@ class Function:
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand of a primitive: its role, the number of its value, and its layout.
+    """An operand of a primitive.
 
-    ``is_whole`` tells that each part of the batch reads the whole operand.
+    Attributes:
+        role: its role in the primitive.
+        value: index of its value in ``Table.values``.
+        layout: the layout in which the primitive accesses it.
+        is_whole: whether every rTask reads all of it, not only a part of the batch.
     """
 
     role: Role
@@ -75,9 +87,10 @@ class Operand:
 
 @dataclass(frozen=True)
 class Windows:
-    """Strides, dilations (counted from 0), padding and kernel sizes along each spatial axis.
+    """Windows of a convolution or pooling: for each field a number per spatial axis.
 
-    ``low`` and ``high`` are the padding before and after the data.
+    A dilation of 0 means adjacent elements. ``low`` and ``high`` are the padding before and after
+    the data.
     """
 
     strides: Dims = ()
@@ -88,7 +101,7 @@ class Windows:
 
     @property
     def are_points(self) -> bool:
-        """Whether each window is the single element at its position."""
+        """Whether each window is a single element, with stride 1 and without padding."""
         return set((*self.strides, *self.kernel)) <= {1} and not any((*self.low, *self.high))
 
 
@@ -98,12 +111,12 @@ class Node:
 
     Attributes:
         kind: kind of the primitive.
-        operands: the result first, then the operands; weights or the second operand are third, a
-            bias is fourth.
+        operands: the result first, then the inputs; weights or a second input are third, a bias is
+            fourth.
         function: the function that it computes, for kinds with several functions.
         axis: axis of softmax and concatenations.
         windows: windows of convolutions and poolings.
-        posts: post operations, in order.
+        posts: post operations: element-wise functions of its result, in order.
         read: second operands of the binary post operations, in order.
     """
 
@@ -118,13 +131,14 @@ class Node:
 
 @dataclass(frozen=True)
 class Table:
-    """The values and primitives of a region, of which each rTask computes a part of the batch.
+    """The values and primitives of a region; each rTask computes an equal part of the batch.
 
     Attributes:
-        values: values by their numbers.
+        values: inputs, outputs and intermediate results as views; other fields refer to them by
+            index.
         nodes: primitives in topological order.
-        num_inputs: buffers that the region reads.
-        num_buffers: buffers that it reads and writes; its scratch follows them.
+        num_inputs: number of buffers that the region reads.
+        num_buffers: number of buffers that it reads or writes; its scratch buffer follows them.
         parts: number of rTasks.
     """
 
@@ -142,12 +156,12 @@ class Table:
 
     @property
     def is_packed(self) -> bool:
-        """Whether an operand of the table's primitives has the layout PACKED."""
+        """Whether any operand of the primitives is packed weights."""
         return any(each.layout == Layout.PACKED for each in self.operands)
 
     @cached_property
     def whole(self) -> set[int]:
-        """The numbers of the values that every rTask reads entirely."""
+        """The indices of the values that every rTask reads entirely."""
         return {each.value for each in self.operands if each.is_whole}
 
     @property
@@ -163,13 +177,16 @@ class Table:
         return first.pop() if is_apart else 1
 
     def split_buffers(self) -> set[int]:
-        """Return the buffers of which each rTask reads or writes a contiguous part."""
+        """Return the numbers of the buffers of which each rTask accesses a contiguous part.
+
+        The set is empty if there is a single rTask.
+        """
         pieces = {n for n in range(len(self.values)) if n not in self.whole and self._is_piece(n)}
         buffers = {value.buffer for value in self.values if value.buffer >= 0}
         whole = {value.buffer for n, value in enumerate(self.values) if n not in pieces}
         return buffers - whole if self.parts > 1 else set()
 
     def _is_piece(self, number: int) -> bool:
-        """Whether a part of a value along the first dimension is contiguous."""
+        """Whether a range along the first dimension of value ``number`` is contiguous in memory."""
         view = self.values[number].view
         return view.strides[0] * view.dims[0] == prod(view.dims)

@@ -1,4 +1,4 @@
-"""The values of a region as buffers and intermediate results, in the operations' views."""
+"""The tensors of a region, in the shapes and strides in which its primitives access them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Value:
 
     Attributes:
         view: sizes and strides.
-        buffer: the number of the region's input or output, inputs first; -1 for intermediates.
-        source: the number of the value that it aliases as another view; -1 if it is no alias.
-        in_blocks: whether the buffer's layout has blocks of 16 channels along dimension 1.
+        buffer: number of the region's input or output, inputs first; -1 for an intermediate result.
+        source: index of the value whose memory this value shares as another view; -1 for none.
+        in_blocks: whether the buffer is stored in blocks of 16 channels along dimension 1.
     """
 
     view: View
@@ -34,13 +34,14 @@ class Value:
 
 @dataclass
 class RegionValues:
-    """Numbers values in the order in which operations read and write them.
+    """Collects the views of a region's tensors as primitives read and write them.
 
     Attributes:
         num_inputs: number of the region's inputs.
-        results: numbers of the values that the region returns.
-        shapes: row-major shapes of the inputs and outputs in blocked layouts, by their buffers.
-        renamed: maps results of reshapes, packs and unpacks to their operands.
+        results: the region's numbers of the tensors that it returns.
+        shapes: row-major shapes of the inputs and outputs in blocked layouts, by buffer number.
+        renamed: the number of the operand of each reshape, pack and unpack, by that of its result.
+        values: the views, in the order of their first access.
     """
 
     num_inputs: int = 0
@@ -53,11 +54,12 @@ class RegionValues:
 
     @staticmethod
     def of(region: Region, in_blocks: Mapping[int, Dims]) -> RegionValues:
-        """Return the values of a region before any of its operations is read.
+        """Return the values of a region before any of its operations is translated.
 
         Args:
             region: region with any layouts.
-            in_blocks: additional inputs and outputs in blocked layouts, as ``shapes``.
+            in_blocks: row-major shapes of additional inputs and outputs in blocked layouts, by
+                buffer number.
         """
         renamed = {
             operation.outputs[0]: operation.inputs[0]
@@ -68,9 +70,9 @@ class RegionValues:
         return RegionValues(len(region.inputs), region.results, shapes, renamed)
 
     def read(self, number: int, view: View) -> int:
-        """Return the number in ``values`` of a region's value in a view.
+        """Return the index in ``values`` of a view of the region's tensor ``number``.
 
-        ``number`` counts the region's values; the value is an input or has been computed.
+        The tensor is an input of the region or has been computed. The view is added if it is new.
         """
         number = self._root(number)
         if number in self._computed:
@@ -82,12 +84,13 @@ class RegionValues:
         return blocked if view == whole else self._add(number, Value(view, source=blocked))
 
     def write(self, number: int, view: View) -> int:
-        """Return the number in ``values`` of an operation's result, the region's value ``number``.
+        """Return the index in ``values`` of an operation's result, the region's tensor ``number``.
 
-        The result is in row-major order.
+        ``view`` has its sizes.
 
         Raises:
-            NotExpressibleError: if the region returns it twice, or in an unsupported layout.
+            NotExpressibleError: if the view is not in row-major order, or the region returns the
+                tensor twice or in an unsupported layout.
         """
         returned = [n for n, each in enumerate(self.results) if self._root(each) == number]
         if len(returned) > 1 or not view.is_dense:
@@ -102,7 +105,7 @@ class RegionValues:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all results of the region are computed."""
+        """Whether primitives compute all results of the region."""
         return all(self._root(number) in self._computed for number in self.results)
 
     def _root(self, number: int) -> int:
@@ -121,13 +124,16 @@ class RegionValues:
 
 
 def is_renamed(operation: RegionOperation) -> bool:
-    """Whether an operation only changes a value's shape or layout."""
+    """Whether an operation only changes a tensor's shape or layout: reshape, pack or unpack."""
     is_reshape = [reading.kind for reading in operation.readings] == ["reshape"]
     return is_reshape or operation.name in (PACK, UNPACK)
 
 
 def blocked_shapes(region: Region) -> dict[int, Dims]:
-    """Return the row-major shapes of a region's inputs and outputs in blocked layouts."""
+    """Return the row-major shapes of a region's inputs and outputs in blocked layouts.
+
+    The keys are buffer numbers, inputs first.
+    """
     found: dict[int, Dims] = {}
     for operation in region.operations:
         if operation.name == UNPACK:
@@ -144,7 +150,11 @@ def blocked_shapes(region: Region) -> dict[int, Dims]:
 
 
 def blockable(region: Region) -> dict[int, Dims]:
-    """Return the shapes of inputs and outputs whose layout may be blocked, by buffers."""
+    """Return the shapes of the inputs and outputs that may be stored in blocks of 16 channels.
+
+    These are f32 images whose channels are a multiple of 16. The keys are buffer numbers, inputs
+    first.
+    """
     kinds = map(ir.RankedTensorType, (*region.inputs, *region.outputs))
     return {
         number: tuple(kind.shape)

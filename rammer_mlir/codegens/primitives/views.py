@@ -1,4 +1,4 @@
-"""Sizes and strides by which a library accesses a tensor stored in row-major order."""
+"""Sizes and strides by which a library accesses a tensor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Dims = tuple[int, ...]
 
 @dataclass(frozen=True)
 class View:
-    """A tensor's sizes ``dims`` and its ``strides`` in elements, an entry per dimension."""
+    """A tensor's sizes and strides in elements, a number of each per dimension."""
 
     dims: Dims
     strides: Dims
@@ -27,7 +27,7 @@ class View:
         return View(*(tuple(sizes[dim] for dim in order) for sizes in (self.dims, self.strides)))
 
     def spread(self, places: Sequence[int], rank: int) -> View:
-        """Return a view of ``rank`` dimensions, with dimension i of this view at ``places[i]``.
+        """Return a view of ``rank`` dimensions, with dimension i of this view as ``places[i]``.
 
         All other dimensions have size 1. Dimensions with a negative place are dropped; they must
         have size 1.

@@ -24,7 +24,7 @@ class Code:
     Attributes:
         image: the program's data.
         binary: an object file, or code for a device.
-        stats: compiler statistics: seconds by stage, sizes.
+        stats: compiler statistics by name: ``seconds`` (by stage), sizes in bytes, decisions.
         kernel: for an emulated GPU, the description of the kernel that the emulator runs; else
             None.
         objects: objects of external code that are linked with the binary.
@@ -52,7 +52,7 @@ class Backend(ABC):
     """Syntax of ``--target`` for help texts: ``nvvm[:CHIP]``."""
 
     takes: ClassVar[frozenset[str]] = frozenset()
-    """Options that this target supports and other targets do not (``Option.only_for``)."""
+    """Names of the options with ``Option.only_for`` that this target supports."""
 
     lacks: ClassVar[tuple[str, ...]] = ()
     """Limitations that may surprise users of the target, one sentence each."""

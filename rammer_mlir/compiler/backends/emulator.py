@@ -23,8 +23,8 @@ class EmulatorBackend(Backend):
 
     Attributes:
         emulated: the GPU's backend.
-        checked: whether accesses are checked, at many times the run time.
-        traced: whether launches record accesses.
+        checked: whether memory accesses are checked, at many times the run time.
+        traced: whether launches record memory accesses.
     """
 
     emulated: GpuBackend
@@ -62,7 +62,7 @@ class EmulatorBackend(Backend):
 
     @property
     def target(self) -> str:
-        """The emulated GPU's target, as in images."""
+        """The emulated GPU's target: compiled programs do not name the emulator."""
         return self.emulated.target
 
     @property

@@ -23,7 +23,7 @@ class GpuBackend(Backend):
     """A GPU whose resident blocks are vEUs.
 
     Attributes:
-        gpu: the GPU's description for the lowering.
+        gpu: the properties of the GPU that code generation depends on.
     """
 
     gpu: GpuTarget
@@ -56,7 +56,7 @@ class GpuBackend(Backend):
         """Multiprocessors of the most common board with this chip, and their resources."""
 
     def check(self, options: CompileOptions) -> None:
-        """Raise OptionError for a negative number of polls, or a watchdog that never triggers."""
+        """Raise OptionError for a negative ``watchdog``, or a watchdog with ``per_operator``."""
         watchdog = options.given["watchdog"]
         if watchdog < 0:
             raise OptionError(f"watchdog: expected a number of polls, at least 0, found {watchdog}")

@@ -32,7 +32,7 @@ class NvvmBackend(GpuBackend):
         return nvvm_stages(options, self.gpu, self.multiprocessors)
 
     def last_stage(self, options: CompileOptions) -> str:
-        """Return the stage `ptx` if ptxas is missing; the driver then compiles the PTX."""
+        """Return `cubin`, or `ptx` if ptxas is missing: the driver then compiles the PTX."""
         return "ptx" if find_ptxas() is None else "cubin"
 
     def tools(self) -> str:

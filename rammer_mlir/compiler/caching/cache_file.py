@@ -32,7 +32,7 @@ Parts = Mapping[str, str]
 _Result = TypeVar("_Result")
 
 _Row = tuple[Sequence[object], Sequence[memoryview]]
-"""The values of the columns of an entry, and the pieces of its bulk data in order."""
+"""A database row: the values of its columns, and the pieces of the bulk data in order."""
 
 _VERSION = 1
 """Version of the database's schema; files of another version are created again."""
@@ -71,10 +71,10 @@ _TIMEOUT = 10.0
 """Seconds to wait for another process that writes to the cache file."""
 
 _PIECE = 4 << 20
-"""Bytes of bulk data that are checksummed, then written: they stay in the processor's cache."""
+"""Most bytes of bulk data in a database row: they stay in the cache from CRC to write."""
 
 _NEWEST = 64
-"""Number of recent entries among which the entry nearest to a missing key is searched."""
+"""Number of recently used entries that ``nearest`` compares with a missing key."""
 
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_SCHEMA)
 
@@ -89,10 +89,10 @@ class Entry:
     """An entry of the cache.
 
     Attributes:
-        identity: the hashed content of the key, for levels that compare it at a hit.
-        content: the stored data.
-        bulk: bulk data of the entry, uint8, aligned to 64 bytes.
-        seconds: time that producing the entry took.
+        identity: the data whose hash is the key, for levels that compare it at a hit; else empty.
+        content: the stored data without bulk data.
+        bulk: large data such as weights, uint8, aligned to 64 bytes; may be empty.
+        seconds: seconds that producing the entry took.
     """
 
     identity: bytes
@@ -108,7 +108,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Kept:
-    """An entry without its content: level, key, size, and the time that producing it took."""
+    """An entry without its content: level, key, size, and the seconds to produce it."""
 
     level: str
     key: str
@@ -120,7 +120,7 @@ class CacheFile:
     """Entries in a single file, by level and key; the first entry creates the file."""
 
     def __init__(self, folder: Path, limit: int) -> None:
-        """Use a file in a folder, for entries of at most ``limit`` bytes in total."""
+        """Use the file ``FILE`` in ``folder``, for entries of at most ``limit`` bytes in total."""
         self.path, self._limit = folder / FILE, limit
 
     def find(self, level: str, key: str) -> Entry | None:
@@ -151,10 +151,10 @@ class CacheFile:
             level: level of the cache.
             key: a digest.
             content: the data to store.
-            bulk: pieces of bulk data, concatenated in the entry.
-            identity: the hashed content of the key, if it is compared at a hit.
-            parts: components of the key.
-            seconds: time that producing the content took.
+            bulk: pieces of large data such as weights, concatenated in the entry.
+            identity: the data whose hash is the key, if it is compared at a hit.
+            parts: named components of the key, for ``nearest``.
+            seconds: seconds that producing the content took.
         """
         large = sum(piece.nbytes for piece in bulk)
         size = len(content) + large + len(identity)
@@ -162,7 +162,7 @@ class CacheFile:
         return self._keep(level, size, {key: (row, bulk)})
 
     def keep_all(self, level: str, contents: Mapping[str, bytes]) -> bool:
-        """Store a level's entries by key without bulk data, all or none; return False if none."""
+        """Store entries by key in a level, all or none; return whether they were stored."""
         rows = {
             key: ((level, key, "{}", b"", content, 0, len(content), 0.0), ())
             for key, content in contents.items()
@@ -170,7 +170,7 @@ class CacheFile:
         return self._keep(level, sum(map(len, contents.values())), rows)
 
     def _keep(self, level: str, size: int, rows: Mapping[str, _Row]) -> bool:
-        """Write rows by key, of ``size`` bytes in total, at once; return whether that succeeded."""
+        """Write rows by key in a transaction; return whether it succeeded; ``size`` is in bytes."""
         if size > self._limit:
             log_cache(f"{level}: not kept, {size} bytes are more than {self._limit}")
             return False
@@ -204,7 +204,7 @@ class CacheFile:
         self._with_database(write, None)
 
     def nearest(self, level: str, parts: Parts) -> Parts | None:
-        """Return the recent entry's key parts that agree most with ``parts``; None without one."""
+        """Return the key parts of the recent entry that agrees most with ``parts``, or None."""
 
         def read(database: sqlite3.Connection) -> Parts | None:
             query = "SELECT parts FROM entries WHERE level = ? ORDER BY used DESC LIMIT ?"

@@ -1,4 +1,4 @@
-"""Differences between a missing key and the nearest entry, for log messages."""
+"""Differences between a missing key and the key of the nearest entry, for log messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
 
 
 def difference(file: CacheFile, level: str, parts: Parts | None) -> str:
-    """Return a clause for messages with the names of the key parts that the nearest entry lacks.
+    """Return a clause for messages: the names of key parts that differ in the nearest entry.
 
     Empty if ``parts`` is None, the level has no entry, or no part differs.
     """

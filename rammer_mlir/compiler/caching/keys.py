@@ -32,7 +32,7 @@ _PACKAGES = ("numpy", "onnx", "onnx-ir", "onnxscript", "llvmlite")
 """Packages that the compiler depends on, besides the MLIR bindings."""
 
 _NO_COMPILER = ("__main__.py", "__pycache__", "benchmarks", "cli")
-"""Parts of the package that do not affect compiled programs."""
+"""Files and folders of the package that do not affect compiled programs."""
 
 _BYTECODE = (".pyc", ".pyo")
 
@@ -55,7 +55,10 @@ def compile_key(source: Source, options: CheckedOptions, shapes: Shapes | None) 
 
 
 def artifact_parts(model: str | None, options: CheckedOptions, given: Given) -> Parts | None:
-    """Return the key parts of a compilation of a model's digest; None if it cannot be cached."""
+    """Return the key parts of a compilation; None if it cannot be cached.
+
+    ``model`` is the model's digest, or None if the model cannot be read.
+    """
     if model is None or obstacle(model, options) is not None:
         return None
     return {"model": model, "given": given_digest(given), **compiler_parts(options)}
@@ -83,7 +86,7 @@ def digest_of(parts: Parts) -> str:
 
 
 def given_digest(given: Given) -> str:
-    """Return a digest of given shapes and values."""
+    """Return shapes and values as text, or its digest if the text is long."""
     shapes = sorted((name, [int(n) for n in sizes]) for name, sizes in given.shapes.items())
     values = sorted((n, str(v.dtype), v.shape, v.tobytes().hex()) for n, v in given.values.items())
     return _text([shapes, values, given.is_repeated])

@@ -1,4 +1,4 @@
-"""The cache level of programs: code, tables and slots, for any weight values and names.
+"""The cache level of programs, which are reused for models that differ in weights and names only.
 
 The key is the canonical form of the prepared model, without values of weights (Dali, section 3.3,
 caches transformations by a hash of the expression). A hit is confirmed by comparing the forms; then
@@ -38,7 +38,7 @@ from rammer_mlir.support.log import log_cache
 PROGRAM = "program"
 
 _REPLAY = "replay"
-"""Statistics entry with the data for reusing a program for another model."""
+"""Key in ``stats`` of recipes, node names and value names, to reuse a program."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class ProgramKey:
 
     Attributes:
         graph: its canonical form.
-        parts: components of the key.
+        parts: named components of the key.
     """
 
     graph: CanonicalGraph
@@ -60,7 +60,7 @@ class ProgramKey:
 
 
 class ProgramCache:
-    """The level of the user's cache with programs by canonical graph, for models of any weights."""
+    """The cache level that finds programs by the canonical graph of a model, without weights."""
 
     def __init__(self, file: CacheFile, options: CheckedOptions, worth: float) -> None:
         """Use a cache file for compilations that take at least ``worth`` seconds."""
@@ -104,7 +104,7 @@ class ProgramCache:
     ) -> None:
         """Store a program without its weights, if it took at least ``worth`` seconds to compile.
 
-        ``recipes`` pack the weights of other models, by argument number.
+        ``recipes``, by argument number, later pack the weights of other models for the program.
         """
         seconds = sum(executable.stats["seconds"].values())
         if seconds < self._worth:

@@ -25,7 +25,7 @@ WORTH_SECONDS = 0.2
 
 
 class RKernelCache:
-    """Objects of rKernels by identity, in memory and, if there is one, in the user's cache file."""
+    """Object files of rKernels by identity: in memory, and in the user's cache file if given."""
 
     def __init__(self, file: CacheFile | None) -> None:
         """Take the cache file, or None to keep objects only in memory."""
@@ -35,7 +35,7 @@ class RKernelCache:
         self._lock = threading.Lock()
 
     def find(self, identities: Sequence[str]) -> dict[str, bytes]:
-        """Return the cached objects by rKernel identity, without missing identities."""
+        """Return the cached object files of these rKernel identities; others are left out."""
         with self._lock:
             found = {each: self._objects[each] for each in identities if each in self._objects}
             for each in found:
@@ -50,7 +50,7 @@ class RKernelCache:
         return found
 
     def keep(self, objects: Mapping[str, bytes], seconds: float) -> None:
-        """Store objects by rKernel identity; compiling them took ``seconds`` of processor time."""
+        """Store object files by identity; compiling them took ``seconds`` of processor time."""
         self._keep_in_memory(objects)
         if self._file is not None and seconds >= WORTH_SECONDS:
             kept = self._file.keep_all(RKERNEL, {_key(each): o for each, o in objects.items()})

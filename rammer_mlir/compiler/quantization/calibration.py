@@ -34,8 +34,9 @@ class Calibration:
 
     Attributes:
         observer: has the samples, and compiles programs.
-        program: the program with f32 regions.
-        regions: for each call of a region, in order, the taps at which its values are observed.
+        program: the compiled program, with f32 regions and their values as additional outputs.
+        regions: for each call of a region, in order, its taps: which inputs and outputs of
+            ``program`` have the values of the region.
         names: the model's input names by the entry function's argument numbers.
     """
 
@@ -45,15 +46,17 @@ class Calibration:
     names: Mapping[int, str]
 
     def values(self) -> Iterator[SeenValues]:
-        """Run all samples sequentially; yield the observed values of each."""
+        """Run ``program`` on each sample in turn; yield the values observed for the sample."""
         for feeds in self.observer.feeds:
             yield SeenValues(feeds, self.program.run(feeds), self.names)
 
     def factor_ranges(self, method: str) -> list[list[FactorRanges]]:
-        """Return the ranges of the factors of each region's contractions.
+        """Return the ranges of the two factors of each contraction, in a list for each region.
+
+        The range of a factor that is a weight is None.
 
         Args:
-            method: ``minmax``, ``percentile`` or ``entropy``.
+            method: how ranges are chosen, ``minmax``, ``percentile`` or ``entropy``.
         """
         used = [tap for each in self.regions for pair in each.factors for tap in pair if tap]
         histograms = {tap: Histogram() for tap in used}
@@ -78,10 +81,12 @@ class Calibration:
     def signal_to_noise(
         self, module: ir.Module, chosen: Sequence[tuple[Candidate, RegionTaps]]
     ) -> list[float]:
-        """Return each quantized region's signal-to-noise ratio in dB against f32.
+        """Return the signal-to-noise ratio in dB, against f32, of each variant in ``chosen``.
+
+        ``chosen`` has pairs: a quantized variant, and the taps of its f32 region in ``program``.
 
         The ratio divides the sum of squares of the f32 results by that of the differences, over all
-        results and samples. A second program computes only the quantized regions.
+        results and samples. A second program computes only the quantized variants in ``module``.
         """
         if not chosen:
             return []
@@ -106,7 +111,7 @@ class SeenValues:
 
     Attributes:
         feeds: the model's inputs by name.
-        outputs: the outputs of the tapped program, by number.
+        outputs: the outputs of the observed program, by number.
         names: the model's input names by the entry function's argument numbers.
     """
 
@@ -123,7 +128,7 @@ class SeenValues:
 def calibration(
     module: ir.Module, codegens: Collection[str], arrays: Mapping[int, Array], observer: Observer
 ) -> Generator[Calibration]:
-    """Compile a copy of a program whose regions can be observed.
+    """Compile a copy of a program whose regions can be observed; yield it as a ``Calibration``.
 
     Args:
         module: the program after the outlining of regions; not modified.

@@ -10,7 +10,7 @@ class RegionDecision:
     """The decision about a call of a region.
 
     Attributes:
-        title: the region's function, and the node that it stands for.
+        title: the names of the region's function and of the model's node that calls it.
         bits: bits of its contractions; 32 if it stays f32.
         decibels: signal-to-noise ratio of the quantization, on the calibration data; None if not
             measured.

@@ -1,4 +1,4 @@
-"""Runs of a program with inner values as outputs, on all samples."""
+"""Runs of a program on calibration data, with intermediate values as outputs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Compilation takes half of the time, a run up to three times as long.
 
 @dataclass(frozen=True)
 class Observations:
-    """A compiled program with inner values as outputs.
+    """A compiled program with intermediate values as outputs.
 
     Attributes:
         executable: the program.
@@ -69,7 +69,7 @@ class Observer:
     def observe(
         self, module: ir.Module, more: Sequence[TensorSpec] = ()
     ) -> Generator[Observations]:
-        """Compile a program in which the host computes all regions.
+        """Compile a program in which the host computes all regions; yield it.
 
         Args:
             module: the program after the outlining of regions; modified.
@@ -99,7 +99,7 @@ def _outputs(module: ir.Module) -> tuple[TensorSpec, ...]:
 
 
 def spec_of(name: str, value: ir.Value) -> TensorSpec:
-    """Return the name, shape and dtype of a tensor."""
+    """Return the spec of a tensor value: ``name``, and the shape and dtype of its type."""
     kind = ir.RankedTensorType(value.type)
     return TensorSpec(name, tuple(kind.shape), _dtype(kind))
 

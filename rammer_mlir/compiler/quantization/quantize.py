@@ -1,4 +1,4 @@
-"""Quantization of a program's regions: observe, choose ranges, rewrite, measure, decide."""
+"""Quantization of a program's regions: observe values, choose ranges, rewrite, measure noise."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Quantization:
         check_method(self.method)
 
     def apply(self, module: ir.Module, observer: Observer) -> QuantizationReport:
-        """Quantize regions with a ratio of signal to noise that meets the bound.
+        """Quantize the regions whose signal-to-noise ratio stays at least ``bound``.
 
         Returns the decisions about all regions.
 
@@ -106,7 +106,8 @@ class Quantization:
             module: the module, modified.
             calls: the calls of regions.
             ranges: the ranges of the factors, for each call.
-            reasons: why each call stays f32; refusals of the code generator are written here.
+            reasons: why each call stays f32, empty for a call to quantize; modified: reasons of the
+                code generator for refusing a variant are added.
             arrays: the weights by the entry function's argument numbers.
 
         Returns:
@@ -138,7 +139,7 @@ class Quantization:
 
 
 def quantization_of(options: Options, codegens: tuple[str, ...]) -> Quantization:
-    """Return the quantization settings of the user's options for these code generators."""
+    """Return the quantization settings in the user's options, for regions of ``codegens``."""
     precision = Precision(options["quantize"], options["quantize_dynamic"])
     return Quantization(codegens, precision, options["quantize_method"], options["quantize_bound"])
 

@@ -1,1 +1,1 @@
-"""Compilation of a ``gpu.func`` to native code that calls the emulator."""
+"""Compilation of a ``gpu.func`` to native code of the CPU, with the emulator's runtime in it."""

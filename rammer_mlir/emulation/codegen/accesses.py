@@ -1,4 +1,4 @@
-"""Memory accesses of a lowered kernel, and calls of the runtime from the LLVM dialect."""
+"""Memory accesses of a kernel in the LLVM dialect, and emission of calls of the runtime there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _is_runtime(function: ir.OpView) -> bool:
 
 
 def kernel_operations(module: ir.Module) -> list[ir.Operation]:
-    """Return the operations of kernels and their callees, without functions of the emulator."""
+    """Return all operations in a module's functions, except in those of the emulator's runtime."""
     return [
         nested
         for function in module.body.operations
@@ -24,7 +24,7 @@ def kernel_operations(module: ir.Module) -> list[ir.Operation]:
 
 
 def is_atomic(operation: ir.Operation) -> bool:
-    """Return whether an operation is atomic: read-modify-write, or an atomic load or store."""
+    """Whether an operation is an atomic load, store, read-modify-write or compare-and-exchange."""
     if operation.name in _ATOMICS:
         return True
     ordering = operation.attributes["ordering"] if "ordering" in operation.attributes else None
@@ -34,7 +34,7 @@ def is_atomic(operation: ir.Operation) -> bool:
 
 
 def root_of(pointer: ir.Value) -> ir.Value:
-    """Return the base pointer of a chain of address computations that gives ``pointer``."""
+    """Return the pointer from which ``pointer`` is computed by ``getelementptr`` and casts."""
     while producer(pointer) in ("llvm.getelementptr", "llvm.bitcast", "llvm.addrspacecast"):
         pointer = ir.OpResult(pointer).owner.operands[0]
     return pointer
@@ -46,10 +46,10 @@ def number_word(value: int) -> ir.Value:
 
 
 def address_word(pointer: ir.Value) -> ir.Value:
-    """Emit the conversion of a pointer to its address, an i64."""
+    """Emit the conversion of a pointer to its address, an i64, and return it."""
     return llvm.ptrtoint(i64(), pointer)
 
 
 def call_runtime(function: str, *arguments: ir.Value) -> None:
-    """Emit a call of the emulator's ``function``, whose arguments are i64 words, without result."""
+    """Emit a call of the runtime's function ``function``, of i64 arguments, without a result."""
     llvm.CallOp(None, list(arguments), [], [], callee=ir.FlatSymbolRefAttr.get(function))

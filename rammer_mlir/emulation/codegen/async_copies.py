@@ -1,4 +1,4 @@
-"""Asynchronous copies to shared memory (``cp.async``), which the emulator completes at their wait.
+"""Emulation of asynchronous copies to shared memory (``cp.async``), executed when they are awaited.
 
 A lane's copies stay in its queue until it waits for their group; only then are the bytes copied.
 With checks, the destination counts as unwritten from the beginning of a copy to its end, so a read
@@ -39,7 +39,9 @@ OPERATIONS = (COPY, GROUP, WAIT)
 
 
 def replace_copies(operations: list[ir.Operation], sites: Sites) -> None:
-    """Replace a function's operations on asynchronous copies by calls of the emulator.
+    """Replace the operations on asynchronous copies among ``operations`` by calls of the runtime.
+
+    The copies are added to ``sites``, whose numbers faults report.
 
     Raises:
         UnsupportedError: if the source of a copy is not device memory.
@@ -67,10 +69,10 @@ def _check_source(copy: ir.Operation) -> None:
 
 
 def _copy_arguments(operation: ir.Operation) -> list[ir.Value | int]:
-    """Emit and return the arguments of ``emulator_copy`` before the site.
+    """Emit and return all arguments of a call of ``emulator_copy`` but the last, the site.
 
-    They are the addresses of the destination, its buffer, the source and its buffer; then the
-    numbers of bytes to write and to read.
+    They are the addresses of the destination, of its buffer, of the source and of its buffer, and
+    then the numbers of bytes to write and to read.
     """
     copy = async_copy(operation)
     width = copied_bytes(copy)
@@ -88,7 +90,10 @@ def _copy_arguments(operation: ir.Operation) -> list[ir.Value | int]:
 def address_of_element(
     buffer: ir.Value, indices: Sequence[ir.Value], width: int
 ) -> tuple[ir.Value, ir.Value]:
-    """Emit the addresses of an element of ``width`` bytes and of the buffer's first element."""
+    """Emit and return the addresses of the element ``buffer[indices]`` and of the first element.
+
+    The addresses are i64; ``width`` is the number of bytes of an element.
+    """
     metadata = memref.ExtractStridedMetadataOp(buffer)
     element = metadata.offset
     for index, stride in zip(indices, list(metadata.strides), strict=True):
@@ -186,7 +191,7 @@ def _forget(address: Word, size: Word) -> None:
 
 
 def _check_nothing(*_: Word) -> None:
-    """Emit nothing: the body of a check in a kernel without checks."""
+    """Emit nothing: the body of the function ``emulator_check_copy`` without checks."""
 
 
 def _aligned(address: Word, size: Word, site: Word) -> None:
@@ -196,7 +201,7 @@ def _aligned(address: Word, size: Word, site: Word) -> None:
 
 
 def emit_async_copies(*, checked: bool) -> None:
-    """Emit the runtime's functions for asynchronous copies; ``checked`` adds range checks."""
+    """Emit the runtime's functions for asynchronous copies; ``checked`` adds the access checks."""
     define("emulator_check_copy", 2, _check_copy if checked else _check_nothing)
     define("emulator_aligned", 3, _aligned)
     define("emulator_copy", 7, _copy)

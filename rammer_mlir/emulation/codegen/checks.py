@@ -1,19 +1,20 @@
 """The emulator's checks: bounds, reads of unwritten shared memory, and data races.
 
 Races are found by happens-before (as in FastTrack, Flanagan and Freund, PLDI 2009), specialized to
-the synchronisation of GPU lanes. Every access has a stamp: block, lane, phase (the block's barriers
-so far) and the lane's releases since the last barrier. An access happens before the current access
-if
+the synchronisation of GPU lanes. Every access has a stamp: block, lane, phase (the number of the
+block's barriers so far, plus 1) and the lane's releases since the last barrier. A clock is a stamp
+without the block: a lane that knows the clock of a block knows its accesses up to then. An access
+happens before the current access if
 
 - it is by the same lane, or by the same block in an earlier phase; or
 - the current lane knows it: a release stores the releasing lane's knowledge, and its block's stamps
   up to then, under the counter's address; an acquire of that counter transfers this to the lane,
   and the next block barrier to the whole block.
 
-For each granule, shadow memory keeps the stamps of the last write and of the last reads by two
-blocks; several readers of the same block and phase are merged into a stamp that says so. Releases
-and acquires count only at device or system scope; fences turn adjacent relaxed atomics into
-releases and acquires.
+For each granule (the bytes of the smallest element), shadow memory keeps the stamps of the last
+write and of the last reads by two blocks; several readers of the same block and phase are merged
+into a stamp that says so. Releases and acquires count only at device or system scope; fences turn
+adjacent relaxed atomics into releases and acquires.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def _phase_of(stamp: Word) -> Word:
 
 
 def _clock(lane: Record) -> Word:
-    """Emit the word of a lane's clock from its phase, number and releases."""
+    """Emit a lane's current clock: a word of its phase, its number in the block, its releases."""
     phase = Record(lane[Lane.BLOCK_RECORD])[Block.PHASE]
     releases = lane[Lane.RELEASES]
     # Saturate: the field of a stamp has 8 bits, and its largest value means all releases.
@@ -93,7 +94,7 @@ def _acquired_row(lane: Record) -> Record:
 
 
 def _known(lane: Record, block: Word) -> Word:
-    """Emit a load of the clock of block number ``block`` that a lane knows."""
+    """Emit a load of the latest clock of block number ``block`` that a lane knows; 0 if none."""
     known = Variable(_known_row(World.KNOWLEDGE, lane[Lane.BLOCK])[block])
     with when(lane[Lane.HAS_ACQUIRED].equals(1)):
         known.set(_join(known.get(), _acquired_row(lane)[block]))
@@ -127,7 +128,7 @@ def _before(stamp: Word) -> Word:
 
 
 def _unordered(stamp: Word) -> Truth:
-    """Emit whether a stamp is set (not 0) and its access does not precede the current access."""
+    """Emit whether a stamp is not 0 and its access does not happen before the current access."""
     result = Variable(0)
     with when(stamp.differs(0)):
         result.set(call("emulator_before", stamp) ^ 1)
@@ -190,8 +191,9 @@ def _note_read(cell: Record, place: Cell, site: Word, stamp: Word) -> None:
 def _access(base: Word, address: Word, size: Word, site: Word, writes: Word) -> None:
     """Emit the check of an access of ``size`` bytes for bounds, unwritten memory and races.
 
-    ``base`` is any address inside the intended buffer; ``writes`` is 1 for a write, 0 for a read.
-    Memory outside the emulated device's memory (private memory, constants) is not checked here.
+    ``base`` is any address inside the intended buffer, ``site`` the number of the operation for
+    messages; ``writes`` is 1 for a write, 0 for a read. Memory outside the emulated device's memory
+    (private memory, constants) is not checked here.
     """
     within, origin, buffer = _located(base, address, size, site)
     with when(within.equals(1)):
@@ -199,10 +201,11 @@ def _access(base: Word, address: Word, size: Word, site: Word, writes: Word) -> 
 
 
 def _located(base: Word, address: Word, size: Word, site: Word) -> tuple[Word, Word, Word]:
-    """Emit the check of an access's bounds.
+    """Emit the check that an access of ``size`` bytes is within the buffer that contains ``base``.
 
-    Returns three words: 1 if the access is to the device's memory, else 0; the address that
-    identified its buffer; and the address of the buffer's record.
+    Return three words: 1 if the access is to the device's memory, else 0; the address that
+    identified the buffer (``base``, or ``address`` if ``base`` is outside the device's memory); and
+    the address of the buffer's record.
     """
     launch = world()
     inside = (address - launch[World.REGION]) < launch[World.REGION_BYTES]
@@ -223,7 +226,7 @@ def _located(base: Word, address: Word, size: Word, site: Word) -> tuple[Word, W
 
 
 def _bounds(base: Word, address: Word, size: Word, site: Word) -> None:
-    """Emit the check of an atomic operation's bounds; it cannot race with other atomics."""
+    """Emit the check of an atomic operation's bounds alone; atomics are not checked for races."""
     _located(base, address, size, site)
 
 
@@ -248,10 +251,10 @@ def _check_cells(
 
 
 def _sync(address: Word, site: Word, insert: Word) -> Word:
-    """Emit a look-up of the clocks of the counter at ``address``, in a hash table.
+    """Emit a look-up of the atomic counter at ``address`` in the hash table of released clocks.
 
-    Returns the word with their index plus one. A missing entry is added if ``insert`` is 1, else
-    the word is 0.
+    Return a word: the index of the counter's clocks plus 1. If the table does not have the counter,
+    it is added if ``insert`` is 1; otherwise the word is 0.
     """
     launch = world()
     keys, capacity = Record(launch[World.SYNC_KEYS]), launch[World.SYNC_CAPACITY]
@@ -273,10 +276,14 @@ def _sync(address: Word, site: Word, insert: Word) -> Word:
 
 
 def _release(address: Word, site: Word, joins: Word, ordered: Word) -> None:
-    """Emit a store of the lane's clocks under a counter, after an atomic write to it.
+    """Emit a store of the clocks that the lane knows for a counter to which it writes atomically.
 
-    ``joins`` is 1 for a read-modify-write, which joins them with the stored clocks. ``ordered`` is
-    0 for a relaxed write: without a preceding fence it clears the counter's clocks.
+    Args:
+        address: the counter's address.
+        site: the number of the operation.
+        joins: 1 for a read-modify-write, which joins the lane's clocks with the stored ones; 0 for
+            a store, which replaces the stored ones.
+        ordered: 0 for a relaxed write; without a preceding fence its own clocks are all 0.
     """
     lane = current()
     clocks = _known_row(World.SYNC_CLOCKS, call("emulator_sync", address, site, 1) - 1)
@@ -292,9 +299,10 @@ def _release(address: Word, site: Word, joins: Word, ordered: Word) -> None:
 
 
 def _acquire(address: Word, site: Word, ordered: Word) -> None:
-    """Emit the join of a counter's clocks into the lane's, after an atomic read of it.
+    """Emit the join of the clocks stored for a counter into the lane's, after an atomic read of it.
 
-    ``ordered`` is 0 for a relaxed read: the join then happens at the lane's next fence.
+    ``address`` is the counter's, ``site`` the number of the operation. ``ordered`` is 0 for a
+    relaxed read: the join then happens at the lane's next fence.
     """
     lane = current()
     with when(ordered.equals(0)):
@@ -319,10 +327,10 @@ def _fence(acquires: Word, releases: Word) -> None:
 
 
 def _meet(block: Word, first: Word) -> None:
-    """Emit, for a block barrier, the join of the clocks that any lane of a block acquired.
+    """Emit, for a barrier of block number ``block``, the join of the clocks its lanes acquired.
 
-    All lanes of the block get the joined clocks; ``first`` is the address of its first lane's
-    record.
+    All lanes of the block then know the joined clocks; ``first`` is the address of the record of
+    the block's first lane.
     """
     launch = world()
     row = _known_row(World.KNOWLEDGE, block)
@@ -337,16 +345,16 @@ def _meet(block: Word, first: Word) -> None:
 
 
 def _index(index: Word, size: Word, site: Word, dimension: Word) -> None:
-    """Emit the check that ``index`` is in a dimension of ``size``, both as unsigned numbers.
+    """Emit the check that ``index`` is below the size of its dimension, as unsigned numbers.
 
-    A negative index is too large. ``dimension`` is the dimension's number, for the message.
+    A negative index thus is too large. ``dimension`` is the dimension's number, for the message.
     """
     with when(index >= size):
         fault(Fault.INDEX, site, index, size, dimension)
 
 
 def emit_checks() -> None:
-    """Emit the functions of all checks of a kernel at the insertion point."""
+    """Emit the runtime's functions for all checks at the insertion point."""
     define("emulator_join", 2, _join, returns=True)
     define("emulator_known", 1, _known_to_current, returns=True)
     define("emulator_before", 1, _before, returns=True)

@@ -90,10 +90,11 @@ class FiberCode:
     """Code and stack layout for switching fibers on a processor architecture.
 
     Attributes:
-        assembly: defines ``emulator_switch`` and ``emulator_begin``.
-        frame_words: words between the top of a new stack and its first stack pointer.
-        argument, function, resume: word indices in that frame of the lane's record, the function to
-            run, and ``emulator_begin``.
+        assembly: the source text that defines ``emulator_switch`` and ``emulator_begin``.
+        frame_words: the number of 64-bit words between the first stack pointer of a new stack and
+            the stack's highest address: the frame from which the fiber is resumed first.
+        argument, function, resume: the word indices in that frame of the address of the lane's
+            record, the function to run, and ``emulator_begin``.
     """
 
     assembly: str
@@ -110,7 +111,7 @@ _CODES = {
 
 
 def fiber_code(triple: str) -> FiberCode:
-    """Return the fiber code for a target triple.
+    """Return the fiber code for the architecture of a target triple, such as ``x86_64-linux-gnu``.
 
     Raises:
         TargetError: if the architecture is not supported.

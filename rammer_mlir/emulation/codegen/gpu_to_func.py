@@ -1,4 +1,4 @@
-"""Conversion of a ``gpu.module`` to functions that call the emulator for GPU operations.
+"""Conversion of a ``gpu.module`` to functions that call the emulator's runtime for GPU operations.
 
 All other operations of the kernel are unchanged. Memory spaces are removed: all memory is the
 host's. Workgroup buffers become additional arguments of their kernel, after the others.
@@ -40,7 +40,7 @@ _REDUCTIONS: dict[str, Callable[[ir.Value, ir.Value], ir.Value]] = {
 
 @dataclass(frozen=True)
 class FunctionModule:
-    """A module of functions, with the arguments and workgroup buffers of its kernel."""
+    """A module of ``func.func``s, with the name, arguments and workgroup buffers of its kernel."""
 
     module: ir.Module
     kernel: str
@@ -49,11 +49,12 @@ class FunctionModule:
 
 
 def to_functions(module: ir.Module, kernel: str, sites: Sites) -> FunctionModule:
-    """Return a module of functions with the contents of a kernel's ``gpu.module``.
+    """Return a new module in which the functions of a kernel's ``gpu.module`` are ``func.func``s.
+
+    ``kernel`` is the kernel's name. Operations that can fault are added to ``sites``.
 
     Raises:
-        UnsupportedError: if there is no kernel of this name, or it uses an operation that cannot be
-            emulated.
+        UnsupportedError: if there is no such kernel, or it uses an operation without emulation.
     """
     holder = _holder(module, kernel)
     result = ir.Module.create()
@@ -111,7 +112,7 @@ def _function_type(operation: ir.Operation) -> ir.FunctionType:
 
 
 def element_bytes(kind: ir.Type) -> int:
-    """Return the size in bytes of an element type's value in memory."""
+    """Return the size in memory, in bytes, of a value of a scalar, vector or complex type."""
     if isinstance(kind, ir.IndexType):
         return 8
     if isinstance(kind, ir.VectorType):
@@ -186,7 +187,7 @@ def _to_function(operation: ir.Operation) -> None:
 
 
 def _define_pause(operation: ir.Operation) -> None:
-    """Define the pause between polls as an empty function; raise UnsupportedError for others."""
+    """Give ``PAUSE`` an empty body; raise UnsupportedError for any other external function."""
     if _symbol(operation) != PAUSE:
         raise UnsupportedError(
             f"emulation: expected functions with a body, found '{_symbol(operation)}' without one"
@@ -249,10 +250,9 @@ PAUSES = ("nvvm.nanosleep", "rocdl.s.sleep")
 
 
 def _rewrite(operation: ir.Operation, number: int, sites: Sites) -> None:
-    """Replace an operation that only exists on GPUs by calls of the emulator.
+    """Replace an operation of a GPU dialect by calls of the runtime, or raise UnsupportedError.
 
-    ``number`` distinguishes the sites of operations with equal locations. Raises UnsupportedError
-    for an operation that the emulator does not have.
+    ``number`` distinguishes the sites of operations with equal locations.
     """
     name = operation.name
     if (
@@ -311,7 +311,7 @@ def _index_of(function: str, place: int) -> ir.Value:
 
 
 def _dimension_word(operation: ir.Operation) -> ir.Value:
-    """Emit a thread or block index (0 along y and z), or a size (1 along y and z)."""
+    """Emit an index value: a lane's or block's number (y, z: 0), or a size (y, z: 1)."""
     if "dimension" in operation.attributes and "dim x" not in str(
         operation.attributes["dimension"]
     ):
@@ -365,7 +365,7 @@ def _exchange(
 
 
 def _from_lane(site: int, lanes: int = 32) -> Exchange:
-    """Return a function that emits the read of a lane's word in a warp of ``lanes`` lanes."""
+    """Return a function that emits the read of another lane's value in a warp of ``lanes``."""
 
     def exchange(value: ir.Value, source: ir.Value) -> ir.Value:
         return _exchange(value, source, constant_word(lanes), Shuffle.IDX, site)

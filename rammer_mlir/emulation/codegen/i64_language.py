@@ -1,7 +1,7 @@
-"""A small language of i64 words, records and control flow, for the emulator's runtime.
+"""A small language of i64 values (words), records and control flow, for the emulator's runtime.
 
-Python operators emit ``arith``, ``scf`` and ``llvm`` operations at the current insertion point.
-Addresses are i64 words as well.
+Python operators emit ``arith``, ``scf`` and ``llvm`` operations at the current insertion point:
+``a + b`` of two words emits ``arith.addi``. Addresses are words as well.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from rammer_mlir.bindings import arith, func, ir, llvm, scf
 
 Exchange = Callable[[ir.Value, ir.Value], ir.Value]
-"""A function that emits an exchange between lanes.
+"""A function that emits the read of another lane's value, and returns the value read.
 
-It maps an i64 word and the source lane's number, an i64, to that lane's word.
+It is called with the value that this lane offers and the number of the source lane, an i64.
 """
 
 
@@ -24,7 +24,7 @@ def i64() -> ir.IntegerType:
 
 
 def constant_word(number: int) -> ir.Value:
-    """Emit a constant i64 word."""
+    """Emit a constant i64 and return it."""
     return arith.constant(i64(), number)
 
 
@@ -33,7 +33,7 @@ def _pointer() -> ir.Type:
 
 
 class Truth:
-    """An i1 value of the emitted code; operators on it emit operations."""
+    """An i1 value of the emitted code; ``&`` and ``|`` emit operations on it."""
 
     def __init__(self, value: ir.Value) -> None:
         self.value = value
@@ -50,7 +50,7 @@ class Truth:
 
 
 class Word:
-    """An i64 of the emitted code, a number or an address in bytes; operators emit operations."""
+    """An i64 value of the emitted code, a number or an address; operators emit operations on it."""
 
     def __init__(self, value: ir.Value) -> None:
         self.value = value
@@ -89,7 +89,7 @@ class Word:
         )
 
     def __lt__(self, other: Word | int) -> Truth:
-        """Emit the comparison "less" of unsigned numbers; all comparisons of words are unsigned."""
+        """Emit an unsigned "less than"; all comparisons of words are unsigned."""
         return self._compare("ult", other)
 
     def __le__(self, other: Word | int) -> Truth:
@@ -111,19 +111,19 @@ class Word:
 
 
 def word(value: Word | int) -> Word:
-    """Return a word, or emit an integer as a constant."""
+    """Return a word unchanged; emit an integer as a constant word."""
     if isinstance(value, Word):
         return value
     return Word(arith.constant(i64(), value))
 
 
 def load(address: Word) -> Word:
-    """Emit a load of the word at an address."""
+    """Emit a load of the i64 at an address."""
     return Word(llvm.load(i64(), llvm.inttoptr(_pointer(), address.value)))
 
 
 def store(address: Word, value: Word | int) -> None:
-    """Emit a store of a word at an address."""
+    """Emit a store of an i64 at an address."""
     llvm.store(word(value).value, llvm.inttoptr(_pointer(), address.value))
 
 
@@ -136,13 +136,13 @@ def copy_bytes(to: Word, source: Word, count: Word | int) -> None:
 
 
 class Record:
-    """Consecutive i64 words in memory; indexing a record emits a load or store of a word."""
+    """Consecutive i64 words at an address; ``record[n]`` emits a load or store of word ``n``."""
 
     def __init__(self, address: Word) -> None:
         self.address = address
 
     def at(self, place: Word | int) -> Word:
-        """Emit the address of the word with index ``place``."""
+        """Emit and return the address of the word with index ``place``."""
         offset = place * 8
         return self.address + offset
 
@@ -163,7 +163,7 @@ def _entry_block() -> ir.Block:
 
 
 class Variable:
-    """A mutable word on the stack; LLVM promotes it to a register."""
+    """A mutable word on the stack of the emitted function; LLVM promotes it to a register."""
 
     def __init__(self, value: Word | int) -> None:
         # LLVM's mem2reg only promotes allocations in the entry block.
@@ -182,7 +182,7 @@ class Variable:
 
 @contextmanager
 def when(condition: Truth) -> Generator[None]:
-    """Emit the operations inside the context under a condition."""
+    """Emit an ``if`` around the operations that the ``with`` block emits."""
     branch = scf.IfOp(condition.value)
     with ir.InsertionPoint(branch.then_block):
         yield
@@ -191,7 +191,10 @@ def when(condition: Truth) -> Generator[None]:
 
 @contextmanager
 def each(begin: Word | int, end: Word | int) -> Generator[Word]:
-    """Emit a loop over the numbers from ``begin`` to ``end``, exclusive; yield the number."""
+    """Emit a loop for the numbers from ``begin`` to ``end - 1``; the ``with`` block emits its body.
+
+    Yield the number of the iteration.
+    """
     loop = scf.ForOp(word(begin).value, word(end).value, word(1).value)
     with ir.InsertionPoint(loop.body):
         yield Word(loop.induction_variable)
@@ -200,7 +203,10 @@ def each(begin: Word | int, end: Word | int) -> Generator[Word]:
 
 @contextmanager
 def while_(condition: Callable[[], Truth]) -> Generator[None]:
-    """Emit a loop that continues while a condition holds."""
+    """Emit a loop that runs while a condition holds; the ``with`` block emits its body.
+
+    ``condition`` is called once and emits the condition, which is evaluated before each iteration.
+    """
     loop = scf.WhileOp([], [])
     before, after = loop.before.blocks.append(), loop.after.blocks.append()
     with ir.InsertionPoint(before):
@@ -211,18 +217,18 @@ def while_(condition: Callable[[], Truth]) -> Generator[None]:
 
 
 def call(name: str, *arguments: Word | int) -> Word:
-    """Emit a call of the function ``name`` of words, and return its result, a word."""
+    """Emit a call of the function ``name``, of i64 arguments, and return its result, an i64."""
     values = [word(argument).value for argument in arguments]
     return Word(func.CallOp([i64()], name, values).results[0])
 
 
 def perform(name: str, *arguments: Word | int) -> None:
-    """Emit a call of the function ``name`` of words, which has no result."""
+    """Emit a call of the function ``name``, of i64 arguments, which has no result."""
     func.CallOp([], name, [word(argument).value for argument in arguments])
 
 
 def declare(name: str, num_arguments: int) -> None:
-    """Declare the external function ``name`` of ``num_arguments`` words without a result."""
+    """Emit a declaration of the function ``name`` of ``num_arguments`` i64 arguments, no result."""
     kind = ir.FunctionType.get([i64()] * num_arguments, [])
     func.FuncOp(name, kind, visibility="private")
 
@@ -230,9 +236,10 @@ def declare(name: str, num_arguments: int) -> None:
 def define(
     name: str, num_arguments: int, body: Callable[..., Word | None], *, returns: bool = False
 ) -> None:
-    """Emit the function ``name`` of words; ``body`` emits its code and returns the word to return.
+    """Emit the definition of the function ``name`` of ``num_arguments`` i64 arguments.
 
-    ``body`` returns None unless the function ``returns`` a word.
+    ``body`` is called once with the arguments, as words, and emits the function's code. It returns
+    the word that the function returns if ``returns``, else None.
     """
     results = [i64()] if returns else []
     function = func.FuncOp(name, ir.FunctionType.get([i64()] * num_arguments, results))
@@ -243,12 +250,12 @@ def define(
 
 
 def global_word(name: str) -> None:
-    """Emit the global variable ``name`` of one word, initially zero."""
+    """Emit the global variable ``name``, an i64 that is initially 0."""
     linkage = ir.Attribute.parse("#llvm.linkage<internal>")
     llvm.GlobalOp(i64(), name, linkage, value=ir.IntegerAttr.get(i64(), 0))
 
 
 def address_of(name: str) -> Word:
-    """Emit the address of ``name``, a global variable or a function of the LLVM dialect."""
+    """Emit and return the address of the global variable or the LLVM function ``name``."""
     symbol = llvm.mlir_addressof(_pointer(), ir.FlatSymbolRefAttr.get(name))
     return Word(llvm.ptrtoint(i64(), symbol))

@@ -1,7 +1,7 @@
-"""Insertion of calls of the checking functions beside memory accesses.
+"""Insertion of calls of the runtime's checks before memory accesses.
 
-Indices are checked on memrefs, where dimensions are known; addresses, shared memory and races on
-the LLVM dialect, where every access is a load, a store or an atomic operation.
+Indices are checked on memrefs, where dimensions are known; bounds of buffers, unwritten memory and
+races in the LLVM dialect, where every access is a load, a store or an atomic operation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.ir_walk import producer, walk
 
 _MEMREFS = {"memref.load": 0, "memref.store": 1, "vector.load": 0, "vector.store": 1}
-"""Number of the memref operand, by operation with indices after that operand."""
+"""By the name of a checked operation: the number of its memref operand, which indices follow."""
 
 _COPIES = ("llvm.intr.memcpy", "llvm.intr.memmove")
 _UNKNOWN = (
@@ -34,7 +34,10 @@ _NARROW_SCOPES = ("workgroup", "block", "wavefront", "singlethread")
 
 
 def check_indices(module: ir.Module, sites: Sites) -> None:
-    """Insert a check of every index of loads and stores of memrefs against its dimension."""
+    """Insert a check of every index of loads and stores of memrefs against its dimension's size.
+
+    The loads and stores are added to ``sites``, whose numbers faults report.
+    """
     for operation in walk(module.operation):
         number = _MEMREFS.get(operation.name)
         if number is not None:
@@ -69,7 +72,7 @@ def _size(buffer: ir.Value, dimension: int) -> ir.Value | int:
 
 
 def granule_of(module: ir.Module) -> int:
-    """Return the bytes of the smallest element that kernels access, at most 4."""
+    """Return the size in bytes of the smallest element that a kernel accesses, at most 4."""
     sizes = [4]
     for operation in kernel_operations(module):
         if operation.name == "llvm.load":
@@ -86,9 +89,10 @@ def _element_bytes(kind: ir.Type) -> int:
 
 
 def instrument(module: ir.Module, sites: Sites, *, checked: bool) -> None:
-    """Insert calls of the checks before memory accesses, and yields at atomic operations.
+    """Insert calls of the checks before memory accesses, and lets lanes yield at atomic operations.
 
-    Without ``checked``, insert the yields only.
+    Without ``checked``, insert the yields only. The accesses are added to ``sites``, whose numbers
+    faults report.
     """
     for operation in kernel_operations(module):
         with ir.InsertionPoint(operation), operation.location:
@@ -103,7 +107,7 @@ _ACQUIRING, _RELEASING = (4, 6, 7), (5, 6, 7)
 
 
 def _orders(operation: ir.Operation) -> tuple[bool, bool]:
-    """Return whether an operation acquires, and whether it releases, between blocks."""
+    """Return whether an operation has acquire and whether it has release order between blocks."""
     scope = str(operation.attributes["syncscope"]) if "syncscope" in operation.attributes else ""
     if any(narrow in scope for narrow in _NARROW_SCOPES):
         return False, False
@@ -164,7 +168,7 @@ def _plain(operation: ir.Operation, sites: Sites) -> None:
 
 
 def _check_alignment(operation: ir.Operation, sites: Sites) -> None:
-    """Insert a check of the alignment that a vector load or store asserts."""
+    """Insert a check that a vector load's or store's address has the alignment of its attribute."""
     is_load = operation.name == "llvm.load"
     kind = operation.results[0].type if is_load else operation.operands[0].type
     if isinstance(kind, ir.VectorType) and "alignment" in operation.attributes:

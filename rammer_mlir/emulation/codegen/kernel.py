@@ -1,4 +1,4 @@
-"""Compile a kernel of a ``gpu.module`` to native code that the emulator runs."""
+"""Compilation of a kernel of a ``gpu.module`` to native code that the emulator runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PREFIX = "kernel."
 """Prefix of the symbols of a kernel's functions, so that none collides with the C library's."""
 
 _CALL_BYTES, _PAGE, _ALIGNMENT = 48 << 10, 4096, 64
-"""Numbers of bytes: stack for calls and spills, unit of stacks, alignment of allocations."""
+"""Bytes: stack for calls and spills, multiple of stack sizes, alignment of stack allocations."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class LoweredKernel:
     """A kernel as LLVM IR.
 
     Attributes:
-        text: the LLVM IR.
-        granule: bytes per shadow cell.
+        text: the LLVM IR of the kernel and the emulator's runtime.
+        granule: bytes of memory that a shadow cell describes.
         stack_bytes: bytes of a lane's stack.
-        traced: traced accesses in the order of their numbers.
+        traced: the accesses that launches record, in the order of their numbers.
     """
 
     text: str
@@ -60,9 +60,9 @@ class LoweredKernel:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """A kernel for the emulator as LLVM IR of this machine, with its description.
+    """A kernel and the emulator's runtime as LLVM IR for this machine, before it is compiled.
 
-    The fields of the description are those of ``EmulatedKernel``.
+    ``text`` is the LLVM IR; the other fields are those of ``EmulatedKernel``.
     """
 
     name: str
@@ -79,7 +79,7 @@ class KernelCode:
 def compile_kernel(
     module: ir.Module, name: str, *, checked: bool, traced: bool = False
 ) -> EmulatedKernel:
-    """Compile the kernel ``name`` for this process, and return it loaded.
+    """Compile the kernel ``name`` of a ``gpu.module`` in ``module``, and load it into this process.
 
     Its accesses are checked if ``checked``, and recorded by launches if ``traced``.
     """
@@ -88,7 +88,7 @@ def compile_kernel(
 
 
 def load_kernel(code: KernelCode, object_file: bytes) -> EmulatedKernel:
-    """Load the object file compiled from a kernel's LLVM IR."""
+    """Load the object file that was compiled from ``code.text``, and return the kernel."""
     library = load_object(object_file)
     return EmulatedKernel(
         name=code.name,
@@ -148,8 +148,8 @@ def lower_kernel(
     """Return a kernel, together with the emulator's runtime, as LLVM IR.
 
     Args:
-        functions: the kernel and its callees.
-        sites: receives the places that faults name.
+        functions: the kernel and its callees, which are lowered in place.
+        sites: numbers of operations for fault messages, to which accesses are added.
         machine: the processor that runs the code.
         checked: whether accesses are checked.
         traced: whether launches record accesses.
@@ -181,7 +181,7 @@ def lower_kernel(
 
 
 def _steps(machine: Machine) -> list[Step]:
-    """Return the steps from functions on memrefs to the LLVM dialect."""
+    """Return the passes that lower functions on memrefs to the LLVM dialect."""
     views = "affine-expand-index-ops,expand-strided-metadata,lower-affine"
     return [
         Step("loops", "convert-linalg-to-loops"),
@@ -192,7 +192,7 @@ def _steps(machine: Machine) -> list[Step]:
 
 
 def _stack_bytes(module: ir.Module) -> int:
-    """Return the number of bytes of stack that a lane needs: allocations, and room for calls."""
+    """Return the bytes of stack that a lane needs: for allocations, calls and spills."""
     total = _CALL_BYTES
     for operation in walk(module.operation):
         if operation.name == "llvm.alloca":
@@ -225,7 +225,7 @@ def _prefix_functions(module: ir.Module) -> None:
 
 
 def _define_entry(module: ir.Module, functions: FunctionModule) -> None:
-    """Define ``emulator_kernel(lane)``, which loads the kernel's arguments and calls it."""
+    """Emit ``emulator_kernel(lane)``, which loads the kernel's arguments and calls the kernel."""
     symbol = _PREFIX + functions.kernel
     for operation in list(module.body.operations):
         if ir.StringAttr(operation.operation.attributes["sym_name"]).value == "emulator_kernel":

@@ -22,13 +22,15 @@ OPERATIONS = (MMA, LOAD, TF32)
 
 _STEPS = {"f16": 16, "bf16": 16, "f32": 8}
 _DROPPED = 13
-"""Number of low bits of an f32's mantissa that tf32 lacks."""
+"""Number of low bits of an f32's mantissa that tf32 does not have."""
 
 _WARP = 32
 
 
 def mma(operation: ir.Operation, exchange: Exchange) -> ir.Value:
-    """Emit the computation of ``nvgpu.mma.sync``, and return its fragment.
+    """Emit the computation of an ``nvgpu.mma.sync`` by a lane, and return the result's fragment.
+
+    ``exchange`` emits the read of another lane's fragments.
 
     Raises:
         UnsupportedError: for other shapes and types than f16, bf16 or tf32 to f32.
@@ -92,7 +94,7 @@ def _element_type(fragment: ir.Value) -> ir.Type:
 
 
 def _packed(fragment: ir.Value, first: int) -> ir.Value:
-    """Emit an i64 word of a fragment's 32-bit registers ``first`` and ``first + 1``."""
+    """Emit an i64 of two 32-bit registers of a lane's fragment: ``first`` and ``first + 1``."""
     each = ir.VectorType(fragment.type).shape[1]
     kind = ir.VectorType.get([2 * each], _element_type(fragment))
     places = [[first + register, n] for register in range(2) for n in range(each)]
@@ -144,10 +146,11 @@ def _i32() -> ir.IntegerType:
 
 
 def load_matrices(operation: ir.Operation, exchange: Exchange, site: int) -> ir.Value:
-    """Emit the loads of ``nvgpu.ldmatrix``: matrices of 8 by 8 elements of 16 bits.
+    """Emit a lane's loads of an ``nvgpu.ldmatrix``, and return its fragment.
 
-    Lane 8 j + i gives the address of row i of matrix j. A lane gets two adjacent elements of a row,
-    or, if transposed, of a column.
+    The matrices have 8 by 8 elements of 16 bits. Lane 8 j + i gives the address of row i of matrix
+    j, which other lanes read by ``exchange``. Of each matrix, a lane gets two adjacent elements of
+    a row, or, if transposed, of a column. ``site`` is the number of the operation for faults.
     """
     source, *indices = operation.operands
     address, _ = address_of_element(source, indices, 2)

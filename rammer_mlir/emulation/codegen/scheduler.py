@@ -39,26 +39,26 @@ from rammer_mlir.emulation.records import (
 )
 
 WORLD, LANE = "emulator_world", "emulator_current_lane"
-"""Names of the globals that hold the addresses of the launch's and the running lane's record."""
+"""Names of the globals with the addresses of the launch's record and the running lane's record."""
 
 _OTHER_LOOKS = 8
-"""Number of polls at changing addresses after which a lane also yields."""
+"""Number of polls after which a lane yields even if each poll has another address than the last."""
 
 LANE_WORDS, BLOCK_WORDS = len(Lane), len(Block)
 
 
 def world() -> Record:
-    """Emit a load of the address of the launch's record."""
+    """Emit a load of the address of the launch's record, and return the record (``World``)."""
     return Record(load(address_of(WORLD)))
 
 
 def current() -> Record:
-    """Emit a load of the address of the running lane's record."""
+    """Emit a load of the address of the running lane's record, and return the record (``Lane``)."""
     return Record(load(address_of(LANE)))
 
 
 def lane_at(first: Word, number: Word | int) -> Record:
-    """Emit the address of the record ``number`` lanes after the lane whose record is ``first``."""
+    """Emit the address of a lane's record: ``number`` records after that at address ``first``."""
     return Record(first + word(number) * (8 * LANE_WORDS))
 
 
@@ -75,7 +75,7 @@ def _leave() -> None:
 def _fault(
     kind: Word, site: Word, address: Word, base: Word, other: Word, other_site: Word
 ) -> None:
-    """Emit the code that stops a launch with its first fault; the lane does not continue."""
+    """Emit the body of ``emulator_fault``, which stops a launch; arguments are as for ``fault``."""
     launch, lane = world(), current()
     places = (World.FAULT, World.FAULT_SITE, World.FAULT_ADDRESS, World.FAULT_BASE,
               World.FAULT_OTHER, World.FAULT_OTHER_SITE)  # fmt: skip
@@ -96,8 +96,9 @@ def fault(
 ) -> None:
     """Emit a call that stops the launch with a fault at the operation numbered ``site``.
 
-    ``address`` and ``base`` are the accessed address and its buffer's beginning, ``other`` and
-    ``other_site`` the stamp and site of a race's conflicting access, or numbers for the message.
+    ``address`` is the accessed address and ``base`` an address in the intended buffer; ``other``
+    and ``other_site`` are the stamp and the operation of the other access of a race. For some
+    faults these are other numbers that the message contains.
     """
     perform("emulator_fault", int(kind), site, address, base, other, other_site)
 
@@ -126,7 +127,7 @@ def _barrier(site: Word) -> None:
 
 
 def _all_at(first: Word, count: Word, status: Status, site: Word) -> Word:
-    """Emit a word: 1 if all ``count`` lanes from ``first`` on have this status and site, else 0."""
+    """Emit a word: 1 if all ``count`` lanes from record ``first`` on have this status and site."""
     alike = Variable(1)
     with each(0, count) as number:
         other = lane_at(first, number)
@@ -158,10 +159,10 @@ def _shuffle(value: Word, offset: Word, width: Word, mode: Word, site: Word) -> 
 
 
 def _exchange(first: Word, count: Word) -> None:
-    """Emit the shuffle of ``count`` lanes, the first of which has the record ``first``.
+    """Emit the exchange of values of a shuffle by ``count`` lanes, from record ``first`` on.
 
-    Each lane's result goes to its word OFFSET, as other lanes still read its word VALUE; VALID is 1
-    if its source lane is in range.
+    Each lane's result is stored in its word ``Lane.OFFSET``, as other lanes still read its word
+    ``Lane.VALUE``; ``Lane.VALID`` is 1 if its source lane is in range.
     """
     with each(0, count) as number:
         lane = lane_at(first, number)
@@ -185,9 +186,9 @@ def _exchange(first: Word, count: Word) -> None:
 
 
 def _poll(address: Word, site: Word) -> None:
-    """Emit a yield before an atomic read of a location that other lanes may write.
+    """Emit a yield to other lanes before a repeated atomic read of the same address.
 
-    The first poll happens at once, before other lanes run, so that a kernel that wrongly relies on
+    The first read happens at once, before other lanes run, so that a kernel that wrongly relies on
     an earlier write sees as few writes as possible.
     """
     lane = current()
@@ -200,7 +201,7 @@ def _poll(address: Word, site: Word) -> None:
 
 
 def _offer(address: Word, site: Word) -> None:
-    """Emit a yield after an atomic write: polling lanes run before the next write."""
+    """Emit a yield after an atomic write, so that polling lanes run before the next write."""
     perform("emulator_wait", address, site)
     current()[Lane.POLL_ADDRESS] = 0
 
@@ -214,7 +215,7 @@ def _wait(address: Word, site: Word) -> None:
 
 
 def _lane(record: Word) -> None:
-    """Emit the function of a new stack: a call of the kernel for the lane of ``record``."""
+    """Emit the function that runs on a new stack: it calls the kernel for the lane ``record``."""
     lane = Record(record)
     perform("emulator_kernel", record)
     with when(lane[Lane.COPIES_BEGUN].differs(lane[Lane.COPIES_ENDED])):
@@ -238,9 +239,9 @@ def _resume(record: Word) -> None:
 
 
 def _turn(block_number: Word) -> None:
-    """Emit a loop over a block's lanes until each waits, polls or is done.
+    """Emit a loop that resumes a block's lanes until each waits, polls or has ended.
 
-    A polling lane polls once.
+    Each polling lane is resumed once, for one poll.
     """
     launch = world()
     threads = launch[World.THREADS]
@@ -284,7 +285,10 @@ def _begin_lanes(fibers: FiberCode) -> None:
 
 
 def _launch(fibers: FiberCode, record: Word) -> None:
-    """Emit the loop that runs a launch to its end, or to its first fault."""
+    """Emit the loop that runs a launch to its end, or to its first fault.
+
+    ``record`` is the address of the launch's record.
+    """
     store(address_of(WORLD), record)
     launch = world()
     _begin_lanes(fibers)
@@ -314,13 +318,13 @@ def _launch_word(place: Word) -> Word:
 
 
 def _nothing(*_: Word) -> None:
-    """Emit nothing: the body of a hook for launches without checks."""
+    """Emit nothing: the body of ``emulator_meet`` for kernels without checks."""
 
 
 def emit_scheduler(fibers: FiberCode) -> None:
-    """Emit the runtime's functions at the insertion point.
+    """Emit the runtime's functions that run lanes, at the insertion point.
 
-    Kernels call ``emulator_barrier``, ``emulator_shuffle`` and ``emulator_poll``; the host calls
+    Kernels call ``emulator_barrier``, ``emulator_shuffle`` and ``emulator_poll``; Python calls
     ``emulator_launch``. The caller must define ``emulator_kernel`` and ``emulator_meet``.
     """
     global_word(WORLD)
@@ -344,5 +348,5 @@ def emit_scheduler(fibers: FiberCode) -> None:
 
 
 def emit_unchecked() -> None:
-    """Emit an empty barrier hook for launches without checks."""
+    """Emit an empty ``emulator_meet``, which barriers call, for kernels without checks."""
     define("emulator_meet", 2, _nothing)

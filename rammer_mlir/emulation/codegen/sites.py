@@ -12,16 +12,22 @@ _PLACE = re.compile(r'"([^"]+)"(?::(\d+))?(?::(\d+))?')
 
 
 class Sites:
-    """Assigns numbers to the operations that can fault; equal sites share a number."""
+    """Assigns numbers to the operations that can fault.
+
+    Operations of equal names and locations are one site and share a number.
+    """
 
     def __init__(self) -> None:
         self._numbers: dict[Site, int] = {}
 
     def add(self, operation: ir.Operation, number: int | None = None) -> int:
-        """Return the number of an operation's site.
+        """Add an operation's site if it is new, and return the site's number.
 
-        ``number`` distinguishes operations with equal locations, such as two barriers that come
-        from the same source line. Raises UnsupportedError beyond ``2**SITE_BITS`` sites.
+        ``number`` distinguishes operations with equal names and locations, such as two barriers
+        that come from the same source line.
+
+        Raises:
+            UnsupportedError: if there are more than ``2**SITE_BITS`` sites.
         """
         name = operation.name if number is None else f"{operation.name} {number}"
         site = Site(name, location_names(operation))

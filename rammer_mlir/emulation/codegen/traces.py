@@ -1,4 +1,4 @@
-"""Recording of lanes' memory accesses, to count the sectors that a warp's accesses touch."""
+"""Instrumentation of a kernel so that launches record each lane's memory accesses."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ _COPY = "emulator_copy"
 
 
 def trace_accesses(module: ir.Module) -> tuple[TracedAccess, ...]:
-    """Insert a call beside each load, store and asynchronous copy; return their descriptions.
+    """Insert a call that records each load, store and asynchronous copy; return their descriptions.
 
-    Atomic operations and a lane's private memory are excluded.
+    The index of a description is the number of the access. Atomic operations and accesses of a
+    lane's private memory are excluded.
     """
     found: list[TracedAccess] = []
     for operation in kernel_operations(module):
@@ -49,9 +50,9 @@ def trace_accesses(module: ir.Module) -> tuple[TracedAccess, ...]:
 
 
 def _access(operation: ir.Operation) -> tuple[ir.Value, int] | None:
-    """Return the pointer (or a copy's source address) and the bytes that an operation accesses.
+    """Return the pointer that an operation accesses, and the number of bytes; None if not traced.
 
-    None if the operation is not traced.
+    For a copy, an i64 with the source's address takes the place of the pointer.
     """
     if operation.name == "llvm.call":
         return _copy_source(operation)
@@ -91,5 +92,5 @@ def _trace(address: Word, access: Word) -> None:
 
 
 def emit_trace() -> None:
-    """Emit the function that records an access; it ignores accesses when the buffer is full."""
+    """Emit the runtime's function that records an access unless the trace is full."""
     define("emulator_trace", 2, _trace)

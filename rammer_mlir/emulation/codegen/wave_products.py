@@ -16,7 +16,7 @@ OPERATIONS = {
     "rocdl.mfma.f32.16x16x16f16": "f16",
     "rocdl.mfma.f32.16x16x16bf16.1k": "bf16",
 }
-"""The element type that each instruction multiplies."""
+"""By the name of an emulated instruction: the element type of the factors."""
 
 LANES = 64
 _LINES = 16
@@ -24,7 +24,10 @@ _EACH = 4
 
 
 def multiply_and_add(operation: ir.Operation, exchange: Exchange) -> ir.Value:
-    """Emit the computation of the instruction, and return the lane's results."""
+    """Emit the computation of a matrix instruction by a lane, and return the lane's four results.
+
+    ``exchange`` emits the read of another lane's elements.
+    """
     a, b, result = operation.operands
     kinds = {"f16": ir.F16Type.get, "bf16": ir.BF16Type.get}
     element = kinds[OPERATIONS[operation.name]]()

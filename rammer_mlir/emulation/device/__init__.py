@@ -1,1 +1,1 @@
-"""The emulated device: launches, faults and traces; requires NumPy alone."""
+"""The emulated device: launches, faults and traces; needs NumPy and no compiler."""

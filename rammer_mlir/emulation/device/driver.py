@@ -1,4 +1,4 @@
-"""The emulator as a driver: device memory is host memory, and kernels are native code."""
+"""The emulator as a GPU driver: device memory is host memory, and kernels are native CPU code."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ Work = Callable[[], None]
 
 
 class EmulatedDriver:
-    """An emulated device.
+    """An emulated GPU with the interface of a driver.
 
-    It identifies kernels by their GPU code, because it executes native code instead. Streams
-    execute work immediately, so ordering streams has no effect, except while a stream is captured.
+    It executes native code in place of a kernel's GPU code, by which it identifies the kernel.
+    Streams execute work immediately, so that ordering streams has no effect, except while a stream
+    is captured.
     """
 
     def __init__(
@@ -42,12 +43,12 @@ class EmulatedDriver:
         """Begin without allocations.
 
         Args:
-            chip: LLVM's name of the emulated processor.
-            kernels: native code by the GPU code in a program.
-            subgroup: lanes of a subgroup (warp).
-            memory_bytes: device memory, unlimited if None.
-            resources: limits on the resident blocks; unlimited if None.
-            registers: registers of each thread, for the limit on resident blocks.
+            chip: LLVM's name of the emulated GPU, such as ``sm_80``.
+            kernels: the native code to run in place of each GPU code that a program contains.
+            subgroup: the number of lanes of a subgroup (warp).
+            memory_bytes: the size of the device memory in bytes, unlimited if None.
+            resources: the device's multiprocessors, which limit resident blocks; no limit if None.
+            registers: the number of registers of each lane, which limits resident blocks.
         """
         self._chip, self.kernels, self._subgroup = chip, dict(kernels), subgroup
         self._left = memory_bytes
@@ -66,16 +67,16 @@ class EmulatedDriver:
 
     @property
     def chip(self) -> str:
-        """LLVM's name of the processor."""
+        """LLVM's name of the emulated GPU."""
         return self._chip
 
     @property
     def dlpack_device(self) -> tuple[int, int]:
-        """The DLPack device of the host."""
+        """The type and number of the DLPack device on which arrays are: the CPU."""
         return (CPU, 0)
 
     def peaks(self) -> None:
-        """Return None: the emulator's speed does not predict a GPU's."""
+        """Return None instead of peak rates: the emulator's speed does not predict a GPU's."""
 
     @property
     def used_bytes(self) -> int:
@@ -86,7 +87,12 @@ class EmulatedDriver:
         """Do nothing: every thread may use the emulator."""
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
-        """Return the native kernel of ``code``; raise TargetError for code not in ``kernels``."""
+        """Return the native kernel that runs in place of the GPU code ``code``.
+
+        Raises:
+            TargetError: if ``kernels`` does not have the code; the message names its ``kind`` and
+                the function ``entry``.
+        """
         if code not in self.kernels:
             raise TargetError(
                 f"{self.name}: expected code that it was told of, found other {kind} of '{entry}'; "
@@ -104,14 +110,20 @@ class EmulatedDriver:
         return BlockNeeds(threads, self._registers, shared)
 
     def resident_blocks(self, kernel: object, threads: int) -> int:
-        """Return the number of blocks that are resident at once on the described device."""
+        """Return the number of blocks of ``threads`` lanes that are resident on the whole device.
+
+        Without a description of its resources, it is a number that no grid reaches.
+        """
         if self._resources is None:
             # A number of blocks that no grid reaches.
             return 1 << 30
         return resident_blocks(self._resources, self.needs(kernel, threads))
 
     def allocate(self, num_bytes: int) -> int:
-        """Allocate host memory, filled with 0xCD so that reads of unwritten memory show up."""
+        """Allocate host memory and return its address.
+
+        Each byte is 0xCD at first, so that reads of unwritten memory show up.
+        """
         if self._left is not None and num_bytes > self._left - self.used_bytes:
             raise out_of_memory(self.name, num_bytes, self._left - self.used_bytes)
         array = aligned_bytes(num_bytes)
@@ -124,11 +136,11 @@ class EmulatedDriver:
         del self._memory[address]
 
     def clear(self, address: int, num_bytes: int, stream: object) -> None:
-        """Fill ``num_bytes`` of memory at an address with zeros."""
+        """Fill ``num_bytes`` bytes of memory at an address with zeros, ordered by ``stream``."""
         self._do(stream, lambda: _at(address, num_bytes).fill(0))
 
     def upload(self, address: int, array: Array, stream: object) -> None:
-        """Copy an array to a device address, in the order of ``stream``."""
+        """Copy an array to a device address, ordered by ``stream``."""
         content = np.frombuffer(array.tobytes(), np.uint8)
         self.uploaded_bytes += content.size
 
@@ -189,27 +201,35 @@ class EmulatedDriver:
         return stream
 
     def order(self, before: object, after: object) -> None:
-        """Raise an error for a captured and an uncaptured stream; otherwise do nothing."""
+        """Do nothing: work of a stream is complete when the call that queues it returns.
+
+        Raises:
+            TargetError: if exactly one of the two streams is captured.
+        """
         if (before in self._captured) != (after in self._captured):
             raise TargetError(f"{self.name}: a captured stream cannot wait for one that is not")
 
     def synchronize(self, stream: object) -> None:
-        """Raise an error for a captured stream; otherwise do nothing."""
+        """Do nothing: work of a stream is complete when the call that queues it returns.
+
+        Raises:
+            TargetError: if the stream is captured.
+        """
         if stream in self._captured:
             raise TargetError(f"{self.name}: expected a stream that works, found a captured one")
 
     def record_event(self, stream: object) -> object:
-        """Return the host's time: streams execute work immediately."""
+        """Return the host's time in seconds as the event: streams execute work immediately."""
         del stream
         return time.perf_counter()
 
     def seconds_between(self, begin: object, end: object) -> float:
-        """Return the host's seconds between two events, which do not predict a GPU's."""
+        """Return the seconds on the host between two events, which do not predict a GPU's time."""
         assert isinstance(begin, float) and isinstance(end, float)
         return end - begin
 
     def begin_capture(self, stream: object) -> None:
-        """Start to collect a stream's work instead of executing it."""
+        """Start to collect the work that is queued on a stream instead of executing it."""
         self._captured[stream] = []
 
     def end_capture(self, stream: object) -> object:
@@ -217,7 +237,7 @@ class EmulatedDriver:
         return self._captured.pop(stream)
 
     def replay(self, graph: object, stream: object) -> None:
-        """Execute the work that ``end_capture`` returned as ``graph``."""
+        """Queue the work that ``end_capture`` returned as ``graph`` on a stream."""
         assert isinstance(graph, list)
         for work in graph:
             self._do(stream, work)

@@ -35,13 +35,13 @@ Array = NDArray[np.generic]
 Words = NDArray[np.uint64]
 
 _IDLE_ROUNDS = 10_000
-"""Number of consecutive unsuccessful polls of all polling lanes after which a launch hangs."""
+"""Number of consecutive rounds in which all lanes poll in vain, after which a launch is hung."""
 
 _TRACED = 1 << 25
-"""Largest number of accesses that a launch records."""
+"""Maximum number of accesses that a launch records."""
 
 _launching = threading.Lock()
-"""Serializes launches: a kernel's code keeps its launch in global variables."""
+"""Serializes launches: a kernel's code has its launch in global variables."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,10 @@ class PlacedBuffer:
     """A buffer in the device's memory.
 
     Attributes:
-        name: its name in fault messages.
-        offset: offset of its first byte in the memory.
-        num_bytes: its size in bytes.
-        element_bytes: size of an element in bytes, for indices in messages.
+        name: the buffer's name in fault messages.
+        offset: the offset of its first byte in the device's memory, in bytes.
+        num_bytes: the buffer's size in bytes.
+        element_bytes: the size of an element in bytes, for indices in messages.
         unwritten: whether contents are undefined at first, so that reading them is a fault.
     """
 
@@ -89,15 +89,21 @@ class PlacedBuffer:
 
 @dataclass
 class DeviceMemory:
-    """The memory of a launch: buffers with gaps between them that belong to no buffer."""
+    """The layout of a launch's memory: buffers with gaps between them that belong to no buffer.
+
+    Attributes:
+        buffers: the buffers placed so far.
+        num_bytes: the size of the memory in bytes, with the gap after the last buffer.
+    """
 
     buffers: list[PlacedBuffer] = field(default_factory=list[PlacedBuffer])
     num_bytes: int = GRANULE_BYTES
 
     def place(self, name: str, num_bytes: int, element_bytes: int, *, unwritten: bool) -> int:
-        """Add the buffer ``name`` of ``num_bytes`` and return its offset in bytes.
+        """Add the buffer ``name`` of ``num_bytes`` bytes, and return its offset in bytes.
 
-        ``unwritten`` tells whether its contents are undefined, so that reading them is a fault.
+        ``element_bytes`` is the size of an element, for messages; ``unwritten`` tells whether the
+        contents are undefined, so that reading them is a fault.
         """
         offset = self.num_bytes
         placed = PlacedBuffer(name, offset, num_bytes, element_bytes, unwritten)
@@ -107,7 +113,7 @@ class DeviceMemory:
 
 
 def _zeros(count: int) -> Words:
-    """Return zeroed words whose pages take no memory until they are touched."""
+    """Return ``count`` 64-bit zeros whose pages take no memory until they are accessed."""
     size = max(count, 1) * 8
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
     return np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype=np.uint64)
@@ -122,17 +128,18 @@ def launch(
     unwritten: Sequence[int] = (),
     idle_rounds: int = _IDLE_ROUNDS,
 ) -> Trace | None:
-    """Run a kernel to its end; return the trace of its accesses, or None if compiled without.
+    """Run a kernel to its end; return its trace, or None if it was compiled without tracing.
 
     Args:
-        kernel: compiled code.
-        arguments: a value for each of the kernel's arguments: arrays, which the kernel may write,
-            or numbers.
-        grid: blocks, lanes, subgroup size.
-        names: names of the arguments in fault messages.
-        unwritten: arguments whose contents are undefined before the launch (checked kernels only:
-            reading them before writing is a fault).
-        idle_rounds: unsuccessful polls of the polling lanes after which the launch counts as hung.
+        kernel: the compiled kernel.
+        arguments: a value for each of the kernel's arguments: arrays, which the kernel writes in
+            place unless they are read-only, or numbers.
+        grid: the numbers of blocks, of lanes of a block and of lanes of a subgroup.
+        names: names of the arguments in fault messages; None for ``argument 0`` and so on.
+        unwritten: the numbers of arguments whose contents are undefined before the launch; in a
+            checked kernel, reading them before writing is a fault.
+        idle_rounds: the number of consecutive rounds in which all lanes poll in vain, after which
+            the launch counts as hung.
 
     Raises:
         EmulationError: at the kernel's first fault, naming kernel, block, lane, buffer and index.
@@ -188,9 +195,9 @@ class _Launch:
         self._fill_world(idle_rounds)
 
     def _place_shared(self, block: int) -> int:
-        """Place the shared memory of block ``block``; return its offset in the device memory.
+        """Place the shared memory of block ``block``; return its byte offset in the device memory.
 
-        The buffers in it have the offsets that the kernel's code uses.
+        The kernel's workgroup buffers have the offsets in it that the kernel's code uses.
         """
         base = self._memory.num_bytes
         for number, buffer in enumerate(self._kernel.shared):
@@ -235,7 +242,7 @@ class _Launch:
         self._set(World.TRACE_END, self._traced.ctypes.data + self._traced.nbytes)
 
     def trace(self) -> Trace:
-        """Return the trace of the launch's accesses; ``full`` tells if accesses were dropped."""
+        """Return the trace of the launch, after ``run``."""
         size = int(self._world[World.TRACE]) - self._traced.ctypes.data
         records = self._traced[: size // 8].reshape(-1, len(TraceRecord))
         shared = self._region.ctypes.data + min([self._memory.num_bytes, *self._shared])
@@ -251,7 +258,7 @@ class _Launch:
         return bits.view(np.uint64)
 
     def _lane_records(self, base: int) -> Words:
-        """Return the lanes' records, each with a stack whose end has a canary.
+        """Return the lanes' records, and allocate the lanes' stacks and queues of copies.
 
         ``base`` is the address of the device memory.
         """
@@ -276,10 +283,10 @@ class _Launch:
         return lanes
 
     def _check_tables(self, base: int) -> dict[World, Words]:
-        """Return new tables for the checks, by the word of ``World`` that gets their address.
+        """Return new tables for the checks, by the word of ``World`` for the table's address.
 
-        Also set the words with the capacity of the synchronization tables and the granule's shift.
-        ``base`` is the address of the device memory.
+        Also set the words ``SYNC_CAPACITY`` and ``GRANULE_SHIFT``. ``base`` is the address of the
+        device memory.
         """
         blocks = self._grid.blocks
         granules = _zeros(self._memory.num_bytes // GRANULE_BYTES + 1)

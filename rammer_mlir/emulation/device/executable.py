@@ -15,7 +15,7 @@ from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.signatures import PemKey
 
 NO_CODE = b""
-"""Placeholder for the GPU's code, which the emulator does not read."""
+"""Placeholder for a program's GPU code, by which the emulated driver finds the native kernel."""
 
 
 class EmulatedExecutable(GpuExecutable):
@@ -31,13 +31,13 @@ class EmulatedExecutable(GpuExecutable):
         subgroup: int,
         stats: Mapping[str, object] | None = None,
     ) -> None:
-        """Wrap the kernel, as native code of this machine.
+        """Make an executable of a compiled model and its kernel as native code of this machine.
 
         Args:
-            image: the program's data.
-            kernel: the code.
-            subgroup: lanes of a subgroup (warp).
-            stats: the compiler's measurements.
+            image: the compiled program without the kernel's code.
+            kernel: the native code of the kernel.
+            subgroup: the number of lanes of a subgroup (warp).
+            stats: compiler statistics by name: seconds by stage, sizes.
         """
         driver = EmulatedDriver(image.chip, {NO_CODE: kernel}, subgroup=subgroup)
         super().__init__(image, NO_CODE, lambda: driver, stats)
@@ -60,7 +60,7 @@ class EmulatedExecutable(GpuExecutable):
         )
 
     def artifact(self) -> NoReturn:
-        """Refuse: emulated code cannot run on a device.
+        """Refuse to make an artifact, because emulated code cannot run on a GPU.
 
         Raises:
             OptionError: always.
@@ -70,7 +70,7 @@ class EmulatedExecutable(GpuExecutable):
         )
 
     def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> NoReturn:
-        """Refuse to write emulated code.
+        """Refuse to write a file, because emulated code cannot run on a GPU.
 
         Raises:
             OptionError: always.

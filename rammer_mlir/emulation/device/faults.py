@@ -26,7 +26,7 @@ Words = NDArray[np.uint64]
 
 
 class NamedBuffer(Protocol):
-    """A buffer that an address can lie in."""
+    """A buffer in the emulated device's memory, as fault messages need it."""
 
     @property
     def name(self) -> str:
@@ -60,10 +60,10 @@ def describe(
 
     Args:
         kernel: the launched kernel.
-        world: the launch's record.
-        lanes: [lanes, words] records.
-        buffers: the device's buffers.
-        memory: the device's memory.
+        world: the launch's record, indexed by ``World``.
+        lanes: a row for each lane of all blocks: its record, indexed by ``Lane``.
+        buffers: the buffers in the device's memory.
+        memory: the bytes of the device's memory.
     """
     report = _Report(kernel, world, lanes, buffers, memory)
     kind = Fault(int(world[World.FAULT]))
@@ -109,9 +109,10 @@ class _Report:
         return f"block {self._word(World.FAULT_BLOCK)}, lane {self._word(World.FAULT_LANE)}"
 
     def _place(self, address: int, base: int) -> str:
-        """Return as text the buffer that contains ``base``, and the index of ``address`` in it.
+        """Return the buffer that contains ``base`` and the index of ``address`` in it, as text.
 
-        Indices outside of the buffer count from its beginning, too.
+        An example is ``x at index 70 of 64``: an index outside of the buffer also counts from its
+        beginning.
         """
         start = self._word(World.REGION)
         for buffer in self._buffers:
@@ -166,7 +167,10 @@ class _Report:
         return self._lanes[self._lanes[:, Lane.BLOCK] == block]
 
     def _stuck(self) -> str:
-        """Return the message that names the waiting lanes and the places of all others."""
+        """Return the message for a barrier that not all lanes of a block reach.
+
+        It tells for each lane the operation at which it waits or that it exited.
+        """
         block = self._word(World.FAULT_BLOCK)
         lanes = self._of_block(block)
         groups: dict[str, list[int]] = {}

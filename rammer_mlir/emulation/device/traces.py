@@ -1,8 +1,8 @@
-"""Traces of an emulated launch: the device memory that each instruction of a warp touches.
+"""Traces of an emulated launch: the device memory that each instruction of a warp accesses.
 
-Device memory is transferred in sectors of 32 bytes. A coalesced access of a warp, whose lanes touch
-adjacent elements, transfers only needed sectors; lanes that touch distant elements transfer a
-sector each.
+A GPU transfers device memory in sectors of 32 bytes. A coalesced access of a warp, whose lanes
+access adjacent elements, transfers only needed sectors; lanes that access distant elements transfer
+a sector each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rammer_mlir.emulation.records import (
 )
 
 SECTOR = 32
-"""Number of bytes of a memory transfer."""
+"""Number of bytes of the smallest transfer of device memory."""
 
 _LANES = 1 << TRACE_BLOCK_SHIFT
 
@@ -30,10 +30,10 @@ class Trace:
     """The accesses of a launch in order of time.
 
     Attributes:
-        accesses: the kernel's accesses, by number.
-        records: a row of ``TraceRecord``'s words for each access of a lane, uint64.
-        shared: first address of shared memory.
-        full: whether later accesses were dropped.
+        accesses: the loads, stores and copies in the kernel's code; their index is their number.
+        records: a row for each execution by a lane, of the words of ``TraceRecord``.
+        shared: the first address of shared memory, which follows all other memory.
+        full: whether accesses were dropped because there were too many.
     """
 
     accesses: tuple[TracedAccess, ...]
@@ -44,14 +44,14 @@ class Trace:
 
 @dataclass(frozen=True)
 class WarpAccesses:
-    """Device memory touched by an access, over all executions by all warps.
+    """The device memory that a load, store or copy accesses, over all executions by all warps.
 
     Attributes:
-        access: the access.
-        executions: number of executed instructions, counted per warp.
-        lanes: number of participating lanes, summed over executions.
-        sectors: number of touched sectors, summed over executions.
-        needed: fewest sectors that could contain the touched elements, summed over executions.
+        access: the load, store or copy in the kernel's code.
+        executions: the number of executions; the lanes of a warp execute it together, as one.
+        lanes: the number of participating lanes, summed over executions.
+        sectors: the number of sectors that are accessed, summed over executions.
+        needed: the fewest sectors that could contain the accessed elements, summed over executions.
     """
 
     access: TracedAccess
@@ -62,15 +62,15 @@ class WarpAccesses:
 
 
 def warp_accesses(trace: Trace, warp: int) -> list[WarpAccesses]:
-    """Group a trace's accesses of device memory by instructions of warps; return their sums.
+    """Return the sectors of device memory that each load, store or copy accesses, for whole warps.
 
     The n-th execution of an access by a lane is grouped with the n-th executions by the other lanes
     of its warp. For loops with different trip counts per lane this equals a GPU's behaviour; for
     divergent branches inside a loop it is an approximation.
 
     Args:
-        trace: a launch's accesses.
-        warp: number of lanes of a warp.
+        trace: the accesses of a launch.
+        warp: the number of lanes of a warp.
     """
     address = trace.records[:, TraceRecord.ADDRESS]
     who = trace.records[address < trace.shared, TraceRecord.WHO]
@@ -89,7 +89,7 @@ def warp_accesses(trace: Trace, warp: int) -> list[WarpAccesses]:
 
 
 def _ranks(sorted_keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return for each key the number of equal keys before it."""
+    """Return for each of sorted keys the number of equal keys before it."""
     places = np.arange(len(sorted_keys))
     begins = np.r_[True, sorted_keys[1:] != sorted_keys[:-1]]
     return (places - np.maximum.accumulate(np.where(begins, places, 0))).astype(np.uint64)

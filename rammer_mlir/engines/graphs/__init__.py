@@ -1,1 +1,1 @@
-"""Engines of JSON graphs."""
+"""Engines that run JSON graphs of ONNX operators."""

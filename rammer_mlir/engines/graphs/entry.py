@@ -1,4 +1,4 @@
-"""Entries of graphs that are run by calls from a vEU into Python, holding the GIL."""
+"""Functions of graphs that a vEU runs by a call into Python, holding the GIL."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rammer_mlir.errors import TargetError
 from rammer_mlir.programs.json_graph import ELEMENT_TYPES, Graph, GraphConstant, GraphTensor
 
 Numbers = NDArray[Any]
-"""The elements of a tensor, of any of the graph's types."""
+"""A tensor's elements, of any of the graph's element types."""
 
 Run = Callable[[Mapping[str, int]], None]
-"""A function that runs a graph once.
+"""A function that runs a graph once, called with memory addresses by tensor name.
 
-It gets the address of each input that is no weight, and of each output, by name.
+They are the addresses of all outputs, and of all inputs except weights.
 """
 
 _FAILED = 1
@@ -47,16 +47,18 @@ def constant_array(constant: GraphConstant) -> Numbers:
 
 
 def array_at(tensor: GraphTensor, address: int) -> Numbers:
-    """Return an array that views the memory of a tensor."""
+    """Return an array on the memory of a tensor at ``address``, without a copy."""
     memory: Any = (ctypes.c_uint8 * num_bytes(tensor)).from_address(address)
     return np.ctypeslib.as_array(memory).view(dtype_of(tensor)).reshape(tensor.shape)
 
 
 def read_graph(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
-    """Return the graph of a module, and views of its weights by name.
+    """Return the graph that a module contains, and its weights by input name.
+
+    ``host`` supplies the module and the addresses of the weights, which the arrays view.
 
     Raises:
-        TargetError: if the module is not a graph.
+        TargetError: if the module's content is not a graph.
     """
     try:
         graph = Graph.from_json(host.module.content)
@@ -69,19 +71,22 @@ def read_graph(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
 
 
 def known_weights(host: EntryHost, graph: Graph) -> dict[str, Numbers]:
-    """Return views of the weights among a graph's inputs, by name."""
+    """Return the inputs of a graph that are weights, by name, as arrays on their memory.
+
+    ``host`` supplies the addresses of the weights.
+    """
     known = zip(graph.inputs, host.weights, strict=False)
     return {t.name: array_at(t, w) for t, w in known if w is not None}
 
 
 def opened(host: EntryHost, graph: Graph, weights: Mapping[str, object], run: Run) -> OpenEntry:
-    """Return the entry of a graph that a Python function runs.
+    """Return the entry by which compiled code runs a graph through a Python function.
 
     Args:
-        host: host of the module's function.
-        graph: the graph.
-        weights: weights by the names of their inputs.
-        run: runs the graph; it is kept alive by the entry.
+        host: supplies the module's name for messages.
+        graph: the graph, whose inputs and outputs are the buffers that compiled code passes.
+        weights: weights by the names of their inputs; ``run`` does not get their addresses.
+        run: runs the graph; the entry keeps it alive.
     """
     buffers: Sequence[GraphTensor] = (*graph.inputs, *graph.outputs)
     places = [(n, t.name) for n, t in enumerate(buffers) if t.name not in weights]

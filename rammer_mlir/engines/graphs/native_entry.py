@@ -1,4 +1,4 @@
-"""Entries of graphs that are run by C functions of a library, without the interpreter."""
+"""Functions of graphs that a vEU runs by C functions of a library, without the interpreter."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from rammer_mlir.programs.json_graph import Graph, GraphTensor
 
 
 def read_native_graph(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
-    """Return the graph of a module, and views of its weights by name.
+    """Return the graph that a module contains, and its weights by input name.
+
+    ``host`` supplies the module and the addresses of the weights, which the arrays view.
 
     Raises:
-        TargetError: if the module is not a graph, or the program cannot execute call lists.
+        TargetError: if the module's content is not a graph, or the compiled program lacks
+            ``RUN_CALLS``.
     """
     if not host.run_calls:
         raise TargetError(
@@ -36,12 +39,13 @@ def operands_of(graph: Graph) -> dict[int, GraphTensor]:
 def native_entry(
     host: EntryHost, calls: CallList, made: ExitStack, message_of: Callable[[int], str]
 ) -> OpenEntry:
-    """Return the entry of a call list.
+    """Return the entry by which compiled code executes a call list.
 
     Args:
-        host: host of the module's function.
+        host: supplies the address of ``RUN_CALLS`` of the compiled program.
         calls: the calls of a run.
-        made: closes the objects that the calls use, with the entry or when it is collected.
+        made: frees the library's objects that the calls use; closed with the entry, or when the
+            list is garbage-collected.
         message_of: returns the library's message for a nonzero status.
     """
     close = weakref.finalize(calls, _close, made, os.getpid())

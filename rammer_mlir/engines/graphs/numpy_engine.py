@@ -1,4 +1,4 @@
-"""Evaluate graphs by NumPy, operator by operator: slow, but the reference of other engines."""
+"""The engine ``numpy``, which evaluates graphs operator by operator: a slow reference."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _KNOWN: Mapping[str, Evaluator] = {**EVALUATORS, **OPERATORS}
 
 
 class NumPyEngine:
-    """Evaluates each operator on arrays, in the element types of its operands."""
+    """Evaluates each operator of a graph on NumPy arrays, in the element types of its operands."""
 
     name: ClassVar[str] = "numpy"
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Return the entry of a function's graph, after a check that all operators are known.
+        """Return the entry that runs a module's graph, after a check that all operators are known.
 
         Raises:
             TargetError: if an operator is unknown; the message names the first.
@@ -49,11 +49,11 @@ class NumPyEngine:
 
 
 def evaluate(graph: Graph, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arrays of all values of a graph, by name.
+    """Return the arrays of all tensors of a graph, by name, intermediate results included.
 
     Args:
         graph: graph of known operators.
-        values: arrays of all inputs.
+        values: arrays of all inputs, by name.
     """
     found = dict(values)
     for constant in graph.constants:

@@ -1,6 +1,6 @@
-"""Operators of the engine ``numpy``, in addition to the evaluators of constant folding.
+"""NumPy evaluators of ONNX operators for the engine ``numpy``.
 
-Some replace the evaluator of the same operator.
+They complete those of constant folding, and replace some of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ Array = NDArray[Any]
 
 
 def _windows(op: Operation, x: Array, kernel: Sequence[int], border: float) -> Array:
-    """Return the windows of an image, padded with ``border``: [N, C, *positions, *kernel]."""
+    """Return the windows of an image that is padded with ``border``.
+
+    Their shape is [N, C, *positions, *kernel]. ``op`` has the padding, strides and dilations.
+    """
     rank = len(kernel)
     pads: Sequence[int] = op.attribute("pads", [0] * 2 * rank)
     dilations: Sequence[int] = op.attribute("dilations", [1] * rank)
@@ -65,7 +68,7 @@ def _quantize(op: Operation) -> Array:
 
 
 _CASTS = {1: np.float32, 3: np.int8, 6: np.int32, 10: np.float16}
-"""NumPy types, by the number of the type in ONNX's attributes."""
+"""NumPy types, by ONNX's number of the type (``TensorProto.DataType``)."""
 
 
 def _cast(op: Operation) -> Array:
@@ -130,7 +133,7 @@ def _elu(x: Array, alpha: float) -> Array:
 
 
 def _function(compute: Callable[..., Array], *names: str) -> Evaluator:
-    """Return the evaluator of an element-wise function of operands and of attributes ``names``."""
+    """Return the evaluator of a function of the first operand and of the attributes ``names``."""
 
     def evaluate(op: Operation) -> Array:
         return compute(op.input(0), *(op.attribute(name) for name in names))

@@ -1,7 +1,7 @@
-"""Serialize JSON graphs as ONNX models, for engines that read these.
+"""Serialize JSON graphs as ONNX models, for engines whose libraries read ONNX.
 
-The few messages that a graph needs are written field by field in the encoding of protocol buffers,
-so that the package `onnx` need not be installed where programs run.
+The few messages that a graph needs are encoded field by field as protocol buffers, so that the
+package `onnx` need not be installed where programs run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rammer_mlir.programs.json_graph import (
 _IR_VERSION = 10
 
 DATA_TYPES = {"f32": 1, "i8": 3, "i32": 6, "i64": 7, "f16": 10}
-"""ONNX's numbers of element types, by a graph's name of the type.
+"""ONNX's numbers of element types, by MLIR element type.
 
 ``TensorProto.DataType`` and ``ONNXTensorElementDataType`` have the same numbers.
 """
@@ -36,7 +36,7 @@ _OF_ARRAYS = {ELEMENT_TYPES[name]: number for name, number in DATA_TYPES.items()
 
 
 class _Wire(IntEnum):
-    """Protocol buffers' numbers of the wire types of fields."""
+    """Wire types of fields in protocol buffers, by their numbers in the encoding."""
 
     VARINT = 0
     LENGTH = 2
@@ -44,7 +44,7 @@ class _Wire(IntEnum):
 
 
 class _Kind(IntEnum):
-    """``AttributeProto.AttributeType``, and the number of the field with a value of that type."""
+    """Values of ``AttributeProto.AttributeType``, the type of an attribute's value."""
 
     FLOAT = 1
     INT = 2
@@ -57,11 +57,11 @@ _PLACES = {_Kind.FLOAT: 2, _Kind.INT: 3, _Kind.STRING: 4, _Kind.FLOATS: 7, _Kind
 
 
 def onnx_model(graph: Graph, weights: Mapping[str, Numbers]) -> bytes:
-    """Return a graph as a serialized ``ModelProto``.
+    """Return a graph as a serialized ONNX ``ModelProto``.
 
     Args:
         graph: the graph.
-        weights: inputs that become initializers, by name.
+        weights: arrays of the inputs that become initializers, by name.
     """
     opset = _text(1, "") + _integer(2, OPSET)
     content = _nested(7, _graph(graph, weights))
@@ -134,7 +134,7 @@ def _value_info(tensor: GraphTensor) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Return the encoding of a number in groups of seven bits, the lowest group first.
+    """Return a number in groups of seven bits, the lowest group first (a protocol buffers varint).
 
     Negative numbers are encoded as 64-bit numbers.
     """

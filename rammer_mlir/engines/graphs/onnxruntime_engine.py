@@ -1,4 +1,4 @@
-"""Run graphs in ONNX Runtime, each on the thread that calls it."""
+"""The engine ``onnxruntime``, which runs each graph on the thread that calls it by default."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _ERRORS_ONLY = 3
 """ONNX Runtime's logging level for errors only."""
 
 _LEVELS = {"all": 99, "extended": 2, "basic": 1, "none": 0}
-"""``GraphOptimizationLevel``, by value of the option."""
+"""Values of ``GraphOptimizationLevel``, by value of the option ``optimization``."""
 
 
 THREADS = thread_option("threads that compute a region, that of its vEU included")
 
 
 class OnnxRuntimeEngine:
-    """Creates a session of ONNX Runtime for each region."""
+    """Runs graphs in ONNX Runtime, by a session for each."""
 
     name: ClassVar[str] = "onnxruntime"
     options: ClassVar[tuple[ModuleOption, ...]] = (
@@ -43,7 +43,7 @@ class OnnxRuntimeEngine:
     )
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Create a session for a function's graph, and return the entry that runs it.
+        """Create a session for a module's graph, and return the entry that runs it.
 
         Raises:
             TargetError: if ONNX Runtime refuses the graph.
@@ -74,8 +74,13 @@ class OnnxRuntimeEngine:
 class Session:
     """A session of ONNX Runtime, and the binding of its inputs and outputs to memory.
 
-    ``session``, ``memory``, ``options`` and ``binding`` are addresses of ONNX Runtime's objects,
-    which ``made`` frees.
+    Attributes:
+        library: ONNX Runtime's C functions.
+        made: frees all objects of the session when it is closed.
+        session: address of the ``OrtSession``.
+        memory: address of the ``OrtMemoryInfo`` of CPU memory.
+        options: address of the ``OrtRunOptions``.
+        binding: address of the ``OrtIoBinding``.
     """
 
     library: OrtLibrary
@@ -90,10 +95,10 @@ class Session:
         """Create a session for a model, and return it.
 
         Args:
-            library: the C functions.
+            library: ONNX Runtime's C functions.
             model: serialized ONNX model.
-            threads: number of threads, including the caller's.
-            level: graph optimization level.
+            threads: number of threads that run an operator, including the caller's.
+            level: value of ``GraphOptimizationLevel``.
 
         Raises:
             OrtError: if the library refuses the model.
@@ -125,7 +130,7 @@ class Session:
         return Call(function, (self.session, self.options, self.binding), ANY_BIT)
 
     def bind(self, tensor: GraphTensor, is_output: bool) -> Bound:
-        """Return a bound buffer for an input, or output if ``is_output``, with binding calls."""
+        """Return the calls that bind an input, or an output if ``is_output``, to its buffer."""
         address_of_function = self.library.address
         release = address_of_function(Function.RELEASE_VALUE)
         value = ctypes.c_uint64()
@@ -151,9 +156,10 @@ class Session:
 def _make(
     library: OrtLibrary, made: ExitStack, create: Function, release: Function, *given: Argument
 ) -> int:
-    """Create an object with ``create`` and arguments ``given``, and return its address.
+    """Create an object with the C function ``create``, and return its address.
 
-    Closing the stack ``made`` calls ``release``.
+    ``given`` are the function's arguments. Closing the stack ``made`` frees the object by
+    ``release``.
     """
     found = library.make(create, *given)
     made.callback(call_function, library.address(release), found)

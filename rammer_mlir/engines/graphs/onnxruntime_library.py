@@ -1,4 +1,4 @@
-"""ONNX Runtime's C API: indices in a function table, to which versions only append."""
+"""ONNX Runtime's C API: a table of functions, to which newer versions only append."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import IntEnum
 from rammer_mlir.engines.functions import Argument, call_function, text_at
 
 API_VERSION = 12
-"""Version of the requested function table; a library without support returns null."""
+"""Version of the table that is requested; a library that does not support it returns null."""
 
 
 class Function(IntEnum):
@@ -49,10 +49,12 @@ class OrtLibrary:
     """The functions of ONNX Runtime's library."""
 
     def __init__(self, find: Callable[[str], int]) -> None:
-        """Get the table from the library.
+        """Get the table of functions from the library.
+
+        ``find`` returns the address of a symbol of the library, 0 if there is none.
 
         Raises:
-            OrtError: if it does not support this version.
+            OrtError: if the library does not support this version of the table.
         """
         base = find("OrtGetApiBase")
         if not base:
@@ -89,7 +91,7 @@ class OrtLibrary:
         return made.value
 
     def take_message(self, status: int) -> str:
-        """Return the message of a status, and release the status."""
+        """Return the message of the ``OrtStatus`` at address ``status``, and free the status."""
         message = text_at(call_function(self.address(Function.GET_ERROR_MESSAGE), status))
         call_function(self.address(Function.RELEASE_STATUS), status)
         return message

@@ -1,7 +1,8 @@
-"""The binary form of OpenVINO modules: exported models, after a line that describes them.
+"""The form ``binary`` of OpenVINO modules: a line of JSON, then models that OpenVINO exported.
 
-The line is JSON: the interface of the graph, and the size of each function's model. A model
-contains its function's weights in OpenVINO's packing, and only the exporting version imports it.
+The line has the inputs and outputs of the module's graph, and the size in bytes of each function's
+model. A model contains its function's weights in OpenVINO's packing, and only the version that
+exported it imports it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ FORMAT, _VERSION = "rammer-openvino", 1
 
 
 def exported(library: OpenVinoLibrary, compiled: int) -> bytes:
-    """Return a compiled model as bytes.
+    """Return a compiled model in the format that OpenVINO imports.
+
+    ``compiled`` is the address of the library's ``ov_compiled_model_t``.
 
     Raises:
         OpenVinoError: if the library fails.
@@ -38,7 +41,7 @@ def exported(library: OpenVinoLibrary, compiled: int) -> bytes:
 
 
 def binary_module(module: CodeModule, models: Sequence[bytes]) -> CodeModule:
-    """Return the binary form of a module.
+    """Return a module of the form ``binary`` that replaces a module of the form ``graph``.
 
     Args:
         module: module with a graph.
@@ -58,20 +61,22 @@ def binary_module(module: CodeModule, models: Sequence[bytes]) -> CodeModule:
 
 
 def read_interface(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
-    """Return a graph without operators, and views of its weights by name.
+    """Return a module's graph without its operators, and its weights by input name.
+
+    ``host`` supplies the module and the addresses of the weights.
 
     Raises:
-        TargetError: if the content is not in the binary form.
+        TargetError: if the module's content does not have the form ``binary``.
     """
     interface, _, _ = _read(host)
     return interface, known_weights(host, interface)
 
 
 def read_blob(host: EntryHost) -> bytes:
-    """Return the exported model of a function.
+    """Return the exported model of the function that ``host`` describes.
 
     Raises:
-        TargetError: if the content is not in the binary form.
+        TargetError: if the module's content does not have the form ``binary``.
     """
     _, sizes, start = _read(host)
     begin, end = [start + size for size in (0, *accumulate(sizes))][host.number : host.number + 2]
@@ -79,9 +84,9 @@ def read_blob(host: EntryHost) -> bytes:
 
 
 def _read(host: EntryHost) -> tuple[Graph, list[int], int]:
-    """Return the interface, the sizes of the models in bytes, and the offset of the first model.
+    """Return the graph without operators, the sizes of the models in bytes, and the first's offset.
 
-    Raises TargetError if the module's content is not of this form and version.
+    Raises TargetError if the module's content does not have this form and version.
     """
     line, _, models = host.module.content.partition(b"\n")
     try:

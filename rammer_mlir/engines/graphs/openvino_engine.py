@@ -1,4 +1,4 @@
-"""Run graphs in OpenVINO, each on the thread that calls it."""
+"""The engine ``openvino``, which runs each graph on the thread that calls it by default."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def _properties(threads: int, precision: str) -> dict[str, str]:
 
 
 _MOST_COPIED = 1 << 16
-"""Largest operand in bytes that is copied when its address changes.
+"""Size in bytes of the largest operand that is copied in each run once its address has changed.
 
-Larger operands are bound again, which takes OpenVINO 2026.4.1 up to 4 us; copying that number of
-bytes takes half of that time.
+Larger operands are bound again, which takes OpenVINO 2026.4.1 up to 4 us; copying this many bytes
+takes half of that time.
 """
 
 
 class OpenVinoEngine:
-    """Creates a compiled model of OpenVINO and a single inference request for each region."""
+    """Runs graphs in OpenVINO, by a compiled model and a single inference request for each."""
 
     name: ClassVar[str] = "openvino"
     options: ClassVar[tuple[ModuleOption, ...]] = (
@@ -70,7 +70,7 @@ class OpenVinoEngine:
     )
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Compile the graph, or import the model that was compiled with the program.
+        """Compile a module's graph, or import the model in a module of the form ``binary``.
 
         Returns the entry that runs it.
 
@@ -93,7 +93,12 @@ class OpenVinoEngine:
         raise AssertionError("the stack lets exceptions pass")
 
     def prebuilt(self, hosts: Sequence[EntryHost]) -> CodeModule | None:
-        """Return a module of the form ``binary`` if users request it, else None.
+        """Compile a module's graphs now, if the option ``form`` is ``binary``; else return None.
+
+        ``hosts`` has the environment of each function of the module.
+
+        Returns:
+            A module of the form ``binary``, with the compiled models.
 
         Raises:
             TargetError: if OpenVINO refuses the graph.
@@ -110,7 +115,7 @@ class OpenVinoEngine:
 
 @contextmanager
 def _told(host: EntryHost) -> Generator[None]:
-    """Turn an OpenVinoError in the context into a TargetError with a one-line message."""
+    """Turn an OpenVinoError in a ``with`` statement into a TargetError with a one-line message."""
     try:
         yield
     except OpenVinoError as error:
@@ -126,7 +131,7 @@ def _properties_of(host: EntryHost) -> dict[str, str]:
 
 
 def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
-    """Compile the graph of ``host``'s module with its options; return the compiled model's address.
+    """Compile the graph of ``host``'s module; return the address of the ``ov_compiled_model_t``.
 
     Closing ``made`` frees the model.
 
@@ -148,12 +153,12 @@ def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int
 
 
 def _imported(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
-    """Import the binary form of ``host``'s module; return the compiled model's address.
+    """Import the model of ``host``'s function; return the address of the ``ov_compiled_model_t``.
 
     Closing ``made`` frees the model.
 
     Raises:
-        OpenVinoError: if OpenVINO refuses the binary form.
+        OpenVinoError: if OpenVINO refuses the model.
     """
     content = read_blob(host)
     made.callback(len, content)  # keeps the bytes: constants of the model may be views of them
@@ -166,9 +171,13 @@ def _imported(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int
 
 @dataclass(frozen=True)
 class Request:
-    """An inference request of a compiled model, and the stack that frees it.
+    """An inference request of a compiled model.
 
-    ``model`` and ``request`` are addresses of OpenVINO's objects.
+    Attributes:
+        library: OpenVINO's C functions.
+        made: frees the objects of the request when it is closed.
+        model: address of the ``ov_compiled_model_t``.
+        request: address of the ``ov_infer_request_t``.
     """
 
     library: OpenVinoLibrary
@@ -178,7 +187,9 @@ class Request:
 
     @classmethod
     def of(cls, library: OpenVinoLibrary, made: ExitStack, compiled: int) -> Request:
-        """Create a request of a compiled model, and return it; closing ``made`` frees it.
+        """Create a request of the compiled model at an address; closing ``made`` frees it.
+
+        ``compiled`` is the address of the ``ov_compiled_model_t``.
 
         Raises:
             OpenVinoError: if the library fails.
@@ -191,7 +202,7 @@ class Request:
         return Call(self.library.address("infer_request_infer"), (self.request,), LOW_HALF)
 
     def bind(self, operand: GraphTensor, is_output: bool) -> Bound:
-        """Return a bound buffer for an input, or output if ``is_output``, with binding calls."""
+        """Return the calls that bind an input, or an output if ``is_output``, to its buffer."""
         port = self._port(operand.name, is_output)
         tensor = ctypes.c_uint64()
         dims = (ctypes.c_int64 * len(operand.shape))(*operand.shape)

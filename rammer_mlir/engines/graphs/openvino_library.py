@@ -21,7 +21,7 @@ class OpenVinoLibrary:
         self._find = find
 
     def address(self, function: str) -> int:
-        """Return the address of a function, whose name begins with ``ov_``.
+        """Return the address of the C function ``ov_{function}``.
 
         Raises:
             OpenVinoError: if the library lacks it.
@@ -32,7 +32,7 @@ class OpenVinoLibrary:
         return found
 
     def call(self, function: str, *arguments: Argument) -> None:
-        """Call a function that returns a status.
+        """Call ``ov_{function}``, which returns a status.
 
         Raises:
             OpenVinoError: if the status is an error.
@@ -42,12 +42,12 @@ class OpenVinoLibrary:
             raise OpenVinoError(self.message_of(status))
 
     def make(self, function: str, *arguments: Argument, behind: tuple[Argument, ...] = ()) -> int:
-        """Call a function that creates an object; return the object's address.
+        """Call ``ov_{function}``, which creates an object; return the object's address.
 
         Args:
-            function: name of the function.
-            arguments: arguments before the address for the result.
-            behind: arguments after the address for the result.
+            function: name of the function without ``ov_``.
+            arguments: arguments before the pointer to the result.
+            behind: arguments after the pointer to the result.
 
         Raises:
             OpenVinoError: if it fails.
@@ -57,7 +57,7 @@ class OpenVinoLibrary:
         return made.value
 
     def message_of(self, status: int) -> str:
-        """Return the library's message for a status and its last exception."""
+        """Return the library's message for an error status, and that of its last exception."""
         number = ctypes.c_int32(status).value
         name = text_at(call_function(self.address("get_error_info"), number))
         last = call_function(self.address("get_last_err_msg"))
@@ -74,13 +74,13 @@ def make(
     *given: Argument,
     behind: tuple[Argument, ...] = (),
 ) -> int:
-    """Create an object by the function ``create``, and return its address.
+    """Create an object by the function ``ov_{create}``, and return its address.
 
-    Closing the stack ``made`` calls ``free``. ``given`` are the arguments before the address for
-    the result, ``behind`` those after it.
+    Closing the stack ``made`` frees the object by ``ov_{free}``. ``given`` are the arguments before
+    the pointer to the result, ``behind`` those after it.
 
     Raises:
-        OpenVinoError: if the library refuses it.
+        OpenVinoError: if the function fails.
     """
     found = library.make(create, *given, behind=behind)
     made.callback(call_function, library.address(free), found)

@@ -1,4 +1,4 @@
-"""The option `threads` of engines: number of threads of a region, or as many as vEUs."""
+"""The option ``threads`` of engines: the number of threads that compute a region."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ ALL_THREADS = "all"
 
 
 def thread_option(help_text: str) -> ModuleOption:
-    """Return the option ``threads``, declared by both a code generator and its engine.
+    """Return the option ``threads``, which both a code generator and its engine declare.
 
-    Its values are numbers from 1, the default, and ``all``. ``help_text`` describes it to users.
-    With ``all``, the code generator gives regions the grain ``device``.
+    Its values are numbers from 1, the default, and ``all`` for as many threads as vEUs; then the
+    code generator gives regions the grain ``device``. ``help_text`` describes the option to users.
     """
     return ModuleOption("threads", 1, help_text, least=1, words=(ALL_THREADS,))
 
 
 def num_threads(host: EntryHost) -> int:
-    """Return the number of threads that compute a region: the option's, or that of all vEUs."""
+    """Return how many threads compute a region: the value of ``threads``, or the number of vEUs."""
     given = host.options["threads"]
     return host.num_veus if given == ALL_THREADS else int(given)

@@ -1,4 +1,4 @@
-"""Transfer of StableHLO from JAX's MLIR bindings to ours.
+"""Transfer of StableHLO from JAX's MLIR bindings to the compiler's bindings.
 
 The two sides have different versions of MLIR. The module is therefore serialized as a portable
 artifact (VHLO), which StableHLO keeps readable across versions, as ``jax.export`` does.
@@ -19,7 +19,7 @@ from rammer_mlir.frontends.jax.package import jax_package
 from rammer_mlir.frontends.onnx.model import first_line
 
 _SHARDING = "sdy."
-"""Prefix of operations that shard values among devices; there is a single device."""
+"""Prefix of operations that distribute values among devices; there is a single device."""
 
 
 def stablehlo_of(lowered: Any) -> ir.Module:

@@ -1,4 +1,4 @@
-"""Checks of the attributes that describe a function's arguments and results."""
+"""Checks of the `rtask` attributes of a function's arguments and results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rammer_mlir.passes.ir.element_types import dtype_of, element_of, named_dtyp
 
 
 def check_marks(function: ir.OpView) -> None:
-    """Check the attributes of a function's arguments and results.
+    """Check the `rtask` attributes of a function's arguments and results.
 
     Raises:
         FindingsError: with all malformed attributes.
@@ -90,4 +90,4 @@ _FORMS: dict[str, tuple[Callable[[ir.Attribute], bool], str]] = {
     PACK: (_is_list(_is_step), "a list of array<i64: ...>"),
     PARTS: (_is_list(lambda each: isinstance(each, ir.DictAttr)), "a list of dictionaries"),
 }
-"""For each attribute, a predicate of valid values, and a description of them."""
+"""For each attribute name: a predicate of valid values, and a description of these."""

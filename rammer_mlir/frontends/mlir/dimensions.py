@@ -14,7 +14,7 @@ _REFINE = "builtin.module(stablehlo-refine-shapes)"
 
 
 def bind_dimensions(module: ir.Module, function: ir.OpView, shapes: Sequence[Shape]) -> None:
-    """Give the inputs of an entry function static shapes; legalization propagates them.
+    """Set static shapes of an entry function's inputs in place; legalization propagates them.
 
     Args:
         module: a module whose only public function this is.

@@ -1,4 +1,4 @@
-"""Import of a module of any producer, at any stage, as compilable entry functions."""
+"""Import of an MLIR module, at any compiler stage up to `program`, as functions to compile."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _UNUSED_DROPPED = "builtin.module(symbol-dce)"
 _VERIFY = "builtin.module(rtask-verify-schedule)"
 
 _SCRIPTS = ("transform", "pdl", "irdl")
-"""Dialects of scripts for tools: their operations outside of functions are erased."""
+"""Dialects whose top-level operations, scripts for MLIR tools, are erased."""
 
 
 @dataclass(frozen=True)
 class MlirEntry:
-    """A public function of a module.
+    """A public function of a module, to be compiled.
 
     Attributes:
         name: name of the function.
@@ -72,7 +72,7 @@ class MlirEntry:
         return max(counts, default=None)
 
     def bound(self, shapes: Shapes) -> ImportedModel:
-        """Return the function for static shapes of its inputs, at a stage of the compiler.
+        """Return the function with static shapes of its inputs, given by name, for compilation.
 
         Raises:
             UnsupportedError: with all operations that cannot be compiled, and their locations.
@@ -101,13 +101,13 @@ class MlirEntry:
 
 
 def read_entries(source: MlirSource) -> list[MlirEntry]:
-    """Return the public functions of a module, or only the requested function.
+    """Return the public functions of a module, or only ``source.entry`` if it is given.
 
     Raises:
         ModelError: if the module cannot be parsed, or has no public function.
         OptionError: if ``source.entry`` names no public function.
-        UnsupportedError: for IR of a stage without a schedule, and for unsupported types of
-            arguments or results.
+        UnsupportedError: for IR of a stage after `program`, and for unsupported types of arguments
+            or results.
     """
     module = parse(source)
     with module.context, ir.Location.unknown():

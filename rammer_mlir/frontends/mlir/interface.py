@@ -1,4 +1,4 @@
-"""Inputs, outputs and weights of an entry function: names, shapes and types."""
+"""Names, shapes and types of an entry function's inputs, outputs and weights, from attributes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Value:
         return self.default if found is None else ir.StringAttr(found).value
 
     def marks(self) -> dict[str, ir.Attribute]:
-        """Return the attributes, with the value's name, and its dtype if MLIR's type lacks it."""
+        """Return the attributes, with the name, and the dtype if MLIR's type is ambiguous."""
         found: dict[str, ir.Attribute] = {NAME: ir.StringAttr.get(self.name)}
         if str(element_of(self.kind)) not in SUPPORTED:
             found[DTYPE] = ir.StringAttr.get(self.dtype.name)
@@ -92,7 +92,7 @@ def open_signature(function: ir.OpView, file: str) -> OpenSignature:
     """Return the inputs and outputs of an entry function; dimensions ``?`` are symbols.
 
     Inputs without ``rtask.name`` are ``arg0``, ``arg1``, ... by their number among all arguments,
-    outputs ``result0``, ``result1``, ... ``file`` names the source in messages.
+    outputs ``result0``, ``result1``, ... ``file`` is the module's name in messages.
 
     Raises:
         ModelError: if two inputs, or two outputs, have the same name.
@@ -114,7 +114,7 @@ def open_signature(function: ir.OpView, file: str) -> OpenSignature:
 def static_signature(function: ir.OpView, file: str) -> Signature:
     """Return the inputs and outputs of an entry function of static shapes.
 
-    ``file`` names the source in messages.
+    ``file`` is the module's name in messages.
 
     Raises:
         ModelError: if two inputs, or two outputs, have the same name.
@@ -148,7 +148,10 @@ def name_interface(function: ir.OpView) -> None:
 def marked_values(
     function: ir.OpView,
 ) -> Iterator[tuple[str, ir.Type, Mapping[str, ir.Attribute]]]:
-    """Yield the description, type and attributes of each argument and result of a function."""
+    """Yield each argument and result of a function: description, type and attributes.
+
+    A description is a text for messages, such as ``argument 0``.
+    """
     for what, values in (("argument", _arguments(function)), ("result", _results(function))):
         for number, value in enumerate(values):
             yield f"{what} {number}", value.kind, value.attributes
@@ -197,7 +200,9 @@ def _outputs(function: ir.OpView) -> Iterator[_Value]:
 def check_weights(
     function: ir.OpView, constants: Mapping[str, NDArray[np.generic]], file: str
 ) -> None:
-    """Refuse weights without a value in the IR or in ``constants``; ``file`` is for messages.
+    """Refuse weights without a value in the IR or in ``constants``, which has values by name.
+
+    ``file`` is the module's name in messages.
 
     Raises:
         ModelError: with the names of all such weights.
@@ -226,7 +231,7 @@ def _without_value(marks: Mapping[str, ir.Attribute]) -> Iterator[str]:
 
 
 def is_elided(value: ir.Attribute) -> bool:
-    """Whether a value was elided by the printer."""
+    """Whether MLIR's printer left out the elements of an attribute."""
     return str(value).startswith("dense_resource<__elided__>")
 
 

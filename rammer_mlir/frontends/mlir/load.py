@@ -1,4 +1,4 @@
-"""Parsing and verification of modules, with one-line errors."""
+"""Parsing and verification of MLIR modules, with one-line errors."""
 
 from __future__ import annotations
 

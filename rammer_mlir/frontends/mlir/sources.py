@@ -1,4 +1,4 @@
-"""Sources of MLIR: a file, text, bytecode, or a module of any MLIR bindings."""
+"""MLIR as users pass it: a file, text, bytecode, or a module of any MLIR bindings."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _PROTOBUF = (b"\x08", b"\x0a", b"\x12", b"\x1a", b"\x22", b"\x2a", b"\x32", b"\x
 
 @dataclass(frozen=True)
 class MlirSource:
-    """A module to compile.
+    """A module to compile, as text or bytecode.
 
     Attributes:
         content: UTF-8 text, or bytecode.
-        name: name in messages.
-        entry: the function to compile; None for all public functions.
+        name: name of the module in messages.
+        entry: name of the function to compile; None for all public functions.
         constants: by name, values of weights that the module declares without values.
     """
 
@@ -52,7 +52,7 @@ class MlirSource:
 
 
 def mlir_source_of(given: object) -> MlirSource | None:
-    """Return the source if ``given`` is MLIR; None if another front end should check it.
+    """Return the module if ``given`` is MLIR; None if another front end should check it.
 
     Paths must end in ``.mlir`` or ``.mlirbc``, or their files contain bytecode. A ``str`` of
     several lines is text; so are bytes that decode as UTF-8 and do not start like a serialized ONNX

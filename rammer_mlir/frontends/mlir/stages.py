@@ -13,11 +13,11 @@ LINALG, REGIONS, OPERATORS, TASKS, BUFFERS, PROGRAM = STAGES = (
 """Stages at which a module can enter the compiler, in order."""
 
 LOWERED = ("llvm.func", "gpu.module", "gpu.func")
-"""Operations of the stages after `program`, whose data is not in the IR."""
+"""Operations of stages after `program`, whose schedule and weights are not in the IR."""
 
 
 def stage_of(module: ir.Module) -> str | None:
-    """Return the stage of a module; None if it is lowered beyond `program`."""
+    """Return the compiler stage of a module; None if it is of a stage after `program`."""
     top = {op.operation.name for op in module.body.operations}
     if top & set(LOWERED):
         return None
@@ -35,7 +35,7 @@ def stage_of(module: ir.Module) -> str | None:
 
 
 def _entry_operations(module: ir.Module) -> Iterator[ir.Operation]:
-    """Yield the top-level operations of functions, which include all `rtask` operations."""
+    """Yield the operations of functions' bodies, without those nested in other operations."""
     for function in functions(module):
         for block in function.operation.regions[0].blocks:
             yield from (op.operation for op in block.operations)

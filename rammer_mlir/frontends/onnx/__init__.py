@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 _MANY_NODES = 2000
-"""Number of nodes from which on garbage collection is paused, because it takes a second."""
+"""Least number of a model's nodes for which Python's garbage collector (a second) is paused."""
 
 
 def import_model(
@@ -55,9 +55,9 @@ def import_model(
 
     Args:
         source: a path, a serialized model, or a model; a loaded model is not modified.
-        shapes: static shapes of inputs whose dimensions the model leaves open, by name.
-        dims: sizes of open dimensions, by the model's names.
-        wording: syntax in which messages ask for missing sizes.
+        shapes: static shapes of inputs whose dimensions the model leaves open, by input name.
+        dims: sizes of open dimensions, by the dimensions' names in the model.
+        wording: how messages ask for missing sizes: as Python arguments, or command-line options.
 
     Raises:
         ModelError: if the model cannot be read or is not valid.
@@ -76,14 +76,15 @@ def import_model(
 def prepare_any(
     source: Model, shapes: Shapes, values: Mapping[str, Array], *, is_repeated: bool = False
 ) -> Model | HostedGraph:
-    """Prepare a model as a static program, or as a host program if shapes depend on data.
+    """Prepare a model for compilation, or split it if its shapes depend on data.
 
-    Returns the prepared model in the first case, and the host program in the second case.
+    Returns the prepared model, as ``prepare`` does, if a single static program can run it;
+    otherwise the parts of the model, and the program of the host that calls them.
 
     Args:
         source: a loaded model, not modified.
-        shapes: shapes of inputs with open dimensions, by name.
-        values: values of inputs that become constants, by name.
+        shapes: shapes of inputs with open dimensions, by input name.
+        values: values of inputs that become constants, by input name.
         is_repeated: whether the model runs in a loop, so that its inputs differ between runs.
 
     Raises:
@@ -101,9 +102,9 @@ def prepare_any(
 
 
 def import_open(source: Model, *, is_repeated: bool = False) -> HostedGraph | None:
-    """Return a host program of a model for any sizes of its open dimensions.
+    """Split a model into a host's program and parts that run for any sizes of open dimensions.
 
-    None if no host program supports all sizes.
+    Returns None if the model needs no host, or if no program of the host supports all sizes.
 
     Args:
         source: a loaded model, not modified.
@@ -125,7 +126,7 @@ def import_open(source: Model, *, is_repeated: bool = False) -> HostedGraph | No
 
 
 def import_prepared(model: Model) -> ImportedModel:
-    """Return a prepared model at the `linalg` stage.
+    """Return a model that ``prepare`` returned as IR at the `linalg` stage.
 
     Raises:
         UnsupportedError: with all nodes that cannot be compiled.
@@ -135,7 +136,7 @@ def import_prepared(model: Model) -> ImportedModel:
 
 
 def signature_of(model: Model) -> Signature:
-    """Return the inputs and outputs of a prepared model."""
+    """Return names, shapes and dtypes of the inputs and outputs of a model with static shapes."""
     return Signature(
         tuple(_spec(value) for value in model.inputs),
         tuple(_spec(value) for value in model.graph.output),

@@ -1,4 +1,4 @@
-"""Activation functions of recurrent operators as ONNX nodes (ONNX operator LSTM, `activations`)."""
+"""Activation functions of LSTM, GRU and RNN (their attribute `activations`) as ONNX nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEFAULTS: dict[str, tuple[float | None, float | None]] = {
     "ScaledTanh": (1.0, 1.0),
     "Affine": (1.0, 0.0),
 }
-"""Default alpha and beta of the activations that have these parameters."""
+"""Default alpha and beta of the activations that have them; None for a missing parameter."""
 
 _PLAIN = ("Sigmoid", "Tanh", "Relu", "Softplus", "Softsign")
 
@@ -35,7 +35,10 @@ class Activation:
     beta: float | None
 
     def apply(self, write: NodeWriter, value: str, dtype: np.dtype[np.generic]) -> str:
-        """Emit nodes that apply the activation to a ``dtype`` value; return the result's name."""
+        """Emit nodes that apply the activation to the value named ``value``.
+
+        Returns the name of the result. ``dtype`` is the element type of both.
+        """
         if self.name in _PLAIN:
             return write.node(self.name, [value])
         if self.name == "HardSigmoid":

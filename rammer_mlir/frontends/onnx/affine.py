@@ -42,7 +42,7 @@ class _Producer:
         node: the node; its output is that of the last folded function.
         scale: factor of each channel, from all folded functions.
         shift: addend of each channel, from all folded functions.
-        changed: whether the node must be written anew.
+        changed: whether a function was folded, so that the node needs new weights.
     """
 
     node: onnx.NodeProto
@@ -52,7 +52,10 @@ class _Producer:
 
 
 def fold_affine(model: Model) -> None:
-    """Fold batch norms, scales and shifts in place; requires inferred shapes, folded constants."""
+    """Fold batch norms, and scales and shifts per channel, into convolutions, in place.
+
+    The model's shapes must be inferred, and its constants folded.
+    """
     folding = _Folding(model)
     model.set_nodes(folding.run())
     model.drop_unused_constants()
@@ -173,10 +176,7 @@ class _Folding:
         return bias * beta * producer.scale + producer.shift
 
     def _emit_pointwise(self, producer: _Producer) -> list[onnx.NodeProto]:
-        """Return the nodes that compute a batch norm and the functions folded into it.
-
-        They are a product and a sum.
-        """
+        """Return a Mul and an Add that compute a batch norm and the functions folded into it."""
         node = producer.node
         kind = self._channels(node.input[0])
         assert kind is not None, "checked when the producer was made"
@@ -194,7 +194,7 @@ class _Folding:
 
 
 def _captured(graph: onnx.GraphProto) -> Counter[str]:
-    """Return the number of uses of each outer value in the subgraphs of nodes, by name."""
+    """Return how often the subgraphs of a graph's nodes use each outer value, by value name."""
     return Counter(
         name
         for node in graph.node
@@ -205,7 +205,7 @@ def _captured(graph: onnx.GraphProto) -> Counter[str]:
 
 
 def _per_channel(constant: Array, rank: int, channels: int) -> Doubles | None:
-    """Return a value per channel of a constant operand; None if it varies along other dimensions.
+    """Return a constant operand as a value per channel; None if it varies along other dimensions.
 
     ``rank`` and ``channels`` are those of the operator's other operand, in which dimension 1 is the
     channels.

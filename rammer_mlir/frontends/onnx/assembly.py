@@ -1,7 +1,8 @@
-"""Conversion of a prepared model to IR: each node's builder emits into a single function.
+"""Conversion of a model after ``prepare`` to IR: the builder of each node emits linalg operations.
 
-The few nodes without a builder go through torch-mlir's importer. Time is therefore linear in the
-graph, and all nodes that cannot be compiled are reported at once.
+All nodes are emitted into a single function. The few nodes without a builder go through
+torch-mlir's importer. Time is therefore linear in the number of nodes, and all nodes that cannot be
+compiled are reported at once.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ _BUILD_FAULTS = (
     ArithmeticError, AssertionError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
     ir.MLIRError,
 )  # fmt: skip
-"""Exceptions that building a node with contradictory operands may raise."""
+"""Exceptions that a builder may raise for a node with contradictory inputs and attributes."""
 
 _REPORTED = 256
-"""Number of nodes between two reports of progress."""
+"""Number of nodes between two messages about progress."""
 
 _CLEAN_UP = "builtin.module(canonicalize,cse)"
 
 
 def assemble(model: Model) -> bytes:
-    """Return a prepared model as bytecode at the `linalg` stage.
+    """Return the IR at the `linalg` stage, as MLIR bytecode, of a model that ``prepare`` returned.
 
     Raises:
         UnsupportedError: with all nodes that cannot be compiled.
@@ -99,7 +100,7 @@ class _Assembly:
         return tensor_type(fact.shape, fact.dtype)
 
     def _name_interface(self, main: ir.OpView) -> None:
-        """Set the names of the function's inputs, weights and outputs."""
+        """Set the names of inputs, weights and outputs as the function's attributes."""
         weights = self._model.weights
         arguments = [
             _named("rtask.constant", value.name)
@@ -112,7 +113,7 @@ class _Assembly:
         main.operation.attributes["res_attrs"] = ir.ArrayAttr.get(results)
 
     def _interface(self, name: str) -> ir.Attribute:
-        """Return the attributes of input or output ``name``: name, and dtype if ambiguous."""
+        """Return an input's or output's attributes: its name, and its dtype if ambiguous."""
         fact = self._facts[name]
         implied = dtype_of(ir.RankedTensorType(self._type(name)).element_type)
         if implied == fact.dtype:
@@ -185,7 +186,7 @@ class _Assembly:
     def _stand_in(self, proto: onnx.NodeProto) -> None:
         """Define the results of a refused node as uninitialized tensors.
 
-        The node's consumers can then be checked too.
+        The nodes that read these results can then be checked too.
         """
         for name, value in self._empty_results(proto).items():
             self._values[name] = Tensor(value, self._facts[name].dtype)

@@ -1,7 +1,7 @@
-"""Checks of attributes before shape inference, which trusts them.
+"""Checks of nodes' attributes before shape inference, which trusts them.
 
-An axis or count beyond any tensor's would make ONNX's inference exhaust memory or crash the
-process.
+With an axis or count larger than that of any tensor, ONNX's inference would exhaust memory or crash
+the process.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _CHOICES: Mapping[str, Mapping[str, str]] = {
     },
     "TensorScatter": {"mode": "circular linear"},
 }
-"""Texts that ONNX allows, by operator and attribute."""
+"""Allowed values of string attributes, separated by spaces, by operator and attribute name."""
 
 
 def check_attributes(graph: onnx.GraphProto) -> None:

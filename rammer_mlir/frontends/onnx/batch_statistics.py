@@ -16,16 +16,17 @@ from rammer_mlir.frontends.onnx.tensors import Array
 
 
 def normalizes_by_batch(node: onnx.NodeProto) -> bool:
-    """Whether a BatchNormalization computes mean and variance itself."""
+    """Whether a BatchNormalization computes mean and variance of its input (training mode)."""
     return any(a.name == "training_mode" and a.i for a in node.attribute)
 
 
 def write_batch_normalization(
     node: onnx.NodeProto, shape: Sequence[int], dtype: np.dtype[np.generic], write: NodeWriter
 ) -> list[onnx.NodeProto]:
-    """Return nodes that compute the normalized value, and the new running mean and variance.
+    """Return nodes that replace a BatchNormalization in training mode.
 
-    ``shape`` and ``dtype`` are those of the node's input.
+    They compute the normalized value, and the new running mean and variance if these are used.
+    ``shape`` and ``dtype`` are those of the node's input; ``write`` creates the nodes.
     """
     settings = {a.name: a.f for a in node.attribute}
     x, scale, shift, *running = node.input

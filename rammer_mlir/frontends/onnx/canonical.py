@@ -1,8 +1,8 @@
-"""The canonical form of a prepared model: equal for models that compile to the same program.
+"""The canonical form of a model after ``prepare``: equal for models that give the same program.
 
 Nodes, weights and inputs are numbered by a walk from the outputs, so that neither names nor the
-order of nodes matter. Separate weights are represented by type, shape and their uses; every
-constant in the graph is represented by its value.
+order of nodes matter. A separate weight is represented by type, shape and uses; a constant in the
+graph is represented by its value.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rammer_mlir.frontends.onnx.model import Model, free_names
 from rammer_mlir.frontends.onnx.tensors import static_shape, value_infos
 
 Reference = tuple[object, ...]
-"""Reference to a value: the kind of its origin, and its number among that kind."""
+"""Reference to a value: its origin (node, weight, input, ...), and its number in that origin."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class CanonicalGraph:
     """A model without names and values of weights, and the names in the order of their numbers.
 
     Attributes:
-        sections: the compared parts of the model, by name; ``form`` consists of all of them.
+        sections: serialized opsets, inputs, weights (types and shapes), operations and outputs, by
+            these names; ``form`` consists of all of them.
         weights: names of the weights that the outputs depend on.
         nodes: names of the nodes that the outputs depend on.
         interface: names of inputs, then of outputs.
@@ -81,7 +82,7 @@ class _Numbering:
         return CanonicalGraph(written, tuple(self._weights), nodes, interface)
 
     def _number(self, name: str) -> None:
-        """Give a number to the node that computes ``name``, after all nodes on which it depends."""
+        """Number the node that computes ``name``, after all nodes on which it depends."""
         pending = [self._producers[name][0]] if name in self._producers else []
         # An explicit stack, since deep graphs would exceed Python's recursion limit.
         while pending:
@@ -136,7 +137,7 @@ def _operands(node: onnx.NodeProto) -> list[str]:
 
 
 def _captured(node: onnx.NodeProto) -> list[str]:
-    """Return the sorted names that a node's subgraphs capture.
+    """Return the sorted names of outer values that a node's subgraphs read.
 
     Such names are compared without renaming.
     """

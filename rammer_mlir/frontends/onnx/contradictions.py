@@ -13,18 +13,20 @@ INFERENCE_FAULTS = (
     onnx.shape_inference.InferenceError, RuntimeError, ValueError, MemoryError, OverflowError,
     IndexError,
 )  # fmt: skip
-"""Exceptions of inference: its own, and those of the C++ library for invalid numbers."""
+"""Exceptions of ONNX's shape inference, including those for invalid numbers."""
 
 _NODE = re.compile(r"\(op_type:(?P<op>[^,)]*)(?:, node name: (?P<name>.*?))?\): (?P<text>[^\n]*)")
 _KIND = re.compile(r"\[\w+Error\]\s*")
 
 
 def inference_error(model: onnx.ModelProto, message: str) -> str:
-    """Return the message for the first node that inference refuses, with its operands' types.
+    """Return an error message for the first node that shape inference refuses.
+
+    It states the types of the node's inputs.
 
     Args:
         model: the model of the inference.
-        message: the error message of inference.
+        message: the error message of ONNX's shape inference.
     """
     found = _NODE.search(message)
     # For a node in a subgraph, the enclosing node is listed first.

@@ -1,4 +1,4 @@
-"""Removal of control flow: unroll short loops, compute both branches of cheap conditionals."""
+"""Removal of control flow: short loops are unrolled, both branches of cheap Ifs are computed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rammer_mlir.frontends.onnx.trip_counts import condition_of, count_steps, la
 from rammer_mlir.frontends.onnx.well_formed import naming
 
 _MOST_STEPS, _MOST_UNROLLED = 64, 4096
-"""Iterations, and total nodes of all iterations, up to which a loop is unrolled.
+"""Most iterations, and most nodes of all iterations together, of a loop that is unrolled.
 
 A longer loop's body is compiled once and repeated, so compile time does not grow with the number of
 iterations.
@@ -38,7 +38,7 @@ _COSTLY = frozenset(
         "MatMul", "MatMulInteger", "QLinearConv", "QLinearMatMul", "RNN",
     )
 )  # fmt: skip
-"""Operators for which a conditional should execute only the taken branch."""
+"""Costly operators: a conditional that has any of them executes only the taken branch."""
 
 
 def has_control_flow(model: Model) -> bool:
@@ -97,9 +97,10 @@ class _Expansion:
         self._constants: dict[int, dict[str, str]] = {}
 
     def copy(self, body: onnx.GraphProto, arguments: Sequence[str], tag: str) -> list[str]:
-        """Copy a subgraph's nodes; return the names of its results.
+        """Emit copies of a subgraph's nodes; return the names of its results.
 
-        ``arguments`` are values for the subgraph's inputs; ``tag`` is a part of all new names.
+        ``arguments`` are the names of values for the subgraph's inputs; ``tag`` is a part of all
+        new names.
         """
         # Keyed by subgraph: two branches may use the same name for different values.
         if id(body) not in self._constants:
@@ -114,13 +115,13 @@ class _Expansion:
         return [names.get(value.name, value.name) for value in body.output]
 
     def finish(self, states: Sequence[str], scanned: Sequence[str]) -> None:
-        """Bind the node's result names to the final states and stacks."""
+        """Emit the node's results: the final states, and the stacks of values per iteration."""
         for result, name in zip(self.node.output, [*states, *scanned], strict=False):
             if result:
                 self.write.named("Identity", [name], [result])
 
     def stack(self, values: Sequence[str], axis: int, result: int) -> str:
-        """Write the stack of a value per iteration, along a new axis; return its name.
+        """Emit the stack of a value per iteration, along a new axis; return its name.
 
         ``result`` is the number of the node's result, which determines the type of an empty stack.
         """
@@ -135,7 +136,7 @@ class _Expansion:
     def _shape_of_none(self, result: int, axis: int) -> list[int]:
         """Return the shape of an empty stack, for result ``result`` of a loop without iterations.
 
-        Inference leaves the number of iterations open.
+        ONNX's shape inference leaves the number of iterations open.
         """
         name = self.node.output[result]
         body: onnx.GraphProto = self.attributes["body"]
@@ -183,7 +184,7 @@ def _is_cheap_choice(expansion: _Expansion) -> bool:
 
 
 def _expand_if(expansion: _Expansion) -> None:
-    """Write both branches, and a selection by the condition; branches have no side effects."""
+    """Emit both branches, and a selection by the condition; branches have no side effects."""
     write = expansion.write
     (name,) = expansion.node.input
     branches = [
@@ -243,7 +244,10 @@ def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int | None:
 
 
 def always_continues(body: onnx.GraphProto, values: Mapping[str, Array]) -> bool | None:
-    """Return whether the condition holds after an iteration; None if that depends on data."""
+    """Return whether a loop goes on after each iteration.
+
+    That is the constant value of the condition that its body returns; None if it depends on data.
+    """
     name = condition_of(body)
     if name == body.input[1].name:
         return True

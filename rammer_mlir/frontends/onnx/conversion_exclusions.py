@@ -1,4 +1,4 @@
-"""Nodes excluded from ONNX's opset conversion by a domain that the converter does not know."""
+"""Nodes excluded from ONNX's opset conversion: their domain is set to an unknown domain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ASIDE = "rammer.aside"
 
 
 def import_aside(proto: onnx.ModelProto) -> None:
-    """Add the domain of nodes that are excluded from conversion to a model's imports."""
+    """Add ``ASIDE``, the domain of nodes excluded from conversion, to a model's imports."""
     if all(opset.domain != ASIDE for opset in proto.opset_import):
         proto.opset_import.append(helper.make_opsetid(ASIDE, 1))
 

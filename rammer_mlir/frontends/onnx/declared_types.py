@@ -15,10 +15,10 @@ from rammer_mlir.errors import ModelError, ModelWarning
 from rammer_mlir.frontends.onnx.tensors import static_shape, type_text, value_infos
 
 Declared = Mapping[str, onnx.TypeProto]
-"""Declared types by name."""
+"""Types that a model declares for its values, by name."""
 
 _MOST_NAMED = 3
-"""Largest number of values in a warning: changed inputs make many declarations wrong."""
+"""Most values that a warning names: changed inputs make many declarations wrong."""
 
 
 def take_declared(graph: onnx.GraphProto) -> Declared:

@@ -28,11 +28,14 @@ class _Hash(Protocol):
 
 
 _PART = 1 << 20
-"""Number of bytes per read."""
+"""Number of bytes per read of a file."""
 
 
 def model_digest(source: Source) -> str | None:
-    """Return the SHA-256 of a model and its external data; None if something cannot be read."""
+    """Return the SHA-256 of a model and its external data, in hexadecimal.
+
+    None if the model or a file of external data cannot be read.
+    """
     given, folders = without_folder(source)
     try:
         if isinstance(given, onnx.ModelProto):
@@ -69,7 +72,7 @@ def _content_digest(file: IO[bytes], folders: Folders) -> str:
 
 
 def _with_data(found: _Hash, proto: onnx.ModelProto, folders: Folders) -> str:
-    """Return the digest of the model hashed in ``found`` and its external data."""
+    """Return the hexadecimal digest of ``found``, which hashed the model, and external data."""
     tensors = tensors_of_model(proto) if folders else ()
     for region in sorted({region_of(tensor) for tensor in tensors if is_external(tensor)}):
         found.update(_region_digest(folders, region))

@@ -20,7 +20,7 @@ from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, ShapeTable
 
 _MULTIPLY_ADDS = 32
-"""Number of multiply-adds of a core per cycle: two AVX-512 operations of f32."""
+"""Number of f32 multiply-adds of a core per cycle: two AVX-512 operations."""
 
 _WEIGHTS = 1.25
 """Number of weights that a core reads from memory per cycle."""
@@ -40,7 +40,10 @@ _MOST_GROWTH = 3
 
 @dataclass(frozen=True)
 class Segment:
-    """Results ``begin:end`` along a dimension, with taps ``first:last``, as half-open ranges."""
+    """Results ``begin:end`` of a convolution along a dimension, and the taps that they need.
+
+    These are the taps ``first:last``, both half-open ranges; all other taps read padding.
+    """
 
     begin: int
     end: int
@@ -60,7 +63,16 @@ class Segment:
 
 @dataclass(frozen=True)
 class Axis:
-    """A dimension of a convolution: extents of image, result, kernel; stride, dilation, padding."""
+    """A spatial dimension of a convolution.
+
+    Attributes:
+        size: extent of the image.
+        out: extent of the result.
+        taps: extent of the kernel.
+        stride: stride of the windows.
+        dilation: distance of the taps.
+        low: width of the padding before the image.
+    """
 
     size: int
     out: int
@@ -74,7 +86,7 @@ class Axis:
         return result * self.stride - self.low + tap * self.dilation
 
     def segments(self) -> list[Segment]:
-        """Return runs of results that use the same taps; empty if any result uses none."""
+        """Return runs of results that need the same taps; empty if any result needs no tap."""
         met = [
             [tap for tap in range(self.taps) if 0 <= self.position(result, tap) < self.size]
             for result in range(self.out)
@@ -86,7 +98,7 @@ class Axis:
         return [Segment(run[0], run[-1] + 1, *taps) for taps, group in runs if (run := list(group))]
 
     def options(self) -> list[list[Segment]]:
-        """Return the candidates: a single segment with all used taps, or all segments."""
+        """Return two candidates: one segment with all taps that any result needs; all segments."""
         found = self.segments()
         if not found:
             return [[Segment(0, self.out, 0, self.taps)]]
@@ -95,7 +107,10 @@ class Axis:
 
 
 def decompose_dilated(model: Model) -> None:
-    """Decompose dilated convolutions with constant kernels, in place, if that is much faster."""
+    """Decompose dilated convolutions to ones of fewer taps, in place, if that is much faster.
+
+    Their kernels must be constant.
+    """
     if not any(_is_dilated(node) for node in model.graph.node):
         return
     table = ShapeTable(model.graph)
@@ -148,7 +163,7 @@ class _Dilated:
             yield Axis(size, out, taps, stride, step, self._low(number, total))
 
     def _low(self, number: int, total: int) -> int:
-        """Return the low padding of spatial dimension ``number``.
+        """Return the width of the padding before spatial dimension ``number``.
 
         ``total`` is the sum of the padding on both sides, for automatic padding.
         """
@@ -165,7 +180,7 @@ class _Dilated:
         return prod(map(len, option)) <= _MOST_PARTS and weights <= most
 
     def _cycles(self, option: Sequence[Sequence[Segment]]) -> float:
-        """Return the estimated cycles of all convolutions of a decomposition."""
+        """Return the estimated cycles of all convolutions of a decomposition ``option``."""
         channels = prod(self._kernel.shape[:2])
         taps = prod(sum(s.taps for s in segments) for segments in option)
         work = prod(sum(s.points * s.taps for s in segments) for segments in option)
@@ -175,7 +190,7 @@ class _Dilated:
     def _joined(
         self, option: Sequence[Sequence[Segment]], chosen: tuple[Segment, ...], result: str
     ) -> None:
-        """Write convolutions of all combinations of segments, and concatenate their results.
+        """Emit convolutions of all combinations of segments, and concatenate their results.
 
         Args:
             option: the segments of each remaining dimension.
@@ -195,7 +210,7 @@ class _Dilated:
         self._write.named("Concat", parts, [result], axis=axis)
 
     def _part(self, chosen: Sequence[Segment], result: str) -> None:
-        """Write the convolution of a segment per dimension; its value is named ``result``."""
+        """Emit the convolution of one segment per dimension; its result is named ``result``."""
         image, lows, highs = self._node.input[0], list[int](), list[int]()
         for number, (axis, segment) in enumerate(zip(self._axes, chosen, strict=True)):
             begin = axis.position(segment.begin, segment.first)

@@ -23,7 +23,7 @@ from rammer_mlir.frontends.onnx.tensors import num_bytes
 Folders = Sequence[Path]
 """Folders for data files: the first folder that has the file is used.
 
-Links may lead to any folder.
+Symbolic links may lead from one of these folders to another, but not out of them.
 """
 
 
@@ -45,10 +45,10 @@ def is_external(tensor: onnx.TensorProto) -> bool:
 
 
 def region_of(tensor: onnx.TensorProto) -> Region:
-    """Return the byte range of a tensor's data.
+    """Return the byte range of a tensor's data in its external file.
 
     Raises:
-        ValueError: if the model's entries are invalid.
+        ValueError: if the tensor's entries ``external_data`` are invalid.
     """
     entries = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
     needed = num_bytes(tensor)

@@ -1,4 +1,4 @@
-"""Number of nodes of a model after inlining its functions."""
+"""Checks that a model's functions are not recursive and do not expand to too many nodes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rammer_mlir.frontends.onnx.tensors import label
 from rammer_mlir.frontends.onnx.traversal import nodes_within
 
 FunctionKey = tuple[str, str, str]
-"""Key of a function: domain, name, overload."""
+"""Identity of a model's function: domain, name, overload."""
 
 
 def key_of_call(node: onnx.NodeProto) -> FunctionKey:
-    """Return the key of the function that a node calls."""
+    """Return the identity of the function that a node calls: domain, name, overload."""
     return node.domain, node.op_type, node.overload
 
 
 def key_of_function(function: onnx.FunctionProto) -> FunctionKey:
-    """Return a function's key: its domain, name and overload."""
+    """Return a function's identity: domain, name, overload."""
     return function.domain, function.name, function.overload
 
 

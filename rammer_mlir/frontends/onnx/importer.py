@@ -1,4 +1,4 @@
-"""torch-mlir's ONNX importer and its lowering to linalg on tensors."""
+"""Import of ONNX by torch-mlir, followed by its lowering to linalg on tensors."""
 
 from __future__ import annotations
 
@@ -32,10 +32,12 @@ _KNOWN = ("func.", "linalg.", "tensor.", "arith.", "math.", "scf.", "builtin.")
 
 
 def import_graph(model: onnx.ModelProto) -> bytes:
-    """Return a prepared model as bytecode at the `linalg` stage, without interface names.
+    """Return the IR of a model with static shapes at the `linalg` stage, as MLIR bytecode.
+
+    The function lacks the names of inputs and outputs.
 
     Raises:
-        Exception: any exception of the importer for unsupported nodes.
+        Exception: any exception of torch-mlir for unsupported nodes.
     """
     context = _ir.Context()
     context.enable_multithreading(False)

@@ -1,4 +1,4 @@
-"""Client of the importer's child process, which turns its crashes and hangs into errors.
+"""Client of the child process with torch-mlir's importer; its crashes and hangs become errors.
 
 A single child serves all models of a process sequentially; it is restarted after it dies.
 """
@@ -20,18 +20,18 @@ from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.onnx.importer_messages import HEADER, Reply
 
 _SECONDS = 60.0
-"""Number of seconds for a single node after which the importer counts as hanging."""
+"""Number of seconds for a single node after which the importer counts as hung."""
 
 
 class ImporterDied(Exception):
-    """The child ended or had to be killed; the message says how."""
+    """Raised if the child process ends or has to be killed; the message says how."""
 
 
 class ImportWorker:
     """A child process that imports models, started at first use and after it died."""
 
     def __init__(self, command: list[str] | None = None) -> None:
-        """Take the command that starts the child; None for torch-mlir's importer."""
+        """Take the command that starts the child process; None for torch-mlir's importer."""
         self._command = command or [sys.executable, "-P", "-m", f"{__package__}.importer_worker"]
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
@@ -39,7 +39,7 @@ class ImportWorker:
         self._lock = threading.Lock()
 
     def request(self, model: bytes, seconds: float) -> Reply:
-        """Import a serialized model.
+        """Import a serialized model in the child; return its bytecode, or a line with the error.
 
         Raises:
             ImporterDied: if the child crashes, or does not answer within ``seconds``.
@@ -129,7 +129,9 @@ atexit.register(_worker.stop)
 
 
 def import_in_child(model: bytes, worker: ImportWorker = _worker) -> bytes:
-    """Import a serialized, prepared model of a single node; return bytecode.
+    """Import a serialized model of a single node, with static shapes; return MLIR bytecode.
+
+    ``worker`` is the child process that imports it.
 
     Raises:
         UnsupportedError: with the importer's reason.

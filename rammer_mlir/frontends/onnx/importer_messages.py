@@ -1,4 +1,4 @@
-"""Message format between a process and its importer child: status, length, content."""
+"""Messages between a process and its child that imports models: status, length, content."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import struct
 from dataclasses import dataclass
 
 HEADER = struct.Struct("<BQ")
-"""Status (0 in requests) and number of content bytes."""
+"""Encoding of a message's header: status (0 in requests), and number of content bytes."""
 
 OK, FAILED = 0, 1
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The child's answer: ``content`` is bytecode if ``status`` is OK, else the reason, a line."""
+    """The child's answer.
+
+    Attributes:
+        status: OK or FAILED.
+        content: MLIR bytecode if ``status`` is OK, else a line with the error.
+    """
 
     status: int
     content: bytes

@@ -1,4 +1,4 @@
-"""Inlining of operators without builder and importer, by ONNX's definitions as functions.
+"""Expansion of operators that have neither a builder nor an importer, by ONNX's definitions.
 
 ONNX's inliner is unsuitable: it fails for omitted optional inputs, and loses default values of some
 attributes.
@@ -32,24 +32,26 @@ INLINED = frozenset(
         "SwiGLU",
     }
 )
-"""Operators that are replaced by their definitions."""
+"""Operators that are expanded by the functions with which ONNX defines them."""
 
 PREVIEW_DOMAIN = "ai.onnx.preview"
 
 INLINED_PREVIEWS = frozenset({"FlexAttention"})
-"""Operators of ONNX's preview domain that are replaced by their definitions."""
+"""Operators of ONNX's preview domain that are expanded likewise."""
 
 _MOST_ROUNDS = 4
-"""Greatest nesting depth of definitions."""
+"""Greatest nesting depth of ONNX's definitions."""
 
 
 def has_inlined(model: Model) -> bool:
-    """Whether a model has nodes that are replaced by their definitions."""
+    """Whether a model has nodes that ``inline_functions`` expands."""
     return any(_is_inlined(node) for node in model.graph.node)
 
 
 def inline_functions(model: Model) -> Model:
-    """Return the model with INLINED operators and previews replaced; requires inferred shapes.
+    """Return the model with operators of INLINED and INLINED_PREVIEWS expanded to simpler ones.
+
+    Its shapes must be inferred.
 
     Raises:
         UnsupportedError: if an operator has no definition for its inputs and attributes.
@@ -68,7 +70,7 @@ def inline_functions(model: Model) -> Model:
 
 
 def is_inlined_preview(node: onnx.NodeProto) -> bool:
-    """Whether a node is of the preview domain and replaced by its definition."""
+    """Whether a node is of the preview domain, and ``inline_functions`` expands it."""
     return node.domain == PREVIEW_DOMAIN and node.op_type in INLINED_PREVIEWS
 
 
@@ -105,9 +107,9 @@ def _definition(
     version: int,
     types: Mapping[str, onnx.TypeProto],
 ) -> onnx.FunctionProto | None:
-    """Return the newest definition that opset ``version`` allows; None if there is none.
+    """Return the newest definition, as a function, that opset ``version`` allows; None without any.
 
-    ``types`` has the types of values, on which a definition may depend.
+    ``types`` has the types of values by name, on which a definition may depend.
     """
     plain = [v for v in schema.function_opset_versions if v <= version]
     typed = [v for v in schema.context_dependent_function_opset_versions if v <= version]

@@ -29,7 +29,7 @@ _HEAD = 20
 
 
 class NotPlainError(Exception):
-    """The encoding may be valid, but differs from the output of protobuf's serializer."""
+    """Raised if an encoding, though perhaps valid, differs from that of protobuf's serializer."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,19 @@ class Place:
 
 
 DataPlaces = Mapping[int, Place]
-"""Byte ranges of the raw data of initializers, by number in the graph."""
+"""Byte ranges in a file of the raw data of initializers, by the initializer's number."""
 
 
 @dataclass(frozen=True)
 class _Field:
-    """A field of a message: number, wire type, begin including its key, and end.
+    """A field of a protobuf message in a file, with offsets in bytes.
 
-    ``value`` is the offset of the content of a message, text or bytes.
+    Attributes:
+        number: field number.
+        kind: wire type.
+        begin: offset of the field's key.
+        value: offset of the content of a message, text or bytes.
+        end: offset of the end (exclusive).
     """
 
     number: int
@@ -81,7 +86,7 @@ def split(file: IO[bytes]) -> tuple[bytes, DataPlaces]:
 
 
 def _without_data(file: IO[bytes], graph: _Field) -> tuple[bytes, DataPlaces]:
-    """Return a graph's content without the data of large initializers."""
+    """Return a graph's content without the data of large initializers, and the data's ranges."""
     parts: list[bytes] = []
     places: dict[int, Place] = {}
     copied, number = graph.value, 0
@@ -102,7 +107,7 @@ def _without_data(file: IO[bytes], graph: _Field) -> tuple[bytes, DataPlaces]:
 
 
 def _raw_data(file: IO[bytes], tensor: _Field) -> _Field | None:
-    """Return the field of a tensor's raw data, or None; raise NotPlainError if it has several."""
+    """Return the field of a tensor's raw data, if any; raise NotPlainError if there are several."""
     fields = _fields(file, Place(tensor.value, tensor.end))
     found = [field for field in fields if field.number == _RAW_DATA]
     if len(found) > 1 or any(field.kind != _BYTES for field in found):
@@ -135,7 +140,7 @@ def _fields(file: IO[bytes], message: Place) -> Iterator[_Field]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return the varint at ``position`` and its end; raise NotPlainError if it does not end."""
+    """Return the varint at ``position`` of ``data``, and the position after it."""
     value = 0
     for index, byte in enumerate(data[position : position + 10]):
         value |= (byte & 0x7F) << 7 * index

@@ -10,19 +10,19 @@ from __future__ import annotations
 from rammer_mlir.errors import UnsupportedError
 
 MOST_NODES = 100_000
-"""Limit of nodes in a graph after expansion of functions, loops and recurrent layers.
+"""Largest number of nodes of a graph after expansion of functions, loops and recurrent layers.
 
 Compiling this many takes about ten minutes; the longest programs in the literature have a tenth.
 """
 
 MOST_NESTED_CALLS = 100
-"""Limit of nested function calls; each level makes the names of inner nodes longer."""
+"""Largest depth of nested function calls; each makes names of inner nodes longer."""
 
 MOST_DIMENSIONS = 64
-"""Limit of a tensor's rank, which is NumPy's limit."""
+"""Largest rank of a tensor, as in NumPy."""
 
 MOST_ELEMENTS = 2**31 - 1
-"""Limit of a tensor's elements; device code counts elements in 32 bits."""
+"""Largest number of elements of a tensor; device code counts elements in 32 bits."""
 
 RANK_BY_COUNTING = 4096
 """Largest extent of an axis that a compiled TopK ranks by comparing all pairs of elements."""
@@ -31,7 +31,7 @@ MOST_SEARCHED = 256
 """Largest number of elements that a compiled TopK selects sequentially along longer axes."""
 
 MOST_FOLDED = 1 << 26
-"""Limit of elements of a folded constant: half a gigabyte of shapes or indices."""
+"""Largest number of elements of a folded constant: half a gigabyte of shapes or indices."""
 
 
 def require_few_nodes(what: str, count: int) -> None:

@@ -58,7 +58,7 @@ def load(source: Source) -> Model:
 def _checked(proto: onnx.ModelProto, name: str, data: TensorData) -> Model:
     """Return a checked copy of a model, with large weights separated from the graph.
 
-    ``name`` is the model's name in messages, ``data`` the reader of data outside of its tensors.
+    ``name`` is the model's name in messages; ``data`` reads data that is not in ``proto``.
     """
     _check_outputs(proto.graph, name)
     check_texts(proto, name)
@@ -78,7 +78,7 @@ def _checked(proto: onnx.ModelProto, name: str, data: TensorData) -> Model:
 
 @contextmanager
 def _opened(path: Path) -> Generator[IO[bytes]]:
-    """Open a model's file.
+    """Open a model's file for reading, in a ``with`` statement.
 
     Raises:
         ModelError: if it cannot be read.

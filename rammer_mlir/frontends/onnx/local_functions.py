@@ -17,7 +17,7 @@ from rammer_mlir.frontends.onnx.traversal import subgraphs
 
 
 def inline_local_functions(model: Model) -> None:
-    """Inline all calls in place, also those in subgraphs and in functions.
+    """Inline all calls of a model's functions in place, also in subgraphs and in functions.
 
     Loading has already refused recursive functions and excessive expansion.
     """
@@ -44,13 +44,16 @@ class _Inliner:
         )
 
     def reserve_names(self, graph: onnx.GraphProto) -> None:
-        """Record the prefixes of a graph's names, which new names must not have."""
+        """Record all prefixes of a graph's names, which new names avoid.
+
+        The prefixes of "a/b/c" are "a/" and "a/b/".
+        """
         for name in _names(graph):
             parts = name.split("/")
             self._folders.update("/".join(parts[:end]) + "/" for end in range(1, len(parts)))
 
     def expand(self, nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-        """Yield the nodes with calls expanded; subgraphs are changed in place."""
+        """Yield the nodes, with calls replaced by their nodes; subgraphs change in place."""
         for node in nodes:
             function = self._functions.get(key_of_call(node))
             if function is not None:

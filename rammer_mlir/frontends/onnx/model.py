@@ -1,4 +1,4 @@
-"""The front end's model: an ONNX graph with separate values of large weights."""
+"""``Model``: an ONNX graph, with the values of large weights stored separately."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from rammer_mlir.frontends.onnx.tensors import Array, array_of, num_bytes, small
 from rammer_mlir.frontends.onnx.traversal import tensors_of_model
 
 LARGE = 1024
-"""Elements above which an initializer is stored separately."""
+"""An initializer with more elements is a weight, whose value is stored separately."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """An ONNX model without the values of its large weights.
+    """An ONNX model with separate values of its large weights.
 
     Attributes:
         proto: the model; large weights follow its inputs, as additional inputs.
         weights: values of large weights by name.
-        warned: values whose declared shape caused a warning; shared by copies, so that
-            specializations do not repeat warnings.
+        warned: names of values whose declared shape caused a warning; shared by copies, so that
+            specialisations do not repeat warnings.
 
     The cost of copying or serializing the graph is thus independent of the size of the weights, and
     protobuf's limit of 2 GB does not apply.
@@ -46,7 +46,7 @@ class Model:
         return [value for value in self.graph.input if value.name not in self.weights]
 
     def constants(self) -> dict[str, Array]:
-        """Return the values of all initializers, including large weights."""
+        """Return the values of all initializers, including large weights, by name."""
         return {**small_constants(self.graph), **self.weights}
 
     def copy(self) -> Model:
@@ -110,7 +110,7 @@ def names_used_by(nodes: Iterable[onnx.NodeProto]) -> set[str]:
 
 
 def free_names(graph: onnx.GraphProto) -> set[str]:
-    """Return the outer values that a subgraph, or a subgraph in it, captures."""
+    """Return the names of outer values that a subgraph, or a subgraph in it, captures."""
     own = {value.name for value in (*graph.input, *graph.initializer)}
     used = {value.name for value in graph.output}
     for node in graph.node:
@@ -123,7 +123,7 @@ def free_names(graph: onnx.GraphProto) -> set[str]:
 
 
 class DataElsewhere(Protocol):
-    """Reader of tensor data that is not in the parsed model."""
+    """Reader of tensor data that is in files or memory outside of the parsed model."""
 
     def of_initializer(self, number: int, tensor: onnx.TensorProto) -> bytes | memoryview | None:
         """Return the data of the graph's initializer ``number``; None if the tensor contains it."""
@@ -135,13 +135,13 @@ class DataElsewhere(Protocol):
 
 
 def separate_weights(source: onnx.ModelProto, name: str, data: DataElsewhere) -> Model:
-    """Copy a model without the values of large initializers.
+    """Return a copy of a model with the values of large initializers stored separately.
 
     Initializers that are also listed as inputs, as before IR version 4, are removed from the
     inputs.
 
     Args:
-        source: not modified.
+        source: the model, not modified.
         name: name of the model in messages.
         data: reader of data outside of the tensors.
 
@@ -226,6 +226,6 @@ def _value(tensor: onnx.TensorProto, name: str, data: bytes | memoryview | None 
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an external error's message."""
+    """Return the first line of the message of another library's error, or the error's type."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0].rstrip(".:") if lines else type(error).__name__

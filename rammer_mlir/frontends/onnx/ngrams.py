@@ -22,7 +22,7 @@ def counts_integers(node: onnx.NodeProto) -> bool:
 def write_counts(
     node: onnx.NodeProto, shape: Sequence[int], dtype: np.dtype[np.generic], write: NodeWriter
 ) -> str:
-    """Write the weighted counts of all n-grams in each row; return the value's name.
+    """Emit the weighted counts of all n-grams in each row; return the value's name.
 
     Args:
         node: a TfIdfVectorizer on integers.
@@ -60,7 +60,7 @@ def _pools(given: Mapping[str, Any]) -> Iterator[tuple[Array, NDArray[np.int64]]
 def _counted(
     given: Mapping[str, Any], x: str, shape: Sequence[int], grams: Array, write: NodeWriter
 ) -> str:
-    """Write the number of occurrences of each n-gram in each row of ``x``; return its name.
+    """Emit the number of occurrences of each n-gram in each row of ``x``; return its name.
 
     ``given`` has the node's attributes, and ``shape`` is the shape of ``x``. ``grams`` has a row
     for each n-gram of the same length; only n-grams of several items have skips.
@@ -79,7 +79,7 @@ def _counted(
 
 
 def _matches(x: str, grams: Array, step: int, starts: int, write: NodeWriter) -> str:
-    """Write whether each n-gram, with items ``step`` apart, occurs at each start in ``x``.
+    """Emit whether each n-gram, with items ``step`` apart, occurs at each start in ``x``.
 
     The result is [..., starts, n-grams]; ``starts`` is the number of starts, and ``grams`` has a
     row for each n-gram.

@@ -63,7 +63,7 @@ class NodeCopier:
     """
 
     def __init__(self, prefix: str, attributes: Mapping[str, onnx.AttributeProto]) -> None:
-        """Prepare to copy nodes; the class docstring describes the arguments."""
+        """Take the arguments that the class docstring describes."""
         self._prefix = prefix
         self._attributes = attributes
         self._count = 0
@@ -71,7 +71,10 @@ class NodeCopier:
     def nodes(
         self, nodes: Sequence[onnx.NodeProto], names: dict[str, str]
     ) -> Iterator[onnx.NodeProto]:
-        """Yield copies of ``nodes``; ``names`` maps values to new names, and gets the results'."""
+        """Yield copies of ``nodes``.
+
+        ``names`` maps names of values to their new names; results of the copies are added to it.
+        """
         for node in nodes:
             copy = onnx.NodeProto(op_type=node.op_type, domain=node.domain, overload=node.overload)
             self._count += 1

@@ -1,4 +1,4 @@
-"""Checks of nodes that ONNX's shape inference does not perform."""
+"""Checks of nodes' axes, indices, divisors and channels that ONNX's inference does not perform."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rammer_mlir.frontends.onnx.tensors import (
 
 
 class _Facts:
-    """Facts about a node for the rules; unknown shapes are None."""
+    """A node's shapes, constant operands and attributes for the rules; None if unknown."""
 
     def __init__(
         self, node: onnx.NodeProto, table: ShapeTable, values: Mapping[str, Array]
@@ -60,11 +60,11 @@ class _Facts:
 
 
 _Rule = Callable[[_Facts], Iterator[str]]
-"""A rule yields problems of a node as texts of the form "expected ..., found ..."."""
+"""A function that yields the problems of a node, as texts "expected ..., found ..."."""
 
 
 def check_nodes(model: Model) -> None:
-    """Check all nodes of known shapes; requires inferred shapes.
+    """Check all nodes of known shapes in a model with inferred shapes.
 
     Raises:
         ModelError: for the first invalid node.
@@ -75,7 +75,7 @@ def check_nodes(model: Model) -> None:
 
 
 def first_problem(graph: onnx.GraphProto, values: Mapping[str, Array]) -> str | None:
-    """Return the problem of the first invalid node, with its name, or None.
+    """Return the name and the problem of the first invalid node; None if all are valid.
 
     Args:
         graph: a graph with inferred shapes.
@@ -178,7 +178,7 @@ def _elements_kept(node: _Facts) -> Iterator[str]:
 
 
 def _zeros_kept(node: _Facts) -> Iterator[str]:
-    """Yield a problem for each dimension that Resize changes from or to size 0."""
+    """Yield a problem for each dimension that Resize changes from size 0 or to size 0."""
     shape, sizes = node.shape(0), node.value(3)
     if shape is None or sizes is None:
         return

@@ -1,4 +1,4 @@
-"""Writer of ONNX nodes and initializers with fresh names."""
+"""``NodeWriter``: emitter of ONNX nodes and initializers with new names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rammer_mlir.frontends.onnx.tensors import Array
 
 
 class NodeWriter:
-    """Collects the replacement of a node; all new names begin with the node's name."""
+    """Emits the nodes that replace a node; all new names begin with the replaced node's name."""
 
     def __init__(self, model: Model, prefix: str) -> None:
         """Add constants to ``model`` and nodes to ``nodes``; new names begin with ``prefix``."""
@@ -34,11 +34,11 @@ class NodeWriter:
         return name
 
     def integers(self, *values: int) -> str:
-        """Add a one-dimensional int64 initializer and return its name."""
+        """Add a one-dimensional int64 initializer with ``values`` and return its name."""
         return self.constant(np.array(values, dtype=np.int64))
 
     def node(self, operator: str, inputs: Sequence[str], **attributes: object) -> str:
-        """Add a node of ``operator`` with one result and return the result's name."""
+        """Add a node of ``operator`` with a single result and return the result's name."""
         return self.node_with_results(operator, inputs, 1, **attributes)[0]
 
     def node_with_results(
@@ -63,10 +63,10 @@ class NodeWriter:
         self.nodes.append(node)
 
     def part(self, value: str, start: int, end: int, axis: int = 0) -> str:
-        """Write a slice of a value from ``start`` to ``end`` along an axis; return its name."""
+        """Add a Slice of a value from ``start`` to ``end`` along an axis; return its name."""
         bounds = [self.integers(start), self.integers(end), self.integers(axis)]
         return self.node("Slice", [value, *bounds])
 
     def element(self, value: str, index: int, axis: int = 0) -> str:
-        """Write the slice of ``value`` at ``index`` of an axis, without it; return its name."""
+        """Add a slice of ``value`` at ``index`` of an axis, without the axis; return its name."""
         return self.node("Squeeze", [self.part(value, index, index + 1, axis), self.integers(axis)])

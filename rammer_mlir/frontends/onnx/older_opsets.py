@@ -1,11 +1,11 @@
-"""Operators that newer opsets redefine: Clip, Pad, Softmax and its relatives, Resize, Upsample.
+"""Conversion of operators that newer opsets redefine: Clip, Pad, Softmax, Hardmax, Resize, ...
 
 Up to opset 12, the operand of Softmax, LogSoftmax and Hardmax is flattened to a matrix: the
-dimensions before the axis are rows. ONNX's version converter ignores Hardmax, and its form of the
-others fails for empty tensors. Up to opset 10, coordinates of Resize and Upsample are divided by
-the scale; the converter gives them the newer default, which takes the centres of pixels. Bounds of
-Clip and values of Pad are attributes up to there; the converter makes them f32 constants, whatever
-the operand's type.
+dimensions before the axis are rows. ONNX's version converter ignores Hardmax, and its result for
+the others fails for empty tensors. Up to opset 10, coordinates of Resize and Upsample are divided
+by the scale; the converter gives them the newer default, which takes the centres of pixels. Up to
+opset 10, bounds of Clip and values of Pad are attributes; the converter makes them f32 constants,
+whatever the operand's type.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OF_ROWS = frozenset({"Hardmax", "LogSoftmax", "Softmax"})
 
 
 def write_out_hardmax(model: Model) -> None:
-    """Rewrite Hardmax of opset 12 or older in place, as the converter rewrites Softmax."""
+    """Expand Hardmax of opset 12 or older to Flatten, Hardmax and Reshape, in place."""
     if any(_is_hardmax(node) for node in model.graph.node):
         nodes = ([*_of_matrix(n)] if _is_hardmax(n) else [n] for n in model.graph.node)
         model.set_nodes([node for written in nodes for node in written])
@@ -48,7 +48,7 @@ def _of_matrix(node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
 
 
 def allow_no_elements(proto: onnx.ModelProto) -> None:
-    """Set ``allowzero`` in the reshapes that the converter writes after Softmax, for sizes of 0."""
+    """Set ``allowzero`` in the Reshapes that the converter adds after Softmax, for sizes of 0."""
     makers = {name: node for node in proto.graph.node for name in node.output}
     for node in proto.graph.node:
         if node.op_type == "Reshape" and _gives_back_shape(node, makers):
@@ -69,11 +69,11 @@ def _gives_back_shape(node: onnx.NodeProto, makers: dict[str, onnx.NodeProto]) -
 
 
 def keep_coordinates(proto: onnx.ModelProto) -> None:
-    """Set the coordinates of each Resize, in place, to their meaning up to opset 10.
+    """Set coordinates and rounding of each Resize, in place, as opset 10 defines them.
 
     A nearest element is that at the coordinate rounded down, or up along axes that shrink, as in
     ONNX Runtime: the specification does not say. A Resize whose scales are not known, or which
-    enlarges some axes and shrinks others, becomes one that enlarges and one that shrinks.
+    enlarges some axes and shrinks others, becomes two: the first enlarges, the second shrinks.
     """
     _keep_coordinates(proto.graph, dict(_constants(proto.graph)))
 
@@ -90,7 +90,7 @@ def _keep_coordinates(graph: onnx.GraphProto, constants: Mapping[str, NDArray[An
 
 
 def _by_quotients(node: onnx.NodeProto, scales: NDArray[Any] | None) -> Iterable[onnx.NodeProto]:
-    """Yield what computes a Resize of opset 10 whose scales, if they are known, are ``scales``."""
+    """Yield the nodes that replace a Resize of opset 10; ``scales`` is None if unknown."""
     mode = next((a.s for a in node.attribute if a.name == "mode"), b"nearest")
     shrinks = scales is None or bool((scales.astype(np.float64) < 1).any())
     enlarges = scales is None or bool((scales.astype(np.float64) > 1).any())
@@ -106,7 +106,11 @@ def _by_quotients(node: onnx.NodeProto, scales: NDArray[Any] | None) -> Iterable
 
 
 def _resize(node: onnx.NodeProto, x: str, scales: str, y: str, *, shrinks: bool) -> onnx.NodeProto:
-    """Return ``node`` with other operands, its result named ``y``."""
+    """Return a copy of Resize ``node`` with coordinates as in opset 10.
+
+    Its operands are ``x`` and ``scales``, its result ``y``. The nearest element is at the
+    coordinate rounded up if it ``shrinks``, else down.
+    """
     found = onnx.NodeProto()
     found.CopyFrom(node)
     found.input[0], found.input[2], found.output[0] = x, scales, y
@@ -120,7 +124,7 @@ def _resize(node: onnx.NodeProto, x: str, scales: str, y: str, *, shrinks: bool)
 
 
 def keep_types(old: onnx.ModelProto, proto: onnx.ModelProto) -> None:
-    """Give the bounds of Clip and the values of Pad the operand's type, in place.
+    """Set the types of Clip's bounds and Pad's values to that of the operand, in place.
 
     Args:
         old: the model before its conversion, for the types of values.

@@ -1,4 +1,4 @@
-"""Inputs with open dimensions: named, unknown or -1."""
+"""Inputs with open dimensions (a name, no size, or -1 in the model), and binding of their sizes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ _OPEN = -1
 """Size that exporters write for a dimension of any size."""
 
 _NO_NAMES = ("?", "-1", "None")
-"""Placeholder names of unnamed dimensions; two such dimensions may have different sizes."""
+"""Placeholder names for dimensions without name; two of them may have different sizes."""
 
 
 def clear_unknown_sizes(graph: onnx.GraphProto, name: str) -> None:
-    """Clear sizes of -1 and placeholder names of inputs and outputs.
+    """Clear sizes of -1 and placeholder names of inputs and outputs, in place.
+
+    ``name`` is the model's name in messages.
 
     Raises:
         ModelError: if a dimension has another negative size.
@@ -49,7 +51,7 @@ def clear_unknown_sizes(graph: onnx.GraphProto, name: str) -> None:
 
 
 def open_signature(model: Model) -> OpenSignature:
-    """Return a model's inputs and outputs, with symbols for open dimensions."""
+    """Return a model's inputs and outputs, with a symbol (a name) for each open dimension."""
     values = (*model.inputs, *model.graph.output)
     taken = {dim.dim_param for value in values for dim in value.type.tensor_type.shape.dim}
     inputs = tuple(_tensor(value, taken) for value in model.inputs)
@@ -87,11 +89,11 @@ def _dtype(elem_type: int) -> np.dtype[np.generic] | None:
 
 @dataclass(frozen=True)
 class Fixed:
-    """The open signature of a model after binding sizes in its inputs.
+    """The inputs and outputs of a model after binding sizes of open dimensions.
 
     Attributes:
         signature: inputs and outputs, with symbols for dimensions that are still open.
-        shapes: static shapes of the inputs that were open.
+        shapes: static shapes, by name, of the inputs that were open.
     """
 
     signature: OpenSignature
@@ -99,13 +101,13 @@ class Fixed:
 
 
 def fix_inputs(model: Model, shapes: Shapes, dims: Sizes, wording: Wording = PYTHON) -> Fixed:
-    """Bind sizes in a model's inputs.
+    """Bind sizes of open dimensions in a model's inputs.
 
     Args:
         model: modified in place.
-        shapes: shapes of inputs, by name.
+        shapes: shapes of inputs, by input name.
         dims: sizes by symbol; each binds all dimensions of that symbol, like ``shapes``.
-        wording: syntax of the user's interface, for messages.
+        wording: whether messages name Python arguments or command-line options.
 
     Raises:
         ShapeError: if a name is unknown, or sizes contradict the model or each other.
@@ -136,7 +138,7 @@ def make_constant(model: Model, name: str, value: Array) -> None:
 
 
 def _as_given(signature: OpenSignature, shapes: Shapes) -> OpenSignature:
-    """Return the signature with the sizes of ``shapes`` in place of fixed sizes.
+    """Return the signature with sizes of ``shapes`` in place of the model's fixed sizes.
 
     Open dimensions stay open.
     """
@@ -165,10 +167,10 @@ def _changed(before: OpenSignature, after: OpenSignature) -> dict[str, Shape]:
 
 
 def check_symbols(signature: OpenSignature, dims: Iterable[str], wording: Wording) -> None:
-    """Refuse dimensions that the model does not leave open.
+    """Refuse symbols in ``dims`` that are not open dimensions of the model.
 
     Raises:
-        ShapeError: with these dimensions, and the open ones.
+        ShapeError: with these symbols, and the open dimensions.
     """
     unknown = [symbol for symbol in dims if symbol not in signature.symbols]
     if unknown:
@@ -184,10 +186,10 @@ def _listing(names: Sequence[str]) -> str:
 
 
 def require_fixed(signature: OpenSignature, wording: Wording) -> None:
-    """Refuse open dimensions.
+    """Refuse inputs with open dimensions.
 
     Raises:
-        ShapeError: with all of them, and the syntax to bind them.
+        ShapeError: with all open dimensions, and the arguments that bind them.
     """
     if signature.is_open:
         raise ShapeError(

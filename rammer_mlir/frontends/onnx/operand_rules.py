@@ -10,7 +10,7 @@ Shape = list[int]
 
 
 class Operands(Protocol):
-    """The view of a node for rules on operands; unknown shapes are None."""
+    """A node's operator, shapes of inputs and attributes, for rules on operands."""
 
     operator: str
 
@@ -32,7 +32,7 @@ class Operands(Protocol):
 
 
 def window_ranks(node: Operands) -> Iterator[str]:
-    """Yield problems unless weights have the data's rank, and attributes of the window fit both."""
+    """Yield problems unless a convolution's weights and window attributes fit the data's rank."""
     weights_at = {"QLinearConv": 3}.get(node.operator, 1)
     data, weights, kernel = node.shape(0), node.shape(weights_at), node.integers("kernel_shape")
     if data is not None and len(data) < 3:
@@ -64,7 +64,7 @@ def _broadcast(node: Operands, number: int, what: str, to: Shape | None) -> Iter
 
 
 def gemm(node: Operands) -> Iterator[str]:
-    """Yield problems unless Gemm's factors are matrices whose product the addend broadcasts to."""
+    """Yield problems unless Gemm's factors are matrices whose product fits its addend."""
     for number in (0, 1):
         shape = node.shape(number)
         if shape is not None and len(shape) != 2:
@@ -183,4 +183,4 @@ OPERAND_RULES: Mapping[str, tuple[OperandRule, ...]] = {
     "ScatterND": (slice_updates,),
     "Transpose": (transposition,),
 }
-"""Rules by operator; the first problem is reported."""
+"""Functions that yield problems of a node as texts, by operator; only the first is reported."""

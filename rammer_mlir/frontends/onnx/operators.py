@@ -1,6 +1,6 @@
-"""Table of all ONNX operators: opsets, element types, and method of compilation.
+"""Table of all ONNX operators: opsets, element types, and how they are compiled.
 
-``python -m rammer_mlir.frontends.onnx.operators docs/operators.md`` writes it.
+``python -m rammer_mlir.frontends.onnx.operators docs/operators.md`` writes the table to a file.
 """
 
 from __future__ import annotations

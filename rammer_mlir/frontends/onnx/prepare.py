@@ -52,13 +52,13 @@ from rammer_mlir.frontends.onnx.weight_values import set_weights_aside
 from rammer_mlir.support.log import log_progress
 
 _OLDEST_OPSET, _NEW_OPSET = 13, 17
-"""The oldest opset that needs no conversion, and the opset to which older models are converted."""
+"""The oldest opset that needs no conversion; the opset to which older models are converted."""
 
 _BROADCAST_OPSET = 7
 """The first opset with NumPy's broadcasting rules."""
 
 _OPERAND_OPSET = 11
-"""The first opset whose Resize states coordinates, and whose Clip and Pad take tensors."""
+"""The first opset in which Resize has coordinate modes, and Clip and Pad have tensor operands."""
 
 _MOST_ROUNDS = 64
 """Largest number of rounds of folding and shape inference; most models need two or three."""
@@ -70,7 +70,7 @@ class Folded:
 
     Attributes:
         model: a model of known operators.
-        declared: types that the model declares for its values.
+        declared: types that the original model declares for its values.
         warned: ``Model.warned`` of the original model.
     """
 
@@ -80,9 +80,10 @@ class Folded:
 
 
 def prepare(model: Model) -> Model:
-    """Return the model with static shapes, folded constants and unrolled recurrent operators.
+    """Return the model as a static program, from which IR can be emitted.
 
-    Its inputs must have static shapes.
+    Its inputs must have static shapes. Constants are folded, short loops and recurrent operators
+    unrolled.
 
     Raises:
         ModelError: if the model contradicts itself or cannot be converted.
@@ -95,7 +96,7 @@ def prepare(model: Model) -> Model:
 
 
 def fold(model: Model) -> Folded:
-    """Fold a model's constants and expand control flow that needs no host, for any shapes.
+    """Fold a model's constants, and expand short loops and cheap conditionals; shapes may be open.
 
     Raises:
         ModelError: if the model contradicts itself or cannot be converted.
@@ -124,7 +125,10 @@ def fold(model: Model) -> Folded:
 
 
 def finish(folded: Folded) -> Model:
-    """Transform a folded model to the form of a static program.
+    """Return a folded model as a static program, from which IR can be emitted.
+
+    Recurrent layers, dilated and transposed convolutions are decomposed, scales and shifts are
+    folded into convolutions, and shapes are checked.
 
     Raises:
         RammerError: if the model contradicts itself, or a shape is not static.
@@ -159,7 +163,7 @@ def refuse_whatever_the_sizes(model: Model) -> None:
 
 
 def _expand(model: Model) -> Model:
-    """Return the model with functions, short loops and cheap conditionals expanded."""
+    """Return the model with operators inlined, short loops unrolled, cheap Ifs expanded."""
     while True:
         if has_inlined(model):
             model = inline_functions(model)
@@ -202,7 +206,7 @@ def _upgrade(model: Model) -> Model:
 
 
 def _with_slopes_of_channels(model: Model) -> Model:
-    """Return the model with slopes of PRelu reshaped to channels.
+    """Return the model with slopes of PRelu reshaped to lie along the channels.
 
     That is their meaning before opset 7's broadcasting rules.
     """

@@ -31,7 +31,9 @@ _INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 
 
 def decompose_recurrent(model: Model) -> None:
-    """Replace every LSTM, GRU and RNN by its cells; requires inferred shapes.
+    """Expand every LSTM, GRU and RNN to the cells of its steps, in place.
+
+    Shapes must be inferred.
 
     Raises:
         ModelError: if constant sequence lengths do not match the input.
@@ -76,9 +78,15 @@ Weight = Array | str
 
 @dataclass(frozen=True)
 class _Direction:
-    """The parameters of a direction, as names of values or constants.
+    """The parameters of a direction: names of values, or constants; None if not given.
 
-    ``projected`` has the inputs' products of each step; None stands for a parameter not given.
+    Attributes:
+        projected: for each step, the product of its input and W.
+        recurrent: R transposed; without GRU's candidate if that has its own matrix.
+        recurrent_bias: bias that each step adds.
+        candidate_recurrent: GRU's R of the candidate, transposed; empty if in ``recurrent``.
+        peepholes: weights of the gates i, o and f.
+        activations: functions of the gates and states.
     """
 
     projected: list[str]
@@ -138,7 +146,7 @@ class _Layer:
         return write.nodes
 
     def _keep_states(self) -> None:
-        """Write the outputs of a layer without steps: the initial states are the final ones."""
+        """Emit the outputs of a layer without steps: its last states are its initial ones."""
         shape = [self._directions, self._batch, self._hidden]
         if self._batch_first:
             shape[:2] = shape[1::-1]
@@ -196,7 +204,7 @@ class _Layer:
         return self._write.constant(weight.T)
 
     def _direction(self, number: int, rows: str) -> _Direction:
-        """Emit the input projections of all steps and prepare the recurrent parameters.
+        """Emit the input projections of all steps and return the direction's parameters.
 
         ``number`` is that of the direction; ``rows`` is the input as a matrix.
         """

@@ -20,14 +20,14 @@ from rammer_mlir.frontends.onnx.recurrent import least_nodes
 from rammer_mlir.frontends.onnx.tensors import ShapeTable, dtype_of
 
 _MOST_UNROLLED = 64
-"""Number of steps up to which a layer is not rewritten: a Scan that short would be unrolled."""
+"""Number of steps up to which a layer does not become a Scan, which would be unrolled."""
 
 _OF_DIRECTIONS = ("activation_alpha", "activation_beta", "activations", "direction", "layout")
-"""Attributes with a part for each direction, which the operator of one direction lacks."""
+"""Attributes of a layer that the operator of a single step and direction does not inherit."""
 
 
 def repeat_long_layers(model: Model) -> bool:
-    """Rewrite LSTM, GRU and RNN of many steps in place, if unrolling all exceeds the node limit.
+    """Rewrite long LSTM, GRU and RNN as Scans in place, if all cells exceed the limit of nodes.
 
     Returns:
         Whether a layer was rewritten.
@@ -51,9 +51,9 @@ class _Layer:
 
     Attributes:
         node: the LSTM, GRU or RNN node.
-        shape: steps, batch, features and the size of a state.
+        shape: number of steps, batch size, number of features, and size of a state.
         kind: ONNX element type.
-        attributes: attributes of the node.
+        attributes: attributes of the node, by name.
         write: collects the nodes of the replacement.
         model: the node's model, whose constant weights are sliced.
     """
@@ -82,7 +82,7 @@ class _Layer:
         return _Layer(node, (steps, batch, x[2], hidden), kind, attributes, write, model)
 
     def scans(self) -> list[onnx.NodeProto]:
-        """Return the nodes of all directions, and those that join their results."""
+        """Return the Scans of all directions, and the nodes that concatenate their results."""
         kind = self.attributes.get("direction", b"forward")
         sources = [self._sequence(), *self._running()]
         directions = [
@@ -111,9 +111,9 @@ class _Layer:
         return self.write.node("Transpose", [x], perm=[1, 0, 2]) if self._is_batch_first else x
 
     def _running(self) -> Iterator[str]:
-        """Write and yield the mask [steps, batch, 1] of running sequences.
+        """Emit and yield the mask [steps, batch, 1] of running sequences.
 
-        Nothing is written without sequence lengths.
+        It yields nothing if the layer has no sequence lengths.
         """
         lengths, (steps, batch, *_) = self._input(4), self.shape
         if lengths:
@@ -124,9 +124,10 @@ class _Layer:
             )
 
     def _direction(self, number: int, sources: list[str], *, is_reversed: bool) -> list[str]:
-        """Write the Scan of a direction over ``sources``, from the end if ``is_reversed``.
+        """Emit the Scan of a direction over ``sources``, from the end if ``is_reversed``.
 
-        Returns the names of the outputs of all steps, then of the last states.
+        ``sources`` are the input and, if it has lengths, the mask of running sequences. Returns the
+        names of the outputs of all steps, then of the last states.
         """
         initial = [self._initial(5 + state, number) for state in range(self._states)]
         directions = [int(is_reversed)]
@@ -150,9 +151,9 @@ class _Layer:
         return self._part(name, number)
 
     def _part(self, name: str, number: int) -> str:
-        """Write and return the part of the layer's operand ``name`` for direction ``number``.
+        """Return the part of the layer's operand ``name`` for direction ``number``, by name.
 
-        Constant weights are sliced at compile time.
+        Constant weights are sliced at compile time; a slice of others is emitted.
         """
         value = self.model.constants().get(name)
         if value is None:
@@ -162,8 +163,8 @@ class _Layer:
     def _body(self, number: int, *, has_lengths: bool) -> onnx.GraphProto:
         """Return the Scan body of a step of direction ``number``.
 
-        Inputs are the states, the sequence's element and, if it has lengths, the mask of running
-        sequences; results are the new states and the output.
+        Inputs are the states, the input of the step and, if the layer has lengths, the mask of
+        running sequences; results are the new states and the output.
         """
         _, batch, features, hidden = self.shape
         prefix = self.write.fresh()
@@ -189,7 +190,7 @@ class _Layer:
         return helper.make_tensor_value_info(name, self.kind, shape)
 
     def _step(self, number: int, write: NodeWriter, element: str, before: list[str]) -> list[str]:
-        """Write a direction's operator on a single element; return the states after it."""
+        """Emit the layer's operator on the input of a step; return the states after it."""
         weights = [self._part(name, number) if (name := self._input(n)) else "" for n in (1, 2, 3)]
         x = write.node("Unsqueeze", [element, write.integers(0)])
         inputs = [x, *weights, "", *before]

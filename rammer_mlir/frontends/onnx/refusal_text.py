@@ -1,4 +1,4 @@
-"""Messages about refused nodes: each reason once, with a count and the first nodes."""
+"""Messages about nodes that cannot be compiled: each reason once, with a count and some nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Refusal:
-    """The refusal of a node or a value.
+    """The reason why a node or a value cannot be compiled.
 
     Attributes:
         name: name of the node or value.

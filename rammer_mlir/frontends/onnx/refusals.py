@@ -1,4 +1,4 @@
-"""Refusal of operators that can never be compiled, before the model is processed."""
+"""Refusal of operators that can never be compiled, such as random numbers and strings."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ADVICE = {
 """Remedies, by reason."""
 
 _CLASSICAL = "ai.onnx.ml"
-"""The domain of classical machine learning."""
+"""The ONNX domain of classical machine learning."""
 
 _CLASSICAL_ADVICE: Mapping[str, tuple[str, ...]] = {
     "write it as MatMul and the kernel's function": ("SVMClassifier",),
@@ -61,12 +61,12 @@ _CLASSICAL_ADVICE: Mapping[str, tuple[str, ...]] = {
         "LabelEncoder",
     ),
 }
-"""Operators of the domain of classical machine learning, by the remedy for their refusal."""
+"""Refused operators of the domain of classical machine learning, by the remedy."""
 
 _ADVICE_OF_CLASSICAL = {name: words for words, names in _CLASSICAL_ADVICE.items() for name in names}
 
 _OPTIMIZED = ("com.microsoft", "com.ms.")
-"""Domain prefixes of operators that ONNX Runtime's optimizer writes."""
+"""Prefixes of the domains of operators that ONNX Runtime's optimizer creates."""
 
 _REASON_OF = {operator: reason for reason, names in _REASONS.items() for operator in names}
 
@@ -77,7 +77,9 @@ def reason_of(operator: str) -> str | None:
 
 
 def refuse_unsupported(model: Model) -> None:
-    """Refuse nodes that a static numeric program cannot compute; requires folded constants.
+    """Refuse nodes of operators, or with element types, that no program can compute.
+
+    The model's constants must be folded, which removes nodes that are never executed.
 
     Raises:
         UnsupportedError: with all such nodes, also those in loops and conditionals.
@@ -106,13 +108,13 @@ def refuse_hosted(model: Model) -> None:
 
 
 def refuse_for_all_sizes(model: Model) -> None:
-    """Refuse a model with open dimensions for errors that no sizes can resolve.
+    """Refuse a model with open dimensions if it has errors for all sizes of these.
 
-    Nodes in loops and conditionals are checked at specialization: sizes may exclude their
-    execution. Local functions must have been inlined.
+    Only nodes outside of loops and conditionals are checked here; the others are checked when sizes
+    are known, as sizes may exclude their execution. Local functions must have been inlined.
 
     Raises:
-        UnsupportedError: with all such nodes.
+        UnsupportedError: with all nodes in error.
     """
     found = list(_interface_problems(model))
     for node in lasting_nodes(model):
@@ -167,7 +169,7 @@ def _problems_of(node: onnx.NodeProto) -> Iterator[Refusal]:
 
 
 def _foreign(node: onnx.NodeProto) -> Refusal:
-    """Return the refusal of an operator of another domain."""
+    """Return the refusal of a node whose operator is not of ONNX's domain."""
     operator, reason = f"{node.domain}.{node.op_type}", "not an operator of ONNX"
     advice = "export the model without it, or bring a function for it"
     if node.domain.startswith(_OPTIMIZED):

@@ -1,4 +1,7 @@
-"""Specialization of nodes with constant operands to simpler nodes."""
+"""Rewriting of nodes to simpler ones, for example Compress with a constant condition to Gather.
+
+Operands must be constant, or their types known.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,10 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, ShapeTable, 
 
 
 def rewrite_nodes(model: Model) -> bool:
-    """Rewrite nodes in place; requires folded constants and inferred shapes.
+    """Rewrite nodes to simpler ones in place; return whether a node was rewritten.
 
-    Returns whether a node was rewritten; shapes of the replacements must then be inferred.
+    The model's constants must be folded, and its shapes inferred. The shapes of new nodes must be
+    inferred afterwards.
     """
     if not any(_is_rewritten(node) for node in model.graph.node):
         return False
@@ -48,7 +52,7 @@ def _is_rewritten(node: onnx.NodeProto) -> bool:
 
 @dataclass(frozen=True)
 class _Site:
-    """A node, facts about its operands, and the writer of its replacement.
+    """A node to rewrite, facts about its operands, and the writer of its replacement.
 
     ``values`` has the constants by name, ``table`` the shapes and element types of values.
     """
@@ -59,13 +63,13 @@ class _Site:
     write: NodeWriter
 
     def finish(self, operator: str, *inputs: str, **attributes: object) -> list[onnx.NodeProto]:
-        """Write a node of ``operator`` for the replaced node's results; return all new nodes."""
+        """Emit a node of ``operator`` with the replaced node's results; return all new nodes."""
         self.write.named(operator, inputs, list(self.node.output), **attributes)
         return self.write.nodes
 
 
 def _compress(site: _Site) -> Iterable[onnx.NodeProto] | None:
-    """Rewrite a Compress of a constant condition as a Gather; None if it is not constant."""
+    """Return a Gather for a Compress of constant condition; None if it is not constant."""
     node, write = site.node, site.write
     if node.input[1] not in site.values:
         return None
@@ -78,7 +82,7 @@ def _compress(site: _Site) -> Iterable[onnx.NodeProto] | None:
 
 
 def _cast_like(site: _Site) -> Iterable[onnx.NodeProto] | None:
-    """Rewrite CastLike as a Cast with its attributes; None if the element type is unknown."""
+    """Return a Cast for a CastLike; None if the element type is unknown."""
     kind = site.table.elem_type(site.node.input[1])
     if not kind:
         return None
@@ -87,10 +91,10 @@ def _cast_like(site: _Site) -> Iterable[onnx.NodeProto] | None:
 
 
 def _scatter_nd(site: _Site) -> Iterable[onnx.NodeProto] | None:
-    """Rewrite ScatterND of more than LARGE constant indices as a selection by element.
+    """Return nodes for a ScatterND of more than LARGE constant indices, else None.
 
-    Returns None for other ScatterND, which the builder handles. Elements of the selection are
-    independent of each other.
+    They are a Gather of updates, and a Where if some elements keep their value. Their elements are
+    independent of each other. The builder handles other ScatterND.
     """
     node, write = site.node, site.write
     indices, shape = site.values.get(node.input[1]), site.table.find_shape(node.input[0])
@@ -113,9 +117,10 @@ def _scatter_nd(site: _Site) -> Iterable[onnx.NodeProto] | None:
 
 
 def _last_updates(places: Array, searched: list[int]) -> NDArray[np.int64] | None:
-    """Return the number of the last update of each element, -1 for none.
+    """Return the number of each element's last update, -1 for none.
 
-    None if a place is out of range.
+    ``places`` has an index tuple per update, ``searched`` the extents of the indexed dimensions.
+    None if an index is out of range.
     """
     sizes, wide = np.array(searched, np.int64), places.astype(np.int64)
     if ((wide < -sizes) | (wide >= sizes)).any():
@@ -136,7 +141,7 @@ def _count_ngrams(site: _Site) -> Iterable[onnx.NodeProto] | None:
 
 
 def _batch_normalization(site: _Site) -> Iterable[onnx.NodeProto] | None:
-    """Expand a normalization by its input's own statistics; None for other nodes or dtypes."""
+    """Return nodes for a BatchNormalization in training mode; None for other nodes or dtypes."""
     node = site.node
     shape = site.table.find_shape(node.input[0])
     kinds = {site.table.elem_type(name) for name in node.input}

@@ -20,7 +20,8 @@ _WITHOUT_BATCH = 9
 def set_batches_aside(model: Model) -> None:
     """Rewrite the Scans of a model of opset 8 in place, and exclude them from opset conversion.
 
-    ONNX's converter would only remove the batch dimension from the inputs, which is wrong.
+    The outer Scan iterates over the batch, the inner over a sequence. ONNX's converter would only
+    remove the batch dimension from the inputs, which is wrong.
 
     Raises:
         UnsupportedError: if sequences have individual lengths.

@@ -1,4 +1,4 @@
-"""Nodes that remain in a model for all sizes of its open dimensions."""
+"""Nodes that constant folding cannot remove for any sizes of a model's open dimensions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _OF_SHAPES = ("Shape", "Size")
 
 
 def lasting_nodes(model: Model) -> list[onnx.NodeProto]:
-    """Return the nodes that remain for all sizes of open dimensions, in the model's order.
+    """Return the nodes that no sizes of open dimensions can remove, in the model's order.
 
-    A node remains if its results depend on values of inputs, on random numbers, or on operators of
-    other domains, and if an output needs it for all sizes. Nodes in subgraphs are not returned.
+    Such a node's results depend on values of inputs, on random numbers, or on operators of other
+    domains, and an output needs it for all sizes. Nodes in subgraphs are not returned.
     """
     varying = _varying_names(model)
     needed = {value.name for value in model.graph.output}
@@ -42,7 +42,7 @@ def _varying_names(model: Model) -> set[str]:
 
 
 def _operands(node: onnx.NodeProto) -> set[str]:
-    """Return all values that a node or its subgraphs reference."""
+    """Return the names of all values that a node or its subgraphs reference."""
     names = set(node.input) - {""}
     for attribute in node.attribute:
         for subgraph in (attribute.g, *attribute.graphs):
@@ -51,9 +51,10 @@ def _operands(node: onnx.NodeProto) -> set[str]:
 
 
 def _needed_by(node: onnx.NodeProto, varying: set[str]) -> set[str]:
-    """Return the values that a node needs for all sizes of open dimensions.
+    """Return the names of values that a node needs for all sizes of open dimensions.
 
-    Values of subgraphs are included only if the subgraph's execution depends on a varying value.
+    Values of subgraphs are included only if the subgraph's execution depends on a value in
+    ``varying``, the values that depend on more than sizes.
     """
     is_decided = any(attribute.HasField("g") for attribute in node.attribute) and (
         varying.isdisjoint(node.input)

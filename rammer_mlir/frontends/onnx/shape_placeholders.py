@@ -1,6 +1,6 @@
-"""Replacements for nodes whose shapes ONNX's inference cannot infer, or infers wrongly.
+"""Placeholders for nodes whose shapes ONNX's inference cannot infer, or infers wrongly.
 
-They replace the nodes only during inference.
+They replace the nodes only during inference, and have results of the right shapes.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _END = 2**62
 
 @contextmanager
 def stand_ins(model: onnx.ModelProto) -> Generator[Callable[[onnx.ModelProto], None]]:
-    """Replace the nodes that shape inference cannot handle, until the end of the context.
+    """Replace the nodes that shape inference cannot handle by placeholders, within a context.
 
-    Placeholders have results of the same shapes. Yields a function that restores the original nodes
-    in a copy of the model.
+    Placeholders have results of the right shapes. Yields a function that restores the original
+    nodes in a copy of the model; the model itself is restored at the end of the context.
     """
     originals: dict[int, onnx.NodeProto] = {}
     version, own_functions = opset(model), len(model.functions)
@@ -66,7 +66,7 @@ def stand_ins(model: onnx.ModelProto) -> Generator[Callable[[onnx.ModelProto], N
 
 
 def has_stand_in(node: onnx.NodeProto) -> bool:
-    """Return whether shape inference is wrong about some nodes of this node's operator."""
+    """Return whether ONNX's shape inference is wrong about some nodes of a node's operator."""
     return node.op_type in _STAND_INS and node.domain in ONNX_DOMAINS
 
 
@@ -90,7 +90,7 @@ def _like_input(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
 
 
 def _gather_nd(node: onnx.NodeProto, version: int) -> onnx.FunctionProto:
-    """Return a Gather with an additional dimension in place of a GatherND.
+    """Return Squeeze(GatherND(Unsqueeze(data))), as a function, in place of a GatherND.
 
     Shape inference gives a scalar result no shape.
     """
@@ -106,7 +106,7 @@ def _gather_nd(node: onnx.NodeProto, version: int) -> onnx.FunctionProto:
 
 
 def _max_unpool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
-    """Return a Resize to the same size in place of a MaxUnpool.
+    """Return a Resize to ``output_shape`` in place of a MaxUnpool with this input, else the node.
 
     Shape inference ignores the input ``output_shape``.
     """
@@ -159,7 +159,7 @@ def _eye_like(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
 
 
 def _pool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto | onnx.FunctionProto:
-    """Return a function in place of a pooling node that rounds its sizes up.
+    """Return a function in place of a pooling node with ``ceil_mode``, which rounds sizes up.
 
     Shape inference rounds toward zero, so that it counts one window in data smaller than a window,
     and counts windows that begin after the data before opset 22. The function pools in that opset
@@ -188,7 +188,7 @@ def _pool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto | onnx.Function
 def _shifted_pads(node: onnx.NodeProto) -> list[int] | None:
     """Return a pooling node's padding with one more stride before the data of each axis.
 
-    Returns None if the node does not round its sizes up, or its attributes contradict each other.
+    Returns None without ``ceil_mode``, or if the node's attributes contradict each other.
     """
     attributes = {attribute.name: attribute for attribute in node.attribute}
     is_rounded_up = "ceil_mode" in attributes and attributes["ceil_mode"].i

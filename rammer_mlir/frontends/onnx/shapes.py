@@ -1,4 +1,4 @@
-"""Static shapes: given by the user, or inferred."""
+"""Static shapes: set by the user, or inferred; refusal of other shapes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, static_shape
 
 
 def give_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
-    """Set the user's shapes in the model's inputs.
+    """Set the user's shapes, by input name, in the model's inputs, in place.
 
     Raises:
         ShapeError: if a name is unknown, or a shape contradicts the model.
@@ -128,7 +128,7 @@ def open_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
 
 
 def require_static_values(graph: onnx.GraphProto) -> None:
-    """Refuse values of data-dependent shape.
+    """Refuse a graph with values whose shape depends on data.
 
     Raises:
         ShapeError: with the operands that determine the first such shape, or the first three nodes.
@@ -161,7 +161,7 @@ def require_static_values(graph: onnx.GraphProto) -> None:
 
 
 def require_sizes(graph: onnx.GraphProto) -> None:
-    """Refuse tensors that are too large to index; requires static shapes.
+    """Refuse tensors with more dimensions or elements than the limits; shapes must be static.
 
     Raises:
         ShapeError: for the first such value.

@@ -1,4 +1,4 @@
-"""Forms of models that users give, and folders of their external data."""
+"""Models as users pass them (path, bytes, message), and folders of their external data."""
 
 from __future__ import annotations
 

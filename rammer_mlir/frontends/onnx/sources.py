@@ -1,4 +1,4 @@
-"""Conversion of models of other libraries to the forms that ``load`` accepts."""
+"""Conversion of models of other libraries to a path, bytes or message, which ``load`` accepts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _SHARED_BYTES = 4096
-"""Size in bytes from which a weight is shared with its owner; smaller weights are serialized."""
+"""Least size in bytes of a weight that is shared with its owner; smaller ones are serialized."""
 
 
 class BinaryFile(Protocol):
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 
 
 def source_of(given: object) -> PlainSource:
-    """Return a path, the bytes of a model, or a model for a user's model.
+    """Convert a user's model to a path, bytes or a message.
 
     A file is read from its position to its end. The given objects are not modified. Weights that a
-    model of ``onnx_ir`` or torch holds in memory are shared.
+    model of ``onnx_ir`` or torch has in memory are shared.
 
     Raises:
         ModelError: if it is not a kind of model, or cannot be read.
@@ -79,7 +79,7 @@ def source_of(given: object) -> PlainSource:
 
 
 def _content(file: object) -> bytes:
-    """Return the rest of a file.
+    """Return the bytes from a file's position to its end.
 
     Raises:
         ModelError: if the system refuses it, or the file is in text mode.
@@ -98,7 +98,7 @@ def _content(file: object) -> bytes:
 
 
 def with_data(model: onnx_ir.Model) -> ModelWithData:
-    """Convert a model of onnx_ir, sharing its large weights in memory.
+    """Return a model of onnx_ir as a message, with its large weights shared in memory.
 
     Weights in files are read.
     """

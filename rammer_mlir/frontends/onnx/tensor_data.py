@@ -1,4 +1,4 @@
-"""The data of tensors: in external files, or in the model's file."""
+"""``TensorData``: the data of tensors in external files, in the model's file, or in memory."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from rammer_mlir.frontends.onnx.large_data import (
 
 @dataclass(frozen=True)
 class TensorData:
-    """Data that is outside of a parsed model's tensors.
+    """Reader of data that is outside of a parsed model's tensors.
 
     Attributes:
         name: name of the model in messages.
-        folders: folders of external data files.
-        file: the serialized model.
-        places: byte ranges in the file of data that the parsed model lacks.
+        folders: folders that may contain the files of external data.
+        file: file of the serialized model; None if there is none.
+        places: byte ranges in ``file`` of data that the parsed model lacks, by initializer number.
         memory: bytes of initializers that another library owns, by name.
     """
 
@@ -68,7 +68,10 @@ class TensorData:
 
 
 def content_and_places(file: IO[bytes]) -> tuple[bytes, DataPlaces]:
-    """Return a serialized model; data of large initializers of a large model is left in the file.
+    """Return a serialized model, and the byte ranges in its file of data that it lacks.
+
+    Only the data of large initializers of a large model is left in the file; the ranges are by
+    initializer number.
 
     Raises:
         OSError: if the file cannot be read.

@@ -20,7 +20,7 @@ ONNX_DOMAINS = ("", "ai.onnx")
 
 
 def opset(proto: onnx.ModelProto) -> int:
-    """Return the version of the standard operators that the model uses."""
+    """Return the version of ONNX's standard operator set that the model uses."""
     return next((o.version for o in proto.opset_import if o.domain in ONNX_DOMAINS), 1)
 
 

@@ -18,11 +18,12 @@ from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 
 @dataclass(frozen=True)
 class Leftover:
-    """A node without a builder.
+    """A node without a builder, as a model of its own.
 
     Attributes:
         node: the node.
-        model: a model of only this node; equal for nodes that differ only in names and sources.
+        model: the serialized model of only this node, with uniform names: nodes that differ only in
+            names have equal models.
         operands: names of the node's operands, in the order of the model's inputs.
         results: names of the node's results, in the order of the model's outputs.
     """
@@ -34,7 +35,7 @@ class Leftover:
 
 
 class Importer:
-    """Imports nodes without a builder, memoizing results for equal nodes."""
+    """Imports nodes without a builder by torch-mlir; equal nodes are imported only once."""
 
     def __init__(self, model: Model) -> None:
         """Take the model of the nodes, with inferred shapes."""

@@ -24,9 +24,9 @@ from rammer_mlir.frontends.onnx.well_formed import naming
 
 
 def decompose_transposed(model: Model) -> bool:
-    """Replace every ConvTranspose in place; return whether a node was replaced.
+    """Replace every ConvTranspose by convolutions in place; return whether there was any.
 
-    Requires static shapes.
+    Shapes must be static.
     """
     if not any(node.op_type == "ConvTranspose" for node in model.graph.node):
         return False
@@ -46,13 +46,13 @@ def decompose_transposed(model: Model) -> bool:
 
 @dataclass(frozen=True)
 class _Phase:
-    """A dimension of a phase: the outputs ``stride * q + number``.
+    """A phase along a dimension: the outputs ``stride * q + number`` of a ConvTranspose.
 
     Attributes:
         start: first tap in the flipped kernel.
         taps: number of taps.
-        step: distance of neighbouring taps in the kernel.
-        spacing: distance of the inputs that neighbouring taps read.
+        step: distance of the phase's adjacent taps in the kernel.
+        spacing: distance of the inputs that adjacent taps read.
         offset: input that the first tap reads for the first output; may be negative.
     """
 
@@ -165,7 +165,7 @@ class _Transposed:
         return self._write.node("Pad", [value, self._write.integers(0, 0, *low, 0, 0, *high)])
 
     def _flipped(self) -> str:
-        """Write filters ``[C, M / G, *kernel]`` as ``[M, C / G, *kernel]``, the last tap first.
+        """Emit filters ``[C, M / G, *kernel]`` as ``[M, C / G, *kernel]``, the last tap first.
 
         Returns the name of the reordered filters.
         """
@@ -184,7 +184,7 @@ class _Transposed:
     def _slice(
         self, value: str, starts: Sequence[int], ends: Sequence[int], steps: Sequence[int]
     ) -> str:
-        """Write a slice of the spatial dimensions of ``value``; return its name."""
+        """Emit a slice of the spatial dimensions of ``value``; return its name."""
         integers = self._write.integers
         axes = integers(*range(2, 2 + self._rank))
         return self._write.node(
@@ -194,7 +194,7 @@ class _Transposed:
     def _convolve(
         self, padded: str, kernel: str, low: Sequence[int], phases: Sequence[_Phase | None]
     ) -> str:
-        """Write a phase's outputs ``[N, M, *counts]`` including the bias; return their name.
+        """Emit a phase's outputs ``[N, M, *counts]`` including the bias; return their name.
 
         Args:
             padded: the padded input.
@@ -220,7 +220,7 @@ class _Transposed:
         )
 
     def _without_taps(self, space: Sequence[int]) -> str:
-        """Write outputs of spatial extents ``space`` without taps, which equal the bias.
+        """Emit outputs of spatial extents ``space`` without taps, which equal the bias.
 
         Returns their name.
         """
@@ -234,7 +234,7 @@ class _Transposed:
         return write.node("Expand", [column, shape])
 
     def _interleave(self, results: dict[tuple[int, ...], str]) -> str:
-        """Write the interleaved results of all phases; return their name.
+        """Emit the interleaved results of all phases; return their name.
 
         The keys of ``results`` are a phase's numbers in all spatial dimensions. The results are
         stacked along new dimensions, each after a spatial dimension.
@@ -258,7 +258,7 @@ class _Transposed:
         return values[0] if len(values) == 1 else self._write.node("Concat", values, axis=axis)
 
     def _finish(self, result: str) -> None:
-        """Cut off excess outputs of the last phases, and bind the result's name."""
+        """Emit the node's result: ``result`` without outputs beyond the node's shape."""
         integers = self._write.integers
         bounds = [integers(*[0] * self._rank), integers(*self._out[2:])]
         axes = integers(*range(2, 2 + self._rank))

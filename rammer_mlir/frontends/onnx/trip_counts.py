@@ -1,7 +1,7 @@
-"""Trip counts of loops with a counting condition: a ``while`` over the frames of a sequence.
+"""Trip counts of loops whose condition counts, as a ``while`` over the frames of a sequence.
 
-TensorFlow's recurrent layers have this form: the body increments a counter and compares it with a
-length. Neither depends on data once the shapes are known.
+In TensorFlow's recurrent layers, the body increments a counter and compares it with a length.
+Neither depends on data once the shapes are known.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, label
 
 
 def largest_count(loop: onnx.NodeProto, values: Mapping[str, Array]) -> int | None:
-    """Return the value of the loop's trip count operand; None if it is omitted or not constant.
+    """Return the value of a loop's trip count operand; None if it is omitted or not constant.
 
-    ``values`` are the constants of the enclosing graph.
+    ``values`` are the constants of the enclosing graph, by name.
 
     Raises:
         ModelError: if it is not a single number.
@@ -39,7 +39,7 @@ def largest_count(loop: onnx.NodeProto, values: Mapping[str, Array]) -> int | No
 
 
 def condition_of(body: onnx.GraphProto) -> str:
-    """Return the name of a body's condition, or the value that Identity nodes copy to it."""
+    """Return the value that a loop's body returns as condition, looking through Identity nodes."""
     producers = {name: node for node in body.node for name in node.output}
     name = body.output[0].name
     while name in producers and producers[name].op_type == "Identity":
@@ -50,10 +50,10 @@ def condition_of(body: onnx.GraphProto) -> str:
 def count_steps(
     loop: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, Array], enough: int
 ) -> int | None:
-    """Return the number of iterations, found by evaluating the condition; None if data decides.
+    """Return a loop's number of iterations, by evaluating its condition; None if data decides.
 
-    ``values`` are the constants of the enclosing graph. Counting ends at the loop's trip count, or
-    after ``enough`` iterations.
+    ``values`` are the constants of the enclosing graph, by name. Counting ends at the loop's trip
+    count, or after ``enough`` iterations.
     """
     states = dict(zip([value.name for value in body.input[2:]], loop.input[2:], strict=True))
     nodes, leaves = _slice(body, set(states))
@@ -78,9 +78,10 @@ def _most_steps(loop: onnx.NodeProto, values: Mapping[str, Array], enough: int) 
 
 
 def _slice(body: onnx.GraphProto, states: set[str]) -> tuple[list[onnx.NodeProto], set[str]]:
-    """Return the nodes on which the condition depends in any iteration, and the values they read.
+    """Return the nodes of a body on which the loop's condition depends in any iteration.
 
-    ``states`` are the names of the loop's states.
+    Also returns the names of the values that these nodes read but do not compute. ``states`` are
+    the names of the loop's states in the body.
     """
     producers = {name: node for node in body.node for name in node.output}
     updates = {value.name: body.output[1 + i].name for i, value in enumerate(body.input[2:])}
@@ -121,7 +122,7 @@ def _run(
 
 
 def _evaluate(node: onnx.NodeProto, known: dict[str, Array]) -> bool:
-    """Add a node's results to the known values; return whether they could be computed."""
+    """Add a node's results to ``known``; return whether they could be computed."""
     if node.domain not in ONNX_DOMAINS or node.op_type not in EVALUATORS:
         return False
     given = [known[name] if name else None for name in node.input]

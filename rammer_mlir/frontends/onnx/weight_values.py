@@ -1,4 +1,4 @@
-"""Separation of weight values that code does not depend on from a prepared graph."""
+"""Conversion of constants to weight arguments, so that code does not depend on their values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.tensors import Array, small_constants
 
 _MOST_LITERALS = 16
-"""Largest number of elements of a constant that stays in the graph.
+"""Largest number of elements of a floating-point constant that stays in the graph.
 
 The compiler may use the value of a constant in the graph.
 """

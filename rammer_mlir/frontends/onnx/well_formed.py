@@ -15,12 +15,12 @@ from rammer_mlir.frontends.onnx.traversal import nodes_of_model, subgraphs
 _FAULTS = (
     ArithmeticError, AssertionError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
 )  # fmt: skip
-"""Exceptions that processing a node with contradictory operands may raise."""
+"""Exceptions that code may raise while it replaces a node with contradictory operands."""
 
 
 @contextmanager
 def naming(node: onnx.NodeProto) -> Generator[None]:
-    """Convert exceptions in the context, which replaces a node, to errors that name the node.
+    """Run code that replaces ``node``; its exceptions become errors that name the node.
 
     Raises:
         ModelError: instead of an internal exception.
@@ -37,8 +37,10 @@ def naming(node: onnx.NodeProto) -> Generator[None]:
 def check_texts(proto: onnx.ModelProto, name: str) -> None:
     """Refuse names and attributes that are not UTF-8, as ONNX requires.
 
+    ``name`` is the model's name in messages.
+
     Raises:
-        ModelError: for the first such text; the message begins with ``name``.
+        ModelError: for the first such text.
     """
     for text in _names_of_model(proto):
         # protobuf returns invalid UTF-8 as bytes.
@@ -52,7 +54,9 @@ def check_texts(proto: onnx.ModelProto, name: str) -> None:
 
 
 def check_element_types(proto: onnx.ModelProto, name: str) -> None:
-    """Refuse values whose declared element type is not ONNX's; messages begin with ``name``.
+    """Refuse values whose declared element type is not ONNX's.
+
+    ``name`` is the model's name in messages.
 
     Raises:
         ModelError: naming the first such value.
@@ -96,7 +100,7 @@ def check_operators(proto: onnx.ModelProto) -> None:
 
 
 def check_subgraphs(proto: onnx.ModelProto) -> None:
-    """Refuse branches and bodies whose inputs and outputs do not match their node.
+    """Refuse If and Loop nodes whose subgraphs have a wrong number of inputs or outputs.
 
     Raises:
         ModelError: for the first such node.

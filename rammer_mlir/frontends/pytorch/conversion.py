@@ -30,7 +30,7 @@ _RANDOM = frozenset(
         "RandomUniformLike",
     )
 )  # fmt: skip
-"""ONNX operators that draw random numbers, which could not match torch's."""
+"""ONNX operators that draw random numbers, which would differ from torch's."""
 
 
 _COLORS = re.compile("\x1b" + r"\[[0-9;]*m")
@@ -39,11 +39,11 @@ _COLORS = re.compile("\x1b" + r"\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class ConvertedProgram:
-    """A PyTorch program for the ONNX front end.
+    """A PyTorch program as a model for the ONNX front end.
 
     Attributes:
-        source: the model; its weights are in torch's memory.
-        interface: the structure of its arguments and results.
+        source: the ONNX model; its weights are in torch's memory.
+        interface: the nested structure of its arguments and results.
     """
 
     source: ModelWithData
@@ -53,7 +53,7 @@ class ConvertedProgram:
 def convert(
     model: object, inputs: object = None, dynamic_shapes: object = None
 ) -> ConvertedProgram:
-    """Convert a ``torch.nn.Module`` or ``torch.export.ExportedProgram``.
+    """Convert a ``torch.nn.Module`` or ``torch.export.ExportedProgram`` to an ONNX model.
 
     Args:
         model: not modified; a module must be in evaluation mode.
@@ -79,10 +79,10 @@ def convert(
 
 
 def _with_tensors_alone(program: Any) -> Any:
-    """Return a program in which constant results are replaced by tensors.
+    """Return a program that returns its first tensor result in place of each constant result.
 
-    ``torch.onnx`` cannot convert such results, and removing them breaks torch's passes, which count
-    results. Raises UnsupportedError if no result is a tensor.
+    ``torch.onnx`` cannot convert constant results, and removing them breaks torch's passes, which
+    count results. Raises UnsupportedError if no result is a tensor.
     """
     signature = program.graph_signature
     is_constant = [type(s.arg).__name__ == "ConstantArgument" for s in signature.output_specs]
@@ -153,9 +153,10 @@ def _refuse_random_numbers(model: onnx_ir.Model) -> None:
 
 
 def _name_inputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
-    """Rename the model's inputs, in order, to the names among the program's input leaves.
+    """Rename the model's inputs, in order, to the names in ``leaves``.
 
-    Leaves that are constants have no input. The exporter renames inputs that are also outputs.
+    ``leaves`` are the program's flattened arguments; constants among them have no input. The
+    exporter renames inputs that are also outputs.
 
     Raises:
         UnsupportedError: if the exporter gives another number of inputs.
@@ -171,9 +172,10 @@ def _name_inputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
 
 
 def _name_outputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
-    """Keep and name the outputs that are tensors; copy inputs, weights and repeated values.
+    """Remove outputs that are constants in ``leaves``, and rename the others to its names.
 
-    Raises UnsupportedError if the model has another number of outputs than ``leaves``.
+    ``leaves`` are the program's flattened results. Outputs that are inputs, weights or repeated are
+    copied. Raises UnsupportedError if the model has another number of outputs.
     """
     import onnx_ir
 
@@ -200,7 +202,7 @@ def _name_outputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
 
 
 def _name_symbols(proto: onnx.ModelProto, names: Mapping[str, str]) -> None:
-    """Replace torch's symbols in dimensions, also in expressions; ``names`` maps old to new."""
+    """Rename torch's symbols in dimensions, also in expressions; ``names`` maps old to new."""
     if not names:
         return
     pattern = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")

@@ -17,7 +17,7 @@ def exported_program(model: object, inputs: object, dynamic_shapes: object) -> A
         model: a ``torch.nn.Module`` in evaluation mode, or an exported program.
         inputs: example inputs of a module: a tensor, a sequence of positional arguments, or a
             mapping of arguments by name.
-        dynamic_shapes: as in ``torch.export.export``; for a program, only the names of its symbols.
+        dynamic_shapes: as in ``torch.export.export``; an exported program does not use them.
 
     Raises:
         ModelError: if torch cannot export the module.
@@ -39,7 +39,7 @@ def exported_program(model: object, inputs: object, dynamic_shapes: object) -> A
 
 
 def example_arguments(inputs: object) -> tuple[tuple[object, ...], dict[str, object]]:
-    """Return positional and keyword arguments for a user's example inputs.
+    """Return a user's example inputs as positional and keyword arguments.
 
     Raises:
         OptionError: if there are none.

@@ -12,13 +12,13 @@ from rammer_mlir.frontends.pytorch.package import pytorch
 
 @dataclass(frozen=True)
 class Constant:
-    """A leaf that is not a tensor: its ``value`` at export, a constant of the program."""
+    """A leaf that is not a tensor: its ``value`` at export is a constant of the program."""
 
     value: object
 
 
 Leaf = str | Constant
-"""A tensor by name, or a constant."""
+"""A leaf of nested arguments or results: the name of a tensor, or a constant."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,15 @@ class Range:
 
 @dataclass(frozen=True)
 class Interface:
-    """The structure of a program's arguments and results.
+    """The nested structure of a program's arguments and results.
 
     Attributes:
-        inputs: leaves of the arguments.
-        outputs: leaves of the result.
-        in_spec: torch's structure of positional and keyword arguments.
-        out_spec: torch's structure of the result.
-        symbols: for each tensor input, symbols of its open dimensions by position.
-        ranges: valid sizes of symbols.
+        inputs: leaves of the flattened arguments.
+        outputs: leaves of the flattened result.
+        in_spec: torch's structure (TreeSpec) of positional and keyword arguments.
+        out_spec: torch's structure (TreeSpec) of the result.
+        symbols: for each tensor input, by name: symbols of its open dimensions by dimension number.
+        ranges: valid sizes of each symbol.
     """
 
     inputs: tuple[Leaf, ...]
@@ -58,10 +58,10 @@ class Interface:
 
 
 def interface_of(program: Any, dynamic_shapes: object) -> tuple[Interface, dict[str, str]]:
-    """Return a program's interface, and the names of its symbols by torch's names.
+    """Return a program's interface, and a new name for each of torch's symbols, by the symbol.
 
     A dimension has the name of its ``torch.export.Dim`` in ``dynamic_shapes``, or else of its first
-    occurrence, ``x[0]``.
+    occurrence, such as ``x[0]``.
     """
     torch = pytorch()
     signature = program.graph_signature
@@ -94,7 +94,7 @@ def _is_constant(argument: object) -> bool:
 
 
 def _range(found: Any) -> Range:
-    """Return torch's range of values as a range of sizes, which are never negative."""
+    """Return the sizes that torch's range of a symbol's values allows; none is negative."""
     least = int(found.lower) if found.lower.is_Integer else 0
     return Range(max(least, 0), int(found.upper) if found.upper.is_Integer else None)
 
@@ -173,9 +173,10 @@ def _axis_names(shape: object) -> Iterator[tuple[int, str]]:
 
 
 def _outputs(program: Any, taken: set[str]) -> tuple[Leaf, ...]:
-    """Return the leaves of the result; a tensor's name is its path, as ``hidden`` or ``output.0``.
+    """Return the leaves of the flattened result; the name of a tensor is its path.
 
-    ``taken`` are the names of inputs, which no output may have.
+    Paths are such as ``hidden`` or ``output.0``. ``taken`` are the names of inputs, which no output
+    may have.
     """
     torch = pytorch()
     kinds = torch.export.graph_signature.OutputKind

@@ -23,7 +23,7 @@ class _Module(Protocol):
 
 
 class _Program(Protocol):
-    """A ``torch.export.ExportedProgram``."""
+    """A ``torch.export.ExportedProgram``, for type checkers without torch."""
 
     @property
     def graph_signature(self) -> Any:
@@ -32,7 +32,7 @@ class _Program(Protocol):
 
 
 TorchModule = _Module | _Program
-"""A PyTorch model."""
+"""A PyTorch module, or an exported program."""
 
 _OLDEST = (2, 13)
 
@@ -41,7 +41,7 @@ _ADVICE = "install it with 'pip install \"rammer-mlir[torch]\"'"
 
 @functools.cache
 def pytorch() -> ModuleType:
-    """Import torch.
+    """Import and return torch.
 
     Raises:
         MissingPackageError: if it is not installed, or too old.

@@ -37,7 +37,7 @@ class Argument:
 
 
 class KernelPointers:
-    """A kernel's arguments in the form of driver APIs: an array of the arguments' addresses."""
+    """A kernel's arguments in the form of driver APIs: an array of pointers to their values."""
 
     def __init__(self, arguments: Sequence[Argument]) -> None:
         """Store a pointer for each argument; the launch reads them before it returns."""
@@ -60,7 +60,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Peaks:
-    """Peak rates of a device by its clocks: scalar f32 ``operations`` and bytes per second."""
+    """Peak rates by clocks: scalar f32 operations per second, bytes of memory per second."""
 
     operations: float
     bandwidth: float
@@ -105,7 +105,7 @@ class Driver(Protocol):
         ...
 
     def resident_blocks(self, kernel: object, threads: int) -> int:
-        """Return the most blocks of the kernel, of ``threads`` threads each, that are resident.
+        """Return how many blocks of ``threads`` threads of the kernel can be resident at once.
 
         0 if the device has no cooperative launches.
         """

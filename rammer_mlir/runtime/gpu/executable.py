@@ -23,6 +23,7 @@ from rammer_mlir.runtime.gpu.driver import Driver
 from rammer_mlir.runtime.gpu.program import DeviceProgram
 
 OpenDriver = Callable[[], Driver]
+"""A function that opens the driver of the device that runs the program."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,7 @@ class GpuExecutable(CompiledModel):
             program.check(program.last_stream)
 
     def capture(self, feeds: Mapping[str, Any]) -> CapturedRun:
-        """Capture a run as a graph.
+        """Capture a run as a graph, and return it; nothing is executed yet.
 
         Args:
             feeds: as for ``run``; a graph reads device tensors at each replay, and host arrays only
@@ -327,7 +328,7 @@ class GpuExecutable(CompiledModel):
         return Artifact(self._image, self._code, self.stats)
 
     def use_constants(self, constants: Constants) -> None:
-        """Replace the weights by equal ones in other memory; only before the first run."""
+        """Replace the weights by equal weights in other memory; only before the first run."""
         assert self._program is None, "the weights are on the device"
         self._image = self._description = replace(self._image, constants=constants)
 

@@ -75,11 +75,11 @@ class DeviceProgram:
 
     @property
     def last_stream(self) -> object:
-        """The stream of the last run; all runs are done when this stream is."""
+        """The stream of the last run; when its work is done, all runs are done."""
         return self._last_stream
 
     def launch(self, inputs: Sequence[int], outputs: Sequence[int], stream: object) -> None:
-        """Start a run on device addresses of its arrays after all earlier runs, without waiting."""
+        """Start a run after all earlier runs, without waiting; arrays are device addresses."""
         self.continue_on(stream)
         grid = Launch(self.image.num_veus, self.image.block_threads, self.image.is_persistent)
         addresses = self._addresses(inputs, outputs)

@@ -240,7 +240,7 @@ class VendorDriver(ABC):
         return BlockNeeds(threads, registers, shared)
 
     def resident_blocks(self, kernel: object, threads: int) -> int:
-        """Return the most blocks that are resident at once; 0 without cooperative launches."""
+        """Return how many blocks can be resident at once; 0 without cooperative launches."""
         if not self._device.is_cooperative:
             return 0
         each = self._do(self._names.occupancy, kernel, threads, 0)

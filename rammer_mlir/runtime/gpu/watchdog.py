@@ -1,4 +1,4 @@
-"""Interpretation of the watchdog's buffer."""
+"""Reading of the buffer in which a GPU program's watchdog reports a wait that timed out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_watch(image: GpuImage, watch: NDArray[np.int64]) -> None:
 
     Args:
         image: the program.
-        watch: int64, the buffer after a run.
+        watch: content of the watchdog's buffer after a run: int64 words, by ``WatchWord``.
     """
     if not watch[WatchWord.CLAIMS]:
         return

@@ -22,7 +22,7 @@ WAVE = {
 
 
 def waves(kind: str, name: str = "", **changes: Any) -> Model:
-    """Return an encoder of waveforms.
+    """Return an encoder of transformers whose input is a batch of waveforms.
 
     Args:
         kind: prefix of transformers' classes, such as Wav2Vec2.

@@ -49,12 +49,12 @@ class Layers(nn.Module):
 
 
 def frames(name: str, *layers: Any) -> Model:
-    """Return the model ``f_NAME`` of sequences, a chain of modules and functions."""
+    """Return the model ``f_NAME`` of sequences [batch, length, 16], the chain of ``layers``."""
     return Model(f"f_{name}", lambda: Layers(*layers), FRAMES, CASES)
 
 
 def pictures(name: str, *layers: Any) -> Model:
-    """Return the model ``f_NAME`` of images, a chain of modules and functions."""
+    """Return the model ``f_NAME`` of images [batch, 4, H, W], the chain of ``layers``."""
     return Model(f"f_{name}", lambda: Layers(*layers), PICTURES, SIZED_IMAGES)
 
 

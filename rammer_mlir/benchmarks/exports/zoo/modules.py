@@ -41,14 +41,14 @@ class Packed(nn.Module):
         self.layer = nn.LSTM(16, 24, batch_first=True, bidirectional=True)
 
     def forward(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the padded states, and the last state of each sequence."""
+        """Return the states, padded to equal length, and the last state of each sequence."""
         packed = rnn.pack_padded_sequence(self.embedding(ids), lengths, batch_first=True)
         states, (last, _) = self.layer(packed)
         return rnn.pad_packed_sequence(states, batch_first=True)[0], last
 
 
 class Encoder(nn.Module):
-    """PyTorch's own transformer encoder with padding."""
+    """PyTorch's own transformer encoder, on padded sequences."""
 
     def __init__(self) -> None:
         """Make an encoder of two layers."""
@@ -57,7 +57,7 @@ class Encoder(nn.Module):
         self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Return states; the mask is 1 for frames and 0 for padding."""
+        """Return states of the frames ``x``; ``mask`` is 1 for frames and 0 for padding."""
         return self.layers(x, src_key_padding_mask=mask == 0)
 
 
@@ -102,7 +102,7 @@ class Attention(nn.Module):
 
 
 class UNet(nn.Module):
-    """Two levels down and up with skip connections, padded to the size of the skip."""
+    """A U-Net of two levels; maps on the way up are resized to the size of the skipped map."""
 
     def __init__(self) -> None:
         """Make the convolutions."""
@@ -124,7 +124,7 @@ class UNet(nn.Module):
 
 
 class Yolo(nn.Module):
-    """A backbone, a neck, and heads decoded on grids of any size."""
+    """A detector with a backbone, a neck, and two heads, for images of any size."""
 
     def __init__(self) -> None:
         """Make the convolutions and anchors."""
@@ -137,7 +137,7 @@ class Yolo(nn.Module):
         self.register_buffer("anchors", torch.rand(2, 3, 2) * 30)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return boxes and scores [N, anchors, 7] of images ``x``, anchors of both levels."""
+        """Return boxes and scores [N, anchors, 7] of images ``x``; both heads have anchors."""
         shallow = self.stem(x)
         deep = self.deep(shallow)
         deep = torch.cat([deep, self.pool(deep)], 1)
@@ -146,7 +146,10 @@ class Yolo(nn.Module):
         return torch.cat([self.decode(head(x), i) for i, (head, x) in enumerate(levels)], 1)
 
     def decode(self, x: Tensor, level: int) -> Tensor:
-        """Return boxes and scores [N, anchors, 7] of the grid x [N, 21, H, W] of a level."""
+        """Return boxes and scores [N, anchors, 7], given the output [N, 21, H, W] of a head.
+
+        ``level`` is the number of the head.
+        """
         batch, _, height, width = x.shape
         x = x.view(batch, 3, 7, height, width).permute(0, 1, 3, 4, 2).sigmoid()
         rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
@@ -157,7 +160,7 @@ class Yolo(nn.Module):
 
 
 class Keypoints(nn.Module):
-    """Heat maps, their expected positions, and features sampled there."""
+    """A detector of keypoints by heat maps, which also samples features at the keypoints."""
 
     def __init__(self) -> None:
         """Make the convolutions."""
@@ -166,7 +169,7 @@ class Keypoints(nn.Module):
         self.heat = nn.Conv2d(16, 6, 3, padding=1)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return positions, sampled features, and the best pixel of each map."""
+        """Return each heat map's expected position, features there, and score and best pixel."""
         features = self.body(x)
         heat = self.heat(features)
         batch, points, height, width = heat.shape
@@ -180,7 +183,7 @@ class Keypoints(nn.Module):
 
 
 class Conformer(nn.Module):
-    """Feed forward, attention, gated depthwise convolution, feed forward."""
+    """A block of a Conformer: feed forward, attention, depthwise convolution, feed forward."""
 
     def __init__(self) -> None:
         """Make the layers of one block."""

@@ -1,4 +1,4 @@
-"""A model of the zoo, and the open sizes that it is run at."""
+"""A model of the zoo, and the sizes of open dimensions that it is run at."""
 
 from __future__ import annotations
 
@@ -22,7 +22,15 @@ SIZED_IMAGES: tuple[Case, ...] = (
 
 @dataclass(frozen=True)
 class Model:
-    """A model's constructor, inputs and cases; ``exporters`` are those of its framework."""
+    """A model to export.
+
+    Attributes:
+        name: name of the model and of its files.
+        make: returns the model, an object of its framework, with random weights.
+        inputs: its inputs, in the order of its arguments.
+        cases: sizes of the open dimensions that the exported model is run at.
+        exporters: names of the exporters of its framework that it is exported by.
+    """
 
     name: str
     make: Callable[[], Any]

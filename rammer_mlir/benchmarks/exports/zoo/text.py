@@ -31,9 +31,10 @@ class Keywords(nn.Module):
     """A model of ``transformers`` with positional arguments that returns a tuple of tensors."""
 
     def __init__(self, model: nn.Module, names: tuple[str, ...], fixed: dict[str, Any]) -> None:
-        """Wrap a model; ``names`` are those of the positional arguments.
+        """Wrap ``model``, which is called with keyword arguments.
 
-        Each call also passes ``fixed`` as keyword arguments.
+        ``names`` are the keywords of the wrapper's positional arguments; each call also passes the
+        keyword arguments ``fixed``.
         """
         super().__init__()
         self.model = model
@@ -48,7 +49,7 @@ class Keywords(nn.Module):
 
 
 class Cached(nn.Module):
-    """A decoder's step, whose cache of keys and values is an input and an output."""
+    """A step of a causal language model with its cache of keys and values as inputs and outputs."""
 
     def __init__(self, model: nn.Module) -> None:
         """Wrap a causal language model."""
@@ -56,7 +57,11 @@ class Cached(nn.Module):
         self.model = model
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor, *past: torch.Tensor) -> Any:
-        """Return the logits and the new keys and values."""
+        """Return the logits of the tokens ``ids``, and each layer's keys and values after them.
+
+        ``past`` has the keys and the values of each layer before the step, ``mask`` is the
+        attention mask over the past and the new tokens.
+        """
         cache = transformers.DynamicCache(config=self.model.config)
         for index in range(len(past) // 2):
             cache.update(past[2 * index], past[2 * index + 1], index)
@@ -86,7 +91,7 @@ def configured(kind: str, **changes: Any) -> Any:
 def wrapped(
     model: str, config: str, names: tuple[str, ...], fixed: dict[str, Any], **changes: Any
 ) -> Callable[[], nn.Module]:
-    """Return a function that makes the model with random weights.
+    """Return a function that makes a model of transformers with random weights.
 
     Args:
         model: class of transformers.
@@ -104,7 +109,7 @@ def wrapped(
 
 
 def encoder(kind: str, model: str = "", mask: bool = True, **changes: Any) -> Model:
-    """Return an encoder of tokens.
+    """Return an encoder of transformers whose input is a batch of token sequences.
 
     Args:
         kind: prefix of transformers' classes, such as Bert.
@@ -134,10 +139,15 @@ def decoder(kind: str, model: str = "", **changes: Any) -> Model:
 
 
 def cached(kind: str, heads: int = 2, model: str = "", **changes: Any) -> Model:
-    """Return a causal language model's step with a cache of two layers, 8 features per head.
+    """Return a step of a causal language model of transformers, with its key-value cache.
 
-    ``heads`` is the number of the cache's heads, ``kind`` transformers' kind of the model,
-    ``model`` its class, by default KINDForCausalLM; ``changes`` are options of its configuration.
+    The cache has two layers and 8 features per head.
+
+    Args:
+        kind: prefix of transformers' classes, such as Llama.
+        heads: number of the cache's heads.
+        model: the model's class, if it is not the kind's ``ForCausalLM``.
+        changes: fields of the configuration.
     """
     cache = ("batch", heads, "past", 8)
     pairs = tuple(Input(f"{kv}{i}", cache) for i in range(2) for kv in ("key", "value"))
@@ -152,7 +162,11 @@ def cached(kind: str, heads: int = 2, model: str = "", **changes: Any) -> Model:
 
 
 def pair(kind: str, **changes: Any) -> Model:
-    """Return transformers' encoder and decoder of text of a kind, configured by ``changes``."""
+    """Return an encoder-decoder model of transformers for text.
+
+    ``kind`` is the prefix of transformers' classes, such as T5; ``changes`` are fields of the
+    configuration.
+    """
     inputs = (*tokens(), Input("decoder_input_ids", ("batch", "target"), "tokens"))
     names = tuple(each.name for each in inputs)
     cases = tuple({**case, "target": 1 + 4 * i} for i, case in enumerate(SEQUENCES))

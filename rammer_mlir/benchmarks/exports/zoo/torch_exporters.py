@@ -19,7 +19,7 @@ define_operators()
 
 
 def export(model: Model, exporter: str, path: Path) -> None:
-    """Write the ONNX file; every named dimension is open.
+    """Export a model to the ONNX file ``path``; every named dimension is open.
 
     ``exporter`` is ``torchscript`` or ``dynamo``, with ``_half`` for 16-bit floats and ``@OPSET``
     for another opset than the default, as in ``torchscript_half@13``.
@@ -96,9 +96,11 @@ def _export_dynamo(
 
 
 def _as_parameters(module: Any, dynamic: list[dict[int, Any]]) -> Any:
-    """Return the open dimensions of each parameter of the module's ``forward``.
+    """Group the open dimensions of a module's inputs by the parameters of its ``forward``.
 
-    Those of a variadic parameter are grouped in a tuple, as ``torch.export`` requires.
+    ``dynamic`` has a dictionary for each input: by axis, the mark of an open dimension. The result
+    has an element for each parameter; that of a variadic parameter is a tuple of dictionaries, as
+    ``torch.export`` requires.
     """
     found: list[Any] = []
     for each in inspect.signature(module.forward).parameters.values():

@@ -13,7 +13,7 @@ STAGES = {"depths": [1, 1, 1, 1], "hidden_sizes": [8, 16, 24, 32], "num_labels":
 
 
 def images(kind: str, model: str = "", size: int = 64, **changes: Any) -> Model:
-    """Return a model of square images of a fixed size with an open batch.
+    """Return a model of transformers for square images of a fixed size, with an open batch.
 
     Args:
         kind: prefix of transformers' classes, such as ViT.
@@ -26,7 +26,7 @@ def images(kind: str, model: str = "", size: int = 64, **changes: Any) -> Model:
 
 
 def open_images(kind: str, model: str = "", **changes: Any) -> Model:
-    """Return a model of images of any size; ``images`` describes the arguments."""
+    """Return a model of transformers for images of any size; arguments are as of ``images``."""
     make = wrapped(model or f"{kind}ForImageClassification", kind, ("pixel_values",), {}, **changes)
     return Model(kind.lower(), make, image(("height", "width")), SIZED_IMAGES)
 

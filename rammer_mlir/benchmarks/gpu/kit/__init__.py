@@ -8,6 +8,7 @@
 | ``programs`` | compiled programs, and the weights that programs share |
 | ``pack`` | compiles all cases into a folder, here |
 | ``run``, ``child`` | every case in a separate process, there |
-| ``measure``, ``probe``, ``baselines``, ``torch_graph``, ``sanitizer`` | the kinds of cases |
+| ``manifest`` | the table of contents of a kit |
+| ``measure``, ``probe``, ``baselines``, ``torch_graph`` | the kinds of cases |
 | ``results``, ``report`` | a line for each case, and tables of them |
 """

@@ -1,4 +1,6 @@
-"""``python -m rammer_mlir.benchmarks.gpu.kit pack KIT`` here; there, ``python KIT``.
+"""Pack a kit on a machine with the compiler, and run it on a machine with a GPU.
+
+``KIT`` is the folder of the kit.
 
 | command | does |
 | --- | --- |
@@ -31,13 +33,16 @@ _RESULTS = "results.jsonl"
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Pack a kit, run it, or report; return 1 if a case failed, 3 if cases are left."""
+    """Pack a kit, run it, or print its results; return 1 if a case failed, 3 if cases are left."""
     return _dispatch(sys.argv[1:] if arguments is None else arguments)
 
 
 @one_line_errors
 def main_of(file: str, arguments: Sequence[str] | None = None) -> int:
-    """Execute ``python KIT ...``; ``file`` is the kit's ``__main__.py``."""
+    """Do what ``python KIT`` does with these arguments; return the exit code, as ``main`` does.
+
+    ``file`` is the path of the kit's ``__main__.py``; without an action, the kit's cases run.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     folder = str(Path(file).resolve().parent)
     actions = ("run", "case", "report")

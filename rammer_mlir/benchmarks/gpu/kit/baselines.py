@@ -1,4 +1,4 @@
-"""The same models in PyTorch: eagerly, in a CUDA graph, and compiled."""
+"""Check and time the kit's models in PyTorch: eagerly, in a CUDA graph, and compiled."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def open_torch() -> Any:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A module prepared to run in one way.
+    """Functions that run a module of PyTorch eagerly, in a CUDA graph or compiled.
 
     Attributes:
         single: runs once, on the first inputs, and returns the outputs.
-        many: runs ``runs`` times, on all copies of the inputs in turn.
+        many: runs the module ``runs`` times, on all copies of the inputs in turn.
         runs: number of runs in a call of ``many``.
     """
 
@@ -69,7 +69,7 @@ def run_baseline(
     seconds: float,
     several_sets: bool,
 ) -> dict[str, Any]:
-    """Check and time a module; f32 is computed in f32 unless ``tf32`` says otherwise.
+    """Check the outputs of a module of PyTorch, and time its runs on the GPU.
 
     Args:
         torch: the package, with a GPU.
@@ -78,13 +78,14 @@ def run_baseline(
         expected: outputs in the module's order.
         tolerance: tolerated error of the outputs.
         way: an element of ``BASELINES``.
-        tf32: whether products round f32 to tf32.
+        tf32: whether products of f32 round their factors to tf32.
         seconds: duration of the timing.
         several_sets: rotate over copies of the inputs, so that they are read from device memory.
 
     Returns:
-        ``excess``: error of the outputs over the tolerance; ``sets``: number of copies;
-            ``device`` and ``wall``: seconds of a run by the device's and the host's clock.
+        ``excess``: largest error of an element divided by its tolerance; ``sets``: number of
+            copies; ``device`` and ``wall``: ``summary_of`` the seconds of a run by the device's and
+            the host's clock.
 
     Raises:
         WrongOutputs: if outputs are beyond their tolerance.
@@ -129,7 +130,7 @@ def _compiled(torch: Torch, module: Module, sets: Sets) -> _Prepared:
 
 
 def _graph(torch: Torch, module: Module, sets: Sets) -> _Prepared:
-    """Capture a graph of a single run, and a graph of enough runs to hide the launch's cost."""
+    """Capture a CUDA graph of a single run, and another of enough runs to hide a launch's cost."""
     one, outputs = _capture(torch, module, sets[:1])
     once, _ = _capture(torch, module, sets)
     rounds = rounds_of_graph(_device_seconds(torch, once.replay, 0.0, 1)["median"])
@@ -163,9 +164,10 @@ _WAYS = {"eager": _eager, "graph": _graph, "compiled": _compiled}
 def _device_seconds(
     torch: Torch, run: Callable[[], object], budget: float, runs_each: int
 ) -> dict[str, Any]:
-    """Time batches of calls of ``run`` by events on PyTorch's stream; return the seconds of a run.
+    """Time batches of calls of ``run`` by events on PyTorch's stream.
 
-    A call makes ``runs_each`` runs; ``budget`` is the duration of the timing in seconds.
+    A call makes ``runs_each`` runs; ``budget`` is the duration of the timing in seconds. Returns
+    ``summary_of`` the seconds of a run.
     """
 
     def batch(calls: int) -> float:

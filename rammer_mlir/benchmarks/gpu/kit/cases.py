@@ -18,7 +18,10 @@ Precision = Literal["f32", "tf32", "f16"]
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Tolerated errors: relative to each expected element, and to an output's largest element."""
+    """Tolerated error of an element of an output.
+
+    It is ``relative`` times the expected element, plus ``absolute`` times the output's largest.
+    """
 
     relative: float = RELATIVE
     absolute: float = ABSOLUTE
@@ -54,7 +57,10 @@ class Product:
 
 @dataclass(frozen=True)
 class Network:
-    """A benchmark model with weights from seeds; a PyTorch baseline takes the same graph."""
+    """A benchmark model with weights from seeds.
+
+    ``model`` is its name; ``scale`` is "full", or "small" for reduced sizes.
+    """
 
     model: str
     scale: Scale
@@ -65,7 +71,12 @@ Source = Relay | Product | Network
 
 @dataclass(frozen=True)
 class Way:
-    """A policy, and whether each operator is a separate launch."""
+    """Options that a model is compiled with.
+
+    Attributes:
+        policy: policy that schedules it.
+        per_operator: whether each operator is a separate launch, instead of one for the model.
+    """
 
     policy: str = "wavefront"
     per_operator: bool = False
@@ -77,9 +88,9 @@ WAYS: dict[str, Way] = {
     "sequential": Way("sequential"),
     "per-operator": Way("sequential", per_operator=True),
 }
-"""Ways to compile a model, by name.
+"""Options to compile a model with, by the name of the way.
 
-A graph of a launch per operator is the baseline of our own rKernels.
+``per-operator`` is the baseline of our own rKernels: a graph with a launch of each operator.
 """
 
 BASELINES = ("eager", "graph", "compiled")
@@ -190,7 +201,7 @@ The former runs a compiler, the latter slows kernels down.
 
 
 def program_name(subject: Subject, way: str) -> str:
-    """Return the name of the program of a model compiled in one way."""
+    """Return the name of the program of a model compiled with the options ``WAYS[way]``."""
     return f"{subject.name}.{way}"
 
 

@@ -1,4 +1,4 @@
-"""Run one case in this process; return its result or an error."""
+"""Run a case of a kit in this process, and return its result or an error."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ _PACKAGES = ("numpy", "torch", "cuda-bindings", "triton")
 
 @dataclass(frozen=True)
 class _Work:
-    """A case of a kit in a folder, and the seconds of each of its timings."""
+    """A case of the kit in ``folder`` to run; ``seconds`` is the duration of each timing.
+
+    ``timed`` tells whether it is timed, or only its outputs are checked.
+    """
 
     folder: Path
     kit: Kit
@@ -61,7 +64,7 @@ class _Work:
         return {name: self.store.get(found) for name, found in self.model.feeds.items()}
 
     def expected(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the expected outputs: from the store, or a product in f64."""
+        """Return the expected outputs by name: from the store, or for a product computed in f64."""
         if not self.model.product:
             return {name: self.store.get(found) for name, found in self.model.expected.items()}
         x, w = (feeds[name].astype(np.float64) for name in "xw")
@@ -69,9 +72,17 @@ class _Work:
 
 
 def run_case(folder: Path, name: str, seconds: float, *, timed: bool) -> dict[str, Any]:
-    """Run case ``name``; return its status, and its figures, or a message if it failed.
+    """Run case ``name`` of the kit in ``folder``, and return its result.
 
-    ``timed`` tells whether it is timed, for ``seconds`` seconds each, or only checked.
+    Args:
+        folder: the kit.
+        name: name of the case.
+        seconds: duration of each timing.
+        timed: whether the case is timed, or only its outputs are checked.
+
+    Returns:
+        ``status``, a ``Status``; if it is not "ok", ``message``; else the keys of the kind of case,
+        such as times and errors.
     """
     work = _Work(folder, kit := read_kit(folder), kit.case(name), seconds, timed)
     try:
@@ -171,5 +182,5 @@ _KINDS: Mapping[str, Callable[[_Work], dict[str, Any]]] = {
 }  # fmt: skip
 """The function that runs a case, by kind of case.
 
-A sanitizer wraps a process that runs a program.
+A sanitizer's case runs a program, in a process that the sanitizer starts.
 """

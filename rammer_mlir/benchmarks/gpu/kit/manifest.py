@@ -18,7 +18,7 @@ KIT, ARRAYS, PROGRAMS, GRAPHS, PROBE = "kit.json", "arrays", "programs", "graphs
 
 @dataclass(frozen=True)
 class Model:
-    """A model's inputs and its expected outputs.
+    """References to a model's inputs and expected outputs in the kit's store.
 
     Attributes:
         feeds: inputs by name.
@@ -41,7 +41,7 @@ class ProgramFacts:
         predicted: seconds of a run on the simulator; 0 if each operator is a separate launch.
         operations: scalar operations of a run.
         num_bytes: bytes of weights, inputs and outputs.
-        num_veus: blocks of a launch.
+        num_veus: number of vEUs, the blocks of a launch.
     """
 
     predicted: float
@@ -52,7 +52,7 @@ class ProgramFacts:
 
 @dataclass(frozen=True)
 class Kit:
-    """A kit in a folder.
+    """The table of contents of a kit.
 
     Attributes:
         target: the target that its programs are compiled for.
@@ -69,10 +69,10 @@ class Kit:
     programs: dict[str, ProgramFacts]
 
     def case(self, name: str) -> Case:
-        """Return the case of a name.
+        """Return the case ``name``.
 
         Raises:
-            OptionError: if there is none of this name.
+            OptionError: if the kit has no case of this name.
         """
         for case in self.cases:
             if case.name == name:
@@ -93,7 +93,7 @@ def _case(found: Mapping[str, Any]) -> Case:
 
 
 def store_of(folder: Path) -> Store:
-    """Return the store of the arrays of a kit in a folder."""
+    """Return the store of arrays of the kit in ``folder``."""
     return Store(folder / ARRAYS)
 
 

@@ -1,4 +1,4 @@
-"""Check and time a program on a device: by the device's events, and by the host's clock."""
+"""Check and time a program on a GPU, by events of the GPU and by the host's clock."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from rammer_mlir.runtime.gpu.driver import Driver
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 _BATCH_SECONDS = 5e-3
-"""Shortest time in seconds between two events.
+"""Shortest time in seconds between the two events that time a batch of runs.
 
-The resolution of their clock is half a microsecond.
+The resolution of the events' clock is half a microsecond.
 """
 
 _FEWEST_BATCHES, _MOST_BATCHES, _MOST_RUNS = 3, 15, 1000
 
 _GRAPH_SECONDS, _MOST_ROUNDS = 2e-4, 32
-"""Shortest seconds of a graph, to hide its launch, and largest number of repetitions."""
+"""Seconds that the runs in a CUDA graph take, to hide its launch, and most runs in a graph."""
 
 _CHECKED_RUNS = 3
-"""Number of runs with outputs that are compared.
+"""Number of runs whose outputs are compared.
 
-There are several, because barrier counters go on from run to run.
+There are several, because the step counters of barriers go on from run to run.
 """
 
 _BEYOND_CACHES, _MOST_SETS = 200 << 20, 16
-"""Fewest bytes of all copies of the inputs, and largest number of copies.
+"""Size in bytes that all copies of the inputs approach, and largest number of copies.
 
-The bytes exceed the second-level cache.
+The size exceeds the second-level cache.
 """
 
 
@@ -73,7 +73,7 @@ def check_outputs(
 def excess_of(
     expected: Mapping[str, Array], found: Mapping[str, Array], tolerance: Tolerance, where: str
 ) -> float:
-    """Return the largest error of an element divided by its tolerance.
+    """Compare outputs by name; return the largest error of an element divided by its tolerance.
 
     ``where`` names the run in the error's message.
 
@@ -92,7 +92,7 @@ def time_program(
     executable: GpuExecutable, feeds: Mapping[str, Array], expected: Mapping[str, Array],
     tolerance: Tolerance, seconds: float, *, several_sets: bool,
 ) -> dict[str, Any]:  # fmt: skip
-    """Time a program with inputs and outputs on the device, as launches and as a graph.
+    """Time launches of a program, and of a CUDA graph of it, with its arrays on the device.
 
     Args:
         executable: the program.
@@ -104,7 +104,8 @@ def time_program(
 
     Returns:
         ``sets``: number of copies; ``graph_excess``: error of the graph's outputs over the
-            tolerance; ``launch`` and ``graph``: seconds by the ``device`` and by ``wall`` clock.
+            tolerance; ``launch`` and ``graph``: each has ``summary_of`` the seconds of a run by the
+            device's clock, ``device``, and by the host's, ``wall``.
 
     Raises:
         WrongOutputs: if the graph's outputs exceed their tolerance.
@@ -148,15 +149,15 @@ def time_program(
 
 
 def sets_beyond_caches(feeds: Mapping[str, Array]) -> int:
-    """Return the number of copies of the inputs that exceed the caches, 1 to ``_MOST_SETS``."""
+    """Return how many copies of the inputs exceed the GPU's caches, from 1 to ``_MOST_SETS``."""
     num_bytes = sum(array.nbytes for array in feeds.values())
     return min(_MOST_SETS, max(1, _BEYOND_CACHES // max(num_bytes, 1)))
 
 
 def rounds_of_graph(seconds: float) -> int:
-    """Return how often a graph repeats a run of ``seconds``, at most ``_MOST_ROUNDS`` times.
+    """Return how many times a CUDA graph repeats work that takes ``seconds``.
 
-    The repetitions hide the cost of the graph's launch.
+    There are enough repetitions to hide the cost of the graph's launch, at most ``_MOST_ROUNDS``.
     """
     return min(_MOST_ROUNDS, math.ceil(_GRAPH_SECONDS / max(seconds, 1e-7)))
 
@@ -166,7 +167,7 @@ Places = Sequence[tuple[Mapping[str, DeviceArray], Mapping[str, DeviceArray]]]
 
 
 def _graph_of_many(executable: GpuExecutable, places: Places) -> tuple[Callable[[], None], int]:
-    """Return a function that replays a graph of several runs, and the number of runs.
+    """Return a function that replays a CUDA graph of several runs, and the number of runs.
 
     The number of runs is large enough to hide the cost of the graph's launch.
     """
@@ -179,7 +180,7 @@ def _graph_of_many(executable: GpuExecutable, places: Places) -> tuple[Callable[
 
 
 def _graph_of(executable: GpuExecutable, places: Places) -> Callable[[], None]:
-    """Capture a run for each of the places in order; return a function that replays them."""
+    """Capture a run on each element of ``places``; return a function that replays all runs."""
     driver, stream = executable.program.driver, executable.program.stream
     driver.synchronize(stream)
     driver.begin_capture(stream)
@@ -194,10 +195,12 @@ def _graph_of(executable: GpuExecutable, places: Places) -> Callable[[], None]:
 def device_seconds(
     driver: Driver, stream: object, run: Callable[[], object], budget: float, runs_each: int = 1
 ) -> dict[str, Any]:
-    """Time calls of ``run``, which submits work to a stream, by events around batches of calls.
+    """Time calls of ``run``, which submits work to ``stream``, by events around batches of calls.
+
+    Each call submits ``runs_each`` runs; ``budget`` is the duration of the timing in seconds.
 
     Returns:
-        Seconds of a run, ``median``, ``low`` and ``high`` over batches, and ``runs``.
+        Seconds of a run, ``median``, ``low`` and ``high`` over batches, and the number ``runs``.
     """
 
     def batch(calls: int) -> float:
@@ -215,9 +218,9 @@ def device_seconds(
 def wall_seconds(
     run: Callable[[], object], wait: Callable[[], object], budget: float
 ) -> dict[str, Any]:
-    """Time runs by the host's clock, each until its end.
+    """Time calls of ``run``, each followed by a call of ``wait`` for its end, by the host's clock.
 
-    Returns the figures that ``device_seconds`` returns.
+    Returns the same keys as ``device_seconds``.
     """
 
     def batch(calls: int) -> float:
@@ -234,10 +237,10 @@ def wall_seconds(
 def time_batches(batch: Callable[[int], float], budget: float, runs_each: int) -> dict[str, Any]:
     """Time batches of enough calls to outweigh the clock's error, for ``budget`` seconds.
 
-    Returns the figures that ``device_seconds`` returns.
+    Returns the same keys as ``device_seconds``.
 
     Args:
-        batch: returns the seconds of a given number of calls.
+        batch: is called with a number of calls to make, and returns their seconds.
         budget: duration in seconds; at least three batches run.
         runs_each: number of runs in each call.
     """
@@ -252,7 +255,7 @@ def time_batches(batch: Callable[[int], float], budget: float, runs_each: int) -
 
 
 def summary_of(samples: Sequence[float], runs: int) -> dict[str, Any]:
-    """Return the median and the range of seconds, and the number of runs."""
+    """Return ``median``, ``low`` and ``high``: median and range of ``samples``; and ``runs``."""
     return {
         "median": statistics.median(samples), "low": min(samples), "high": max(samples),
         "runs": runs,

@@ -1,4 +1,4 @@
-"""Compile all cases of a kit into a folder, two models at a time."""
+"""Compile all cases of a kit into a folder, several models at a time."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ from rammer_mlir.benchmarks.gpu.kit.__main__ import main_of
 
 sys.exit(main_of(__file__))
 """
-"""Source of the module that ``python FOLDER`` executes."""
+"""End of the source of the module that ``python FOLDER`` executes."""
 
 
 @dataclass(frozen=True)
 class Packed:
-    """A packed model, and its programs by name."""
+    """A model of a kit whose files are written, and the facts of its programs by name."""
 
     model: Model
     programs: dict[str, ProgramFacts]
@@ -92,7 +92,7 @@ class _Task:
 def pack(
     folder: Path, target: str, subjects: Sequence[Subject], *, megabytes: float, jobs: int
 ) -> Kit:
-    """Write a kit, and return its table of contents.
+    """Compile a kit's models, write its files to a folder, and return its table of contents.
 
     Args:
         folder: destination; it has to be empty or absent.
@@ -143,7 +143,7 @@ def _write(folder: Path, target: str, subjects: Sequence[Subject], jobs: int) ->
 
 
 def _all(tasks: Sequence[_Task], jobs: int) -> list[Packed]:
-    """Pack all models in ``jobs`` processes; return the packed models.
+    """Compile and write all models in ``jobs`` processes; return them in the order of ``tasks``.
 
     The longest compilations begin first.
     """
@@ -168,7 +168,7 @@ def _effort(subject: Subject) -> float:
 
 
 def pack_subject(task: _Task) -> Packed:
-    """Write a model's arrays, its programs, and its graph for PyTorch; return the packed model."""
+    """Write the files of a model: arrays, programs, and graph for PyTorch; return the model."""
     begin = time.perf_counter()
     store = store_of(task.folder)
     source = task.subject.source
@@ -242,9 +242,10 @@ def options_of(target: str, subject: Subject, way: Way) -> CheckedOptions:
 def _compile_all(
     task: _Task, imported: ImportedModel, seeds: Mapping[bytes, Reference], store: Store
 ) -> dict[str, ProgramFacts]:
-    """Compile a model in all its ways and write the programs; return their facts by name.
+    """Compile a model with each of its options and write the programs; return facts by name.
 
-    Equal code is generated once. ``seeds`` maps the contents of weights to references to seeds.
+    Equal code is generated once. ``seeds`` maps the contents of weights, as bytes, to references to
+    seeds.
     """
     known = KnownCode[GpuCode]()
     found: dict[str, ProgramFacts] = {}
@@ -293,7 +294,7 @@ def _check_weights(folder: Path, name: str, store: Store, image: GpuImage) -> No
 
 
 def _carry_package(folder: Path) -> None:
-    """Copy this package into the kit; the other machine imports no compiler."""
+    """Copy the package ``rammer_mlir`` and the module that ``python FOLDER`` executes to a kit."""
     root = Path(rammer_mlir.__file__).parent
     ignore: Callable[[str, list[str]], set[str]] = shutil.ignore_patterns(*_LEFT_OUT)
     shutil.copytree(root, folder / root.name, ignore=ignore)

@@ -1,4 +1,4 @@
-"""Measure assumptions of the device file and the emitted code about a GPU by CUDA C kernels.
+"""Measure by CUDA C kernels what device descriptions and generated code assume about a GPU.
 
 The kernels are compiled when a kit is packed, so that the machine with the GPU needs no compiler.
 """
@@ -22,13 +22,13 @@ THREADS = 256
 """Number of threads of a block, as in our own programs."""
 
 _BELOW = 8192
-"""Distance in bytes by which an address lies below a shared array; the load adds it back."""
+"""Bytes that are subtracted from a shared array's address, and added again by the tested load."""
 
 _LARGE, _IN_CACHE, _LEAST = 2 << 30, 16 << 20, 1 << 20
-"""Numbers of bytes to read: exceeding any cache, fitting the second level, and least."""
+"""Sizes in bytes of reads: larger than any cache, within the second-level cache, and least."""
 
 _STEPS = 8192
-"""Number of hand-offs in a launch."""
+"""Number of hand-offs in a launch: a block waits for numbers of another block and passes them."""
 
 _COUNTER_BYTES = 128
 """Distance in bytes between the counters of two blocks."""
@@ -66,7 +66,7 @@ def compile_probe(target: str) -> bytes:
 
 
 class Probe:
-    """The probe's kernels, loaded on a device."""
+    """The kernels of the probe, and the device that they run on."""
 
     def __init__(self, driver: CudaDriver, code: bytes) -> None:
         """Prepare to launch kernels of the cubin ``code`` on the driver's device."""
@@ -75,7 +75,13 @@ class Probe:
         self.units = driver.attribute("MULTIPROCESSOR_COUNT")
 
     def measure(self) -> dict[str, Any]:
-        """Return all figures: seconds, bytes, bytes per second."""
+        """Run all kernels, and return the measurements.
+
+        Returns:
+            ``attributes`` of the device by name; ``wrong_shared_loads``, a number of threads;
+                ``reads``, ``hand_offs``: lists of timed launches with their settings;
+                ``meeting_seconds``: time of a barrier of all blocks.
+        """
         return {
             "attributes": {name: self._driver.attribute(name) for name in ATTRIBUTES},
             "wrong_shared_loads": self._wrong_shared_loads(),
@@ -97,7 +103,7 @@ class Probe:
         return lambda: self._driver.launch(kernel, grid, given, self._stream)
 
     def _wrong_shared_loads(self) -> int:
-        """Return the number of threads with a wrong word from a load with a wrapping address."""
+        """Return the number of threads that load a wrong word from a shared address that wraps."""
         found = np.zeros(THREADS, np.int32)
         with self._memory(found.nbytes) as out:
             self._launch("wrap", 1, [out, _BELOW])()
@@ -114,9 +120,12 @@ class Probe:
         memory.free()
 
     def _reads(self) -> list[dict[str, Any]]:
-        """Return the times of reads of memory and of the second-level cache.
+        """Time reads of device memory and of the second-level cache.
 
-        They vary the numbers of blocks and of loads in flight.
+        Returns:
+            For each launch: ``bytes`` read, ``blocks``, ``loads`` in flight of a thread,
+                ``seconds``,
+            and ``in_cache``, whether the second-level cache has the data.
         """
         found: list[dict[str, Any]] = []
         size = self._largest()
@@ -153,7 +162,13 @@ class Probe:
         return size
 
     def _hand_offs(self) -> list[dict[str, Any]]:
-        """Return the time of handing 256 numbers to another block, for each way of waiting."""
+        """Time the hand-off of 256 numbers to another block, for each way of waiting.
+
+        Returns:
+            For each launch: ``poll``, the way of waiting; ``blocks``; ``seconds`` of a hand-off;
+                and
+            ``right``, whether the last block got the expected numbers.
+        """
         found: list[dict[str, Any]] = []
         with (
             self._memory(_COUNTER_BYTES * self.units) as counters,

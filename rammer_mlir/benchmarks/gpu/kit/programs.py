@@ -1,4 +1,4 @@
-"""Programs of a kit: artifacts without weights, and recipes of the weights by shared arrays."""
+"""Programs of a kit: artifacts without weights, and how weights are built of shared arrays."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def write_program(
         folder: the folder of programs.
         name: name of the files, without extensions.
         artifact: the program.
-        recipes: construction of each weight, by argument number.
-        references: the arrays that the recipes read, by name.
+        recipes: how each weight is computed from arrays, by number of the program's argument.
+        references: references to the arrays that the recipes read, by name.
     """
     folder.mkdir(parents=True, exist_ok=True)
     content, _ = split_artifact(artifact)
@@ -70,7 +70,11 @@ def read_program(folder: Path, name: str, store: Store) -> GpuExecutable:
 
 
 def packed(weights: Mapping[str, Any], store: Store) -> NDArray[np.uint8]:
-    """Return a program's weights as one array, built from the description in its file."""
+    """Return all weights of a program as an array of bytes.
+
+    ``weights`` is the object in the program's file of weights: references to arrays in ``store``,
+    and the recipes that compute the weights from them.
+    """
     arrays = [store.get(reference) for reference in weights["arrays"]]
     names = [str(number) for number in range(len(arrays))]
     values: dict[str, Array] = dict(zip(names, arrays, strict=True))

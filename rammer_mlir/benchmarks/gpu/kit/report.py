@@ -1,4 +1,4 @@
-"""Tables of a kit's results: each model beside its fastest baseline and the prediction."""
+"""Tables of a kit's results: models beside baselines in PyTorch, and predicted times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NONE = "-"
 
 
 def report(kit: Kit, results: Mapping[str, Result]) -> str:
-    """Return the results of a kit's cases, by the case's name, as Markdown."""
+    """Return tables of ``results``, which has each case's result by name, as Markdown."""
     parts = [
         _machine(kit, results),
         _section("Products of two inputs", _products(kit, results)),
@@ -28,7 +28,10 @@ def report(kit: Kit, results: Mapping[str, Result]) -> str:
 
 
 def device_median(result: Mapping[str, Any] | None) -> float | None:
-    """Return the device seconds of a run, as a graph if there is one; None without a result."""
+    """Return the median seconds of a run by the device's clock; None if not measured.
+
+    It is that of a CUDA graph if the case has timed a graph.
+    """
     if result is None or result["status"] != Status.OK:
         return None
     timed = result.get("graph", result).get("device")

@@ -30,7 +30,7 @@ Result = dict[str, Any]
 
 
 def append_result(path: Path, result: Mapping[str, Any]) -> None:
-    """Append a line, and flush it to disk before the next case begins."""
+    """Append a case's result as a line of JSON to the file ``path``, and flush it to disk."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(result) + "\n")
         file.flush()
@@ -38,7 +38,7 @@ def append_result(path: Path, result: Mapping[str, Any]) -> None:
 
 
 def read_results(path: Path) -> dict[str, Result]:
-    """Return the last result of each case; an empty mapping if there is no file.
+    """Return the last result of each case in the file ``path``, by name; nothing without a file.
 
     An incomplete last line is ignored: its case runs again.
 

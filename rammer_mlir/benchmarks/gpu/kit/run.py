@@ -126,7 +126,11 @@ def _told(result: Mapping[str, Any]) -> str:
 
 
 def _run_case(request: Request, case: Case, remaining: float) -> Result | None:
-    """Run a case; return None if the command's time ends before the case's own limit."""
+    """Run a case in a separate process, and return its result.
+
+    Returns None if the case was interrupted because the command's ``remaining`` seconds, fewer than
+    the case's own limit, were over.
+    """
     begin = time.monotonic()
     limit = request.limit_of(case)
     with tempfile.TemporaryDirectory(prefix="rammer-kit-") as folder:
@@ -139,9 +143,9 @@ def _run_case(request: Request, case: Case, remaining: float) -> Result | None:
 
 
 def _in_process(request: Request, case: Case, folder: Path, limit: float) -> dict[str, Any]:
-    """Run a case in a separate process group, and return its status and figures.
+    """Run a case in a separate process group, and return its result, as of ``run_case``.
 
-    The group is killed after ``limit`` seconds.
+    The group is killed after ``limit`` seconds; files of the process are in ``folder``.
     """
     answer, said = folder / "result.json", folder / "output.txt"
     command = _command(request, case, answer)

@@ -17,10 +17,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.generic]
 
 _LEVELS = 1 << 16
-"""Number of distinct values of a draw.
-
-Mean and standard deviation are those of a uniform distribution.
-"""
+"""Number of distinct values of a random number before it is scaled, all equally likely."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +75,14 @@ _FEWEST = 4096
 """Smallest number of elements of a weight that is replaced by a seed."""
 
 _OFF_CENTRE, _CENTRED = 0.2, 0.02
-"""Largest ratios of mean to standard deviation: of weights, and of centred rows."""
+"""Largest ratios of mean to standard deviation: of a replaced weight, and of a centred row."""
 
 
 def resembling(array: Array, seed: int) -> Seeded | None:
-    """Return a description of random numbers with the standard deviations of an array.
+    """Return the description of a random array with the standard deviations of ``array``.
 
-    None for integers, for fewer than ``_FEWEST`` elements, and for a mean that is not near 0.
+    The result is None for integers, for fewer than ``_FEWEST`` elements, and for a mean that is not
+    near 0.
     """
     if array.dtype.name not in ("float16", "float32") or array.size < _FEWEST:
         return None

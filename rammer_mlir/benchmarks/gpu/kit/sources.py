@@ -22,11 +22,11 @@ from rammer_mlir.frontends.onnx.prepare import fold
 
 @dataclass(frozen=True)
 class SourceModel:
-    """A model with its weights, and the seeds of those that a kit does not store.
+    """A model with its weights, and the seeds of those weights that a kit does not store.
 
     Attributes:
         model: the ONNX model.
-        seeds: seeds of weights by name.
+        seeds: descriptions of the weights that are computed from seeds, by name.
     """
 
     model: onnx.ModelProto
@@ -46,7 +46,10 @@ def product_model(product: Product) -> onnx.ModelProto:
 
 
 def product_feeds(product: Product) -> dict[str, Reference]:
-    """Return references to a product's random inputs, whose product has a variance of about one."""
+    """Return references to a product's inputs, computed from seeds, by name.
+
+    Their scales give the product a variance of about one.
+    """
     dtype = "float16" if product.precision == "f16" else "float32"
     scale = (product.inner**-0.25,)
     return {
@@ -82,5 +85,8 @@ def _reseeded(model: Model) -> SourceModel:
 
 
 def network_feeds(model: onnx.ModelProto, store: Store) -> dict[str, Reference]:
-    """Return a network's inputs: normally distributed floats, integers that are valid indices."""
+    """Store a network's inputs, and return references to them by name.
+
+    They are normally distributed floats, and integers that are valid indices.
+    """
     return {name: store.put(np.asarray(value)) for name, value in random_feeds(model, 1).items()}

@@ -19,14 +19,14 @@ Reference = dict[str, Any]
 
 
 class Store:
-    """The arrays of a kit, addressed by the hash of their content."""
+    """The arrays of a kit, in files whose names are hashes of the contents."""
 
     def __init__(self, folder: Path) -> None:
-        """Use a folder, which is created on demand."""
+        """Keep the arrays in ``folder``, which is created on demand."""
         self._folder = folder
 
     def put(self, array: Array) -> Reference:
-        """Store an array once, and return its reference."""
+        """Write an array to a file unless an equal array is stored; return its reference."""
         dense = np.ascontiguousarray(array).reshape(array.shape)
         digest = hashlib.sha256(f"{dense.dtype.str}{dense.shape}".encode())
         digest.update(dense.tobytes())

@@ -40,13 +40,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph of operators.
+    """An ONNX graph, whose constants are in a kit's store.
 
     Attributes:
-        inputs, outputs: names of values.
-        nodes: in topological order.
-        arrays: constants by name.
-        literals: short constants of integers, as shapes are.
+        inputs, outputs: names of the inputs and outputs.
+        nodes: operators in topological order.
+        arrays: references to constants by name.
+        literals: elements of short integer constants, such as shapes, by name.
     """
 
     inputs: list[str]
@@ -67,7 +67,9 @@ class Graph:
 
 
 def describe_graph(model: Any, put: Callable[[str, Array], Reference]) -> Graph:
-    """Return an ``onnx.ModelProto`` as a graph; ``put`` stores its constants by name.
+    """Return the graph of an ``onnx.ModelProto``.
+
+    ``put`` is called with the name and the array of each constant, and returns its reference.
 
     Raises:
         UnsupportedError: if this module does not implement an operator.
@@ -136,7 +138,7 @@ def module_of(torch: Torch, graph: Graph, arrays: Mapping[str, Array]) -> Module
 
 
 def product_of(torch: Torch) -> Callable[[Tensor, Tensor], tuple[Tensor]]:
-    """Return a module that multiplies two matrices and returns a tuple."""
+    """Return a function that multiplies two matrices, and returns a tuple of their product."""
 
     def multiply(x: Tensor, w: Tensor) -> tuple[Tensor]:
         return (torch.matmul(x, w),)
@@ -152,9 +154,9 @@ def _conv(torch: Torch, a: Attributes, x: Tensor, w: Tensor, b: Tensor = None) -
 
 
 def _padded(torch: Torch, a: Attributes, x: Tensor, rank: int) -> tuple[Tensor, list[int]]:
-    """Pad x with zeros if begins and ends differ.
+    """Pad ``x`` with zeros if the attribute ``pads`` differs between begins and ends.
 
-    Returns x, and the padding of each dimension that is left for the operator.
+    Returns ``x``, padded or not, and the padding of each spatial dimension for the operator.
     """
     pads = a.get("pads", [0] * (2 * rank))
     low, high = pads[:rank], pads[rank:]
@@ -238,7 +240,7 @@ def _lstm(
     torch: Torch, a: Attributes, x: Tensor, w: Tensor, r: Tensor, b: Tensor = None,
     lengths: Tensor = None, h: Tensor = None, c: Tensor = None, peepholes: Tensor = None,
 ) -> Tensor:  # fmt: skip
-    """Run an LSTM layer by cuDNN, and return its outputs.
+    """Compute ONNX's operator LSTM by PyTorch's; return all states, the last state and cell state.
 
     ONNX orders gates i, o, f, c, and PyTorch i, f, c, o. Raises UnsupportedError for lengths,
     peepholes and a layer that only runs in reverse.
@@ -336,4 +338,7 @@ _OPERATORS: dict[str, Callable[..., Tensor]] = {
     "Sum": _sum,
     "Transpose": _transpose,
 }
-"""The function for each ONNX operator; its arguments are the attributes, then the inputs."""
+"""The function for each ONNX operator.
+
+Its arguments are the package ``torch``, the operator's attributes, then its inputs.
+"""

@@ -9,7 +9,10 @@ from rammer_mlir.benchmarks.models.gradients.graph import ExtendedGraph
 
 
 def sum_to(g: ExtendedGraph, gradient: Value, shape: Sequence[int]) -> Value:
-    """Return a gradient summed over the axes along which a value of ``shape`` was broadcast."""
+    """Sum a gradient over the axes along which an operand of ``shape`` was broadcast.
+
+    The result, of that shape, is the gradient of the operand.
+    """
     added = len(gradient.shape) - len(shape)
     axes = [*range(added)]
     axes += [

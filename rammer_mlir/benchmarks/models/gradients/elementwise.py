@@ -22,7 +22,10 @@ _FLOATS = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorPro
 
 
 def unary(rule: Unary) -> Callable[[ExtendedGraph, Node, Gradients], Gradients]:
-    """Return the rule of an operator with one input, of which ``rule`` returns the gradient."""
+    """Return the rule, as ``RULES`` has it, of an operator with one input.
+
+    ``rule`` returns the gradient of that input.
+    """
 
     def differentiate(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
         (dy,) = dys
@@ -40,14 +43,14 @@ def _binary(g: ExtendedGraph, node: Node, left: Value, right: Value) -> Gradient
 
 
 def add(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of a sum for every term."""
+    """Return the gradients of all terms of a sum: that of the result, summed where broadcast."""
     (dy,) = dys
     assert dy is not None
     return [sum_to(g, dy, value.shape) if value else None for value in node.inputs]
 
 
 def sub(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of ``a - b`` by a and b."""
+    """Return the gradients of a and b in ``a - b``, given that of the result."""
     (dy,) = dys
     assert dy is not None
     right = g.op("Neg", sum_to(g, dy, node.operand(1).shape))
@@ -55,14 +58,14 @@ def sub(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def mul(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of ``a * b`` by a and b."""
+    """Return the gradients of a and b in ``a * b``, given that of the result."""
     (dy,) = dys
     a, b = node.operand(0), node.operand(1)
     return _binary(g, node, g.op("Mul", dy, b), g.op("Mul", dy, a))
 
 
 def div(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of ``y = a / b``; the derivative by b is ``-y / b``."""
+    """Return the gradients of a and b in ``y = a / b``; the derivative by b is ``-y / b``."""
     (dy,) = dys
     a, b = node.operand(0), node.operand(1)
     left = g.op("Div", dy, b)
@@ -71,7 +74,7 @@ def div(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def power(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of ``a ** b`` by a; the exponent counts as a constant."""
+    """Return the gradient of a in ``a ** b``; the exponent b counts as a constant."""
     (dy,) = dys
     a, b = node.operand(0), node.operand(1)
     less = g.op("Sub", b, g.scalar(1, b))
@@ -80,7 +83,7 @@ def power(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def where(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of both branches: each element goes to the selected operand."""
+    """Return the gradients of Where's two operands: that of the result where each is selected."""
     (dy,) = dys
     assert dy is not None
     condition, zero = node.operand(0), g.scalar(0, dy)
@@ -97,7 +100,7 @@ def cast(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def clip(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient by the input, which is zero outside of the bounds.
+    """Return the gradient of Clip's input: that of the result, but zero outside of the bounds.
 
     The bounds count as constants.
     """
@@ -111,9 +114,10 @@ def clip(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def gelu(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of ``x * Phi(x)``, with derivative ``Phi(x) + x * phi(x)``.
+    """Return the gradient of x in ``x * Phi(x)``, with derivative ``Phi(x) + x * phi(x)``.
 
-    See Hendrycks and Gimpel, 2016.
+    Phi and phi are the distribution and the density of a normal variable (Hendrycks and Gimpel,
+    2016).
     """
     (dy,) = dys
     x = node.operand(0)

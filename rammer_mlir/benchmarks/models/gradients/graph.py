@@ -1,4 +1,4 @@
-"""A model's graph that can be read and extended by nodes."""
+"""A model's graph, whose nodes can be read, and to which nodes can be added."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ Array = npt.NDArray[np.generic]
 
 @dataclass(frozen=True)
 class Node:
-    """A node with its operands as values; None stands for an omitted optional operand."""
+    """A node of a model, with inputs and outputs as ``Value``; an omitted input is None.
+
+    ``attributes`` has Python values: integers, floats, bytes, lists of them, or tensors.
+    """
 
     name: str
     op_type: str
@@ -72,7 +75,7 @@ class Node:
 
 
 class ExtendedGraph(GraphBuilder):
-    """A model's nodes, of static shapes, and the nodes added after them."""
+    """A builder that begins with a model's graph of static shapes, and adds nodes after it."""
 
     def __init__(self, model: onnx.ModelProto, inputs: Collection[str] = ()) -> None:
         """Copy a model's graph; the initializers listed in ``inputs`` become inputs.
@@ -132,7 +135,7 @@ class ExtendedGraph(GraphBuilder):
         return self._values[name]
 
     def contents(self, value: Value) -> list[int] | None:
-        """Return the integers of a constant, flattened; None if it is computed."""
+        """Return the elements of an integer initializer as a list; None for a computed value."""
         tensor = self._initializers.get(value.name)
         if tensor is None:
             return None
@@ -178,7 +181,7 @@ class ExtendedGraph(GraphBuilder):
         return self.op(op_type, x, self.integers(*axes), keepdims=keepdims) if axes else x
 
     def second_output(self, node: Node) -> Value:
-        """Return a node's second output of type int64, declaring it if it was omitted."""
+        """Return the second output, of type int64, of a node; declare it if the node omits it."""
         first, *rest = node.outputs
         if rest:
             return rest[0]

@@ -13,9 +13,9 @@ Gradients = Sequence[Value | None]
 
 
 def matmul(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of ``a @ b``: ``dy @ b^T`` and ``a^T @ dy``.
+    """Return the gradients of a and b in ``y = a @ b``: ``dy @ b^T`` and ``a^T @ dy``.
 
-    They are summed over broadcast batches.
+    They are summed over the batch dimensions that were broadcast.
     """
     (dy,) = dys
     a, b = node.operand(0), node.operand(1)
@@ -34,7 +34,10 @@ def matmul(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def gemm(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of ``alpha * A @ B + beta * C``, with either operand transposed."""
+    """Return the gradients of Gemm's A, B and C: ``alpha * A' @ B' + beta * C``.
+
+    A' is A, or its transposition, as the attributes say; so is B'.
+    """
     (dy,) = dys
     assert dy is not None
     a, b = node.operand(0), node.operand(1)

@@ -13,7 +13,7 @@ Gradients = Sequence[Value | None]
 
 
 def _axes(g: ExtendedGraph, node: Node) -> list[int]:
-    """Return the axes that a reduction drops, in ascending order; refuse computed axes."""
+    """Return the axes that a reduction node reduces, in ascending order; refuse computed axes."""
     rank = len(node.operand(0).shape)
     given = node.inputs[1] if len(node.inputs) > 1 else None
     axes = [] if given is None else g.contents(given)
@@ -33,7 +33,7 @@ def _kept(g: ExtendedGraph, node: Node, value: Value) -> Value:
 
 
 def _broadcastable(g: ExtendedGraph, node: Node, dys: Gradients) -> Value:
-    """Return the gradient with reduced dimensions of size 1, so that it broadcasts."""
+    """Return the gradient of a reduction's result, with reduced dimensions kept as size 1."""
     (dy,) = dys
     assert dy is not None
     return _kept(g, node, dy)
@@ -45,21 +45,24 @@ def _expanded(g: ExtendedGraph, node: Node, value: Value) -> Value:
 
 
 def reduce_sum(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient broadcast to the shape of the input."""
+    """Return the gradient of ReduceSum's input: that of the result, broadcast to its shape."""
     return [_expanded(g, node, _broadcastable(g, node, dys))]
 
 
 def reduce_mean(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient broadcast to the input's shape, divided by the reduced elements."""
+    """Return the gradient of ReduceMean's input.
+
+    It is that of the result, broadcast and divided by the number of elements of a mean.
+    """
     count = math.prod(node.operand(0).shape[axis] for axis in _axes(g, node))
     dy = _broadcastable(g, node, dys)
     return [_expanded(g, node, g.op("Mul", dy, g.scalar(1 / count, dy)))]
 
 
 def reduce_extremum(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of ReduceMax or ReduceMin.
+    """Return the gradient of the input of ReduceMax or ReduceMin.
 
-    It is split equally among all elements at the extremum.
+    That of the result is split equally among all elements that equal the extremum.
     """
     x, dy = node.operand(0), _broadcastable(g, node, dys)
     is_it = g.op("Equal", x, _kept(g, node, node.outputs[0]))

@@ -1,4 +1,4 @@
-"""Reverse mode: from the loss backwards, each node passes gradients to its inputs."""
+"""Reverse-mode differentiation: from the loss backwards, by the rule of each node's operator."""
 
 from __future__ import annotations
 

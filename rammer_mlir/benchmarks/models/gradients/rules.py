@@ -1,4 +1,4 @@
-"""The differentiable operators, with a rule each."""
+"""The table of differentiable operators, with a rule each."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from rammer_mlir.benchmarks.models.gradients.elementwise import unary
 from rammer_mlir.benchmarks.models.gradients.graph import ExtendedGraph, Node
 
 Rule = Callable[[ExtendedGraph, Node, Sequence[Value | None]], Sequence[Value | None]]
-"""A function that maps the gradients of a node's outputs to those of its inputs.
+"""A function that adds nodes for the gradients of a node's inputs, and returns these gradients.
 
-None stands for no gradient: of an output that the loss does not depend on, or of an input that is
-an integer, a boolean, or treated as a constant. Trailing gradients may be omitted.
+It is called with the graph, the node, and the gradients of the node's outputs. None stands for no
+gradient: of an output that the loss does not depend on, or of an input that is an integer, a
+boolean, or treated as a constant. Trailing gradients may be omitted.
 """
 
 RULES: Mapping[str, Rule] = {

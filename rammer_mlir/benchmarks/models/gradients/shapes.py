@@ -14,7 +14,7 @@ Gradients = Sequence[Value | None]
 
 
 def reshape(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient in the input's shape.
+    """Return the gradient of a reshape's input: that of the result, reshaped to its shape.
 
     The rule is that of Reshape, Flatten, Squeeze and Unsqueeze.
     """
@@ -24,14 +24,14 @@ def reshape(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def expand(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient summed over the broadcast dimensions."""
+    """Return the gradient of Expand's input: that of the result, summed where broadcast."""
     (dy,) = dys
     assert dy is not None
     return [sum_to(g, dy, node.operand(0).shape)]
 
 
 def transpose(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient with the inverse permutation applied."""
+    """Return the gradient of a Transpose's input: that of the result, transposed back."""
     (dy,) = dys
     rank = len(node.operand(0).shape)
     order = node.integers("perm", range(rank)[::-1])
@@ -39,7 +39,7 @@ def transpose(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def concat(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the parts of the gradient that belong to the concatenated inputs."""
+    """Return the gradients of a Concat's inputs: the parts of the result's gradient."""
     (dy,) = dys
     axis = node.integer("axis", 0)
     sizes = [value.shape[axis] for value in node.inputs if value is not None]
@@ -49,7 +49,10 @@ def concat(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def split(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the concatenated gradients of all parts, with zeros for unused parts."""
+    """Return the gradient of a Split's input: those of its outputs, concatenated.
+
+    Outputs that the loss does not depend on contribute zeros.
+    """
     like = next(dy for dy in dys if dy is not None)
     parts = [
         g.zeros(part.shape, like) if dy is None else dy
@@ -59,7 +62,10 @@ def split(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def slice_(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient padded with zeros; for steps other than 1, it is scattered."""
+    """Return the gradient of a Slice's input: that of the result, padded with zeros.
+
+    Along axes with a step other than 1, it is scattered into zeros.
+    """
     (dy,) = dys
     assert dy is not None
     x = node.operand(0)
@@ -79,7 +85,7 @@ def slice_(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def _ranges(g: ExtendedGraph, node: Node) -> list[tuple[int, range]]:
-    """Return the range of indices that a Slice reads, for each of its axes."""
+    """Return pairs of an axis and the range of indices that a Slice reads along it."""
     shape = node.operand(0).shape
     given = [g.contents(value) if value else None for value in node.inputs[1:]]
     if None in (given[0], given[1]):
@@ -95,7 +101,7 @@ def _ranges(g: ExtendedGraph, node: Node) -> list[tuple[int, range]]:
 
 
 def gather(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the scatter-add of each row of the gradient to the row from which it was gathered."""
+    """Return the gradient of Gather's data: each row of ``dys`` added to the row that was read."""
     (dy,) = dys
     assert dy is not None
     data, indices = node.operand(0), node.operand(1)
@@ -104,9 +110,10 @@ def gather(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def add_rows(g: ExtendedGraph, dy: Value, indices: Value, axis: int, size: int) -> Value:
-    """Return the sum of a gradient's slices at ``indices`` into zeros, the adjoint of Gather.
+    """Add the slices of ``dy`` into zeros at ``indices`` along an axis: the adjoint of Gather.
 
-    The indices have the axes of ``dy`` from ``axis`` on; the result has an axis of ``size`` there.
+    The axes of ``dy`` from ``axis`` on are those of ``indices``; the result has a single axis of
+    ``size`` in their place. Slices at equal indices are summed.
     """
     read = len(indices.shape)
     order = [*range(axis, axis + read), *range(axis), *range(axis + read, len(dy.shape))]
@@ -120,7 +127,7 @@ def add_rows(g: ExtendedGraph, dy: Value, indices: Value, axis: int, size: int) 
 
 
 def gather_elements(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the scatter-add of each element of the gradient to the element it was read from.
+    """Return the gradient of GatherElements' data: ``dys`` added to the elements that were read.
 
     If a single element of each row was read, as in a loss, a comparison with all positions gives
     the dense result without a scatter.

@@ -44,7 +44,7 @@ class TrainingStep:
 
 
 def trained_weights(model: onnx.ModelProto) -> list[str]:
-    """Return the names of the trained initializers, by the builders' naming."""
+    """Return the names of trained initializers: those whose last part is in ``TRAINED``."""
     return [t.name for t in model.graph.initializer if _stem(t.name) in TRAINED]
 
 
@@ -87,7 +87,7 @@ def training_step(
 
 
 def in_double(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model with f64 instead of other floats, for finite differences."""
+    """Return a copy of a model with f64 in place of f32, for finite differences."""
     found = onnx.ModelProto()
     found.CopyFrom(model)
     for tensor in found.graph.initializer:

@@ -16,7 +16,10 @@ Gradients = Sequence[Value | None]
 
 @dataclass(frozen=True)
 class _Window:
-    """A window over the spatial dimensions; ``pads`` are all begins, then all ends."""
+    """The window of a convolution or a pooling, with a number for each spatial dimension.
+
+    ``pads`` has the padding before the first element of all dimensions, then that after the last.
+    """
 
     kernel: list[int]
     strides: list[int]
@@ -58,9 +61,10 @@ def _window(node: Node, kernel: Sequence[int]) -> _Window:
 
 
 def conv(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of a convolution by its input, its filters and its bias.
+    """Return the gradients of a convolution's input, filters and bias.
 
-    The first two are convolutions of the gradient, one of them transposed.
+    The first is a transposed convolution of the result's gradient with the filters, the second a
+    convolution of the input with that gradient.
     """
     (dy,) = dys
     assert dy is not None
@@ -78,10 +82,11 @@ def conv(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def _spread(
     g: ExtendedGraph, dy: Value, weight: Value, window: _Window, shape: Sequence[int], group: int
 ) -> Value:
-    """Return the transposed convolution of the gradient with the filters, in the input's shape.
+    """Return the gradient of a convolution's input, of ``shape``.
 
-    Uncovered trailing elements get zeros: the padding that is cut off shrinks by their number.
-    (``output_padding`` could not express this: it must be less than a stride.)
+    It is the transposed convolution, with ``group`` groups, of the result's gradient with the
+    filters. Trailing elements that no window covers get zeros: the padding that is cut off shrinks
+    by their number. (``output_padding`` could not express this: it must be less than a stride.)
     """
     uncovered = window.uncovered(shape[2:], dy.shape[2:])
     rank = len(uncovered)
@@ -101,10 +106,11 @@ def _spread(
 
 
 def _filters(g: ExtendedGraph, x: Value, dy: Value, weight: Value, window: _Window) -> Value:
-    """Return the convolution of the input with the gradient, with channels in place of the batch.
+    """Return the gradient of a convolution's filters.
 
-    Strides and dilations swap roles. Uncovered trailing elements give more taps than the filters
-    have; the extra taps are cut off.
+    It is the convolution of the input with the result's gradient, with channels in place of the
+    batch, and strides and dilations swapped. Trailing elements that no window covers give more taps
+    than the filters have; the extra taps are cut off.
     """
     swap = [1, 0, *range(2, len(x.shape))]
     found = g.op(
@@ -121,7 +127,7 @@ def _filters(g: ExtendedGraph, x: Value, dy: Value, weight: Value, window: _Wind
 
 
 def max_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the scatter-add of each gradient to the largest element of its window."""
+    """Return the gradient of MaxPool's input: each of ``dys`` added to its window's maximum."""
     dy, x = dys[0], node.operand(0)
     assert dy is not None
     if node.integer("storage_order", 0):
@@ -134,7 +140,7 @@ def max_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def average_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient, split equally among the elements of each window."""
+    """Return the gradient of AveragePool's input: ``dys`` split equally among each window."""
     (dy,) = dys
     assert dy is not None
     x = node.operand(0)
@@ -165,7 +171,7 @@ def _counts(
 
 
 def global_average_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient, split equally among all elements of a channel's image."""
+    """Return the gradient of GlobalAveragePool's input: ``dys`` split equally among a channel."""
     (dy,) = dys
     assert dy is not None
     x = node.operand(0)

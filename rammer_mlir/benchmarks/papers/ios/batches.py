@@ -1,8 +1,8 @@
-"""IOS's stages of Inception v3 made for one batch size or device, executed at others.
+"""IOS's stages of Inception v3, found for a batch size or a device and executed on others.
 
-IOS section 7.2, table 3 and figures 10 and 11, on the simulator. Stages are transferred from one
-setting to another: the grouping and the order of operators. rKernels are those of the batch size
-and device that execute.
+It is the experiment of IOS section 7.2, table 3 and figures 10 and 11, on the simulator. Only the
+stages, the grouping and the order of operators, are taken over; the rKernels are those of the batch
+size and device that execute.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from rammer_mlir.scheduling.policies.ios import Ios, place_stages
 from rammer_mlir.scheduling.verifier import verify
 
 SPECIALIZED = (1, 32, 128)
-"""The batch sizes of table 3."""
+"""The batch sizes of IOS's table 3."""
 BATCHES = (1, 16, 32, 64, 128)
-"""The batch sizes of figure 11."""
+"""The batch sizes of IOS's figure 11."""
 DEVICES = ("v100", "h100", "mi50")
 MODEL = "inception_v3"
 
@@ -36,7 +36,7 @@ Stages = Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class Batches:
-    """Batch sizes to compare on one device."""
+    """A case: batch sizes of Inception v3 to compare on a device."""
 
     batches: tuple[int, ...] = BATCHES
     device: str = "v100"
@@ -44,31 +44,31 @@ class Batches:
 
     @property
     def key(self) -> str:
-        """The device, and the scale unless it is full."""
+        """The case's name: the device, and the scale unless it is full."""
         return self.device if self.scale == "full" else f"{self.device}, {self.scale}"
 
 
 @dataclass(frozen=True)
 class Devices:
-    """Devices to compare with a batch of 1."""
+    """A case: devices to compare on Inception v3 with a batch of 1."""
 
     devices: tuple[str, ...] = DEVICES
     scale: Scale = "full"
 
     @property
     def key(self) -> str:
-        """The devices, and the scale unless it is full."""
+        """The case's name: the devices, and the scale unless it is full."""
         names = " ".join(self.devices)
         return names if self.scale == "full" else f"{names}, {self.scale}"
 
 
 def setting(name: str, device: str, batch: int, scale: Scale = "full") -> Setting:
-    """Return benchmark model ``name`` of a batch size as a graph for ``device``, and the device."""
+    """Return a benchmark model's task graph for a batch size and a device, and the device."""
     return model_graph(name, device, batch, scale), find_device(device).device()
 
 
 def made_for(settings: Sequence[Setting]) -> list[Stages]:
-    """Return the stages that `ios` finds for each setting.
+    """Return the stages that the policy `ios` finds for each setting.
 
     Raises:
         OptionError: if the settings are not of one network.
@@ -88,9 +88,9 @@ def cross(settings: Sequence[Setting], made: Sequence[Stages]) -> list[list[floa
 
 
 def seconds(graph: TaskGraph, device: Device, stages: Stages) -> float:
-    """Return the predicted seconds of stages, with the paper's barrier between them.
+    """Return the predicted seconds of executing ``stages``, after verifying their plan.
 
-    The plan is verified.
+    As in IOS, a stage begins when all operators of the previous stage have ended.
     """
     plan = place_stages(graph, device, stages, "stage")
     verify(graph, plan)
@@ -98,7 +98,13 @@ def seconds(graph: TaskGraph, device: Device, stages: Stages) -> float:
 
 
 def measure_batches(request: Batches) -> Record:
-    """Return seconds by batch size: sequential, specialised, and with other batch sizes' stages."""
+    """Predict the times of Inception v3 at each batch size by several stages.
+
+    Returns:
+        "batches"; for each of them the seconds "sequential" (a stage per operator) and "ios" (by
+        stages found for it); "specialized", the batch sizes whose stages are exchanged, their times
+        "cross", as of ``cross``, and their "stages", names of operators.
+    """
     settings = [setting(MODEL, request.device, n, request.scale) for n in request.batches]
     made = made_for(settings)
     sequential = [seconds(*one, _one_by_one(one[0])) for one in settings]
@@ -116,7 +122,7 @@ def measure_batches(request: Batches) -> Record:
 
 
 def measure_devices(request: Devices) -> Record:
-    """Return seconds of each device's stages on each device, batch 1."""
+    """Return "devices", and "cross": seconds on each device by the stages found for each device."""
     settings = [setting(MODEL, device, 1, request.scale) for device in request.devices]
     return {"devices": list(request.devices), "cross": cross(settings, made_for(settings))}
 

@@ -1,4 +1,4 @@
-"""Each block of Inception v3 under sequential and searched stages (IOS figure 16)."""
+"""The time of each block of Inception v3, sequentially and by IOS's stages (IOS figure 16)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEWEST = 4
 
 @dataclass(frozen=True)
 class Blocks:
-    """A network whose blocks are compared."""
+    """A case: a network whose blocks are compared on a device."""
 
     model: str = "inception_v3"
     device: str = "v100"
@@ -30,15 +30,17 @@ class Blocks:
 
     @property
     def key(self) -> str:
-        """The model, the device, and the scale unless it is full."""
+        """The case's name: the model, the device, and the scale unless it is full."""
         small = "" if self.scale == "full" else f", {self.scale}"
         return f"{self.model}, {self.device}{small}"
 
 
 def measure(request: Blocks) -> Record:
-    """Return predicted milliseconds of each block and of the network.
+    """Predict the time of each block of a network, sequentially and by IOS's stages.
 
-    Blocks of fewer than ``FEWEST`` operators are left out.
+    Returns:
+        For each block of at least ``FEWEST`` operators, "operators", their number, and the
+        milliseconds "sequential" and "ios"; under "network", those of the whole network.
     """
     graph = model_graph(request.model, request.device, scale=request.scale)
     device = find_device(request.device).device()
@@ -61,11 +63,11 @@ def milliseconds(
     blocks: Sequence[Sequence[int]],
     stages: Sequence[Sequence[int]],
 ) -> list[float]:
-    """Return each block's time in milliseconds.
+    """Return the predicted milliseconds of each block if ``stages`` are executed.
 
-    It is the time from the end of the previous block to the block's own end. No stage may have
-    operators of two blocks, and stages must be in the order of the blocks. The first block's time
-    includes the launch.
+    It is the time from the end of the previous block to the block's own end. ``blocks`` and
+    ``stages`` have numbers of operators. No stage may have operators of two blocks, and stages must
+    be in the order of the blocks. The first block's time includes the launch.
     """
     plan = place_stages(graph, device, stages, "stage")
     verify(graph, plan)

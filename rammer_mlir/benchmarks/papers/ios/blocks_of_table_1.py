@@ -15,7 +15,14 @@ Edges = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Block:
-    """A block: its operators in order, edges from producers to readers, and the paper's counts."""
+    """A block of a network, as IOS schedules it.
+
+    Attributes:
+        network: the network.
+        operators: number of operators; they are numbered in topological order.
+        edges: pairs of a producer and a reader.
+        transitions, schedules: counts that the paper prints.
+    """
 
     network: str
     operators: int
@@ -38,7 +45,7 @@ class Block:
 
 
 def _chains(*chains: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the edges of paths through a graph."""
+    """Return the edges of paths through a graph, each given by its vertices in order."""
     return [edge for chain in chains for edge in pairwise(chain)]
 
 
@@ -97,4 +104,4 @@ RANDWIRE = Block(
 )
 
 BLOCKS = (INCEPTION, RANDWIRE, NASNET, SQUEEZENET)
-"""The rows of the table."""
+"""The rows of IOS's table 1."""

@@ -12,24 +12,28 @@ from rammer_mlir.scheduling.ios_blocks import most_transitions, width
 from rammer_mlir.scheduling.ios_dynamic_programming import count
 
 FIGURE_5 = Block("three operators", 3, [(0, 1)], "", "")
-"""*a* is read by *b*; *c* is independent of both."""
+"""The graph of IOS's figure 5: operator 0 is read by 1; operator 2 is independent of both."""
 
 
 @dataclass(frozen=True)
 class Convolutions:
-    """A network whose convolutions are counted."""
+    """A case: a network whose convolutions are counted."""
 
     model: str
     scale: Scale = "full"
 
     @property
     def key(self) -> str:
-        """The model, and the scale unless it is full."""
+        """The case's name: the model, and the scale unless it is full."""
         return self.model if self.scale == "full" else f"{self.model}, {self.scale}"
 
 
 def measure_block(block: Block) -> Record:
-    """Return the numbers of operators, transitions and schedules, the width, and the bound."""
+    """Count a block's operators, and the transitions and schedules of IOS's search.
+
+    Also returns "width", the largest number of independent operators, and "bound", IOS's upper
+    bound of the number of transitions.
+    """
     sources: list[list[int]] = [[] for _ in range(block.operators)]
     for producer, reader in block.edges:
         sources[reader].append(producer)
@@ -44,7 +48,7 @@ def measure_block(block: Block) -> Record:
 
 
 def measure_convolutions(request: Convolutions) -> Record:
-    """Return the number of convolutions and their mean arithmetic in MFLOPs."""
+    """Return the number of "convolutions" of a network, and the mean "mflops" of a convolution."""
     flops = convolution_flops(build(request.model, 1, request.scale))
     return {"convolutions": len(flops), "mflops": sum(flops) / len(flops) / 1e6}
 

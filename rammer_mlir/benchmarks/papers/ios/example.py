@@ -1,4 +1,4 @@
-"""The graph of IOS's figure 2: sequential, greedy and searched stages, on the simulator.
+"""The graph of IOS's figure 2, executed by sequential, greedy and IOS's stages on the simulator.
 
 A 3x3 convolution *a* of 384 channels is read by *b* of 768; *c* of 384 and *d* of 768 read the
 input as *a* does, and the results of *b*, *c* and *d* are concatenated. The figure's arithmetic
@@ -27,14 +27,14 @@ from rammer_mlir.scheduling.verifier import verify
 
 @dataclass(frozen=True)
 class Example:
-    """The graph of the figure, to be scheduled for a device."""
+    """A case: the graph of IOS's figure 2 with a number of channels, scheduled for a device."""
 
     device: str = "v100"
     channels: int = 384
 
     @property
     def key(self) -> str:
-        """The device and the input's channels."""
+        """The case's name: the device and the input's channels."""
         return f"{self.device}, {self.channels} channels"
 
 
@@ -49,7 +49,12 @@ def build(channels: int) -> onnx.ModelProto:
 
 
 def measure(request: Example) -> Record:
-    """Return milliseconds, utilisation and busy vEUs of the three schedules."""
+    """Predict the execution of the graph by "sequential", "greedy" and "ios" stages.
+
+    Returns:
+        For each of them, "ms", "utilization" (arithmetic over the device's peak), "busy veus" (mean
+        number of vEUs that execute rTasks), and "stages", names of operators.
+    """
     graph = task_graph(build(request.channels), request.device)
     device = find_device(request.device).device()
     stages = {

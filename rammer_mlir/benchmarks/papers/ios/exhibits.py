@@ -26,7 +26,7 @@ _TABLE_2 = {
     "inception_v3": (11, 119), "randwire": (3, 120), "nasnet_a_6_4032": (13, 374),
     "squeezenet": (10, 50),
 }  # fmt: skip
-"""The paper's numbers of blocks and operators."""
+"""The numbers of blocks and of operators in IOS's table 2."""
 
 _TABLE_1_BOUNDS = {
     "Inception v3": "2.6e4", "RandWire": "3.7e9", "NASNet": "5.2e6", "SqueezeNet": "2.2e2",
@@ -149,10 +149,11 @@ def _figure_9(records: Records) -> str:
 
 
 def _crossed(names: Sequence[str], seconds: Sequence[Sequence[float]]) -> str:
-    """Return a table of milliseconds, with the slowdown against the own schedule in brackets.
+    """Return a table of the times of stages on the settings that they were and were not made for.
 
-    ``seconds`` has a row for the executing setting and a column for the schedule's setting;
-    ``names`` are the names of both.
+    A cell has milliseconds, and the slowdown against the stages that were made for the row's
+    setting. ``seconds`` has a row for each executing setting and a column for each setting that
+    stages were made for; ``names`` are the settings' names.
     """
     rows = [["executed on", *(f"made for {name}" for name in names)]]
     for number, (name, row) in enumerate(zip(names, seconds, strict=True)):

@@ -19,7 +19,7 @@ BOUNDS = tuple(product((1, 2, 3), (3, 8)))
 
 @dataclass(frozen=True)
 class Pruned:
-    """A network to search with all bounds."""
+    """A case: a network to schedule for a device with each pair of ``BOUNDS``."""
 
     model: str
     device: str = "v100"
@@ -27,13 +27,19 @@ class Pruned:
 
     @property
     def key(self) -> str:
-        """The model, the device, and the scale unless it is full."""
+        """The case's name: the model, the device, and the scale unless it is full."""
         small = "" if self.scale == "full" else f", {self.scale}"
         return f"{self.model}, {self.device}{small}"
 
 
 def measure(request: Pruned) -> Record:
-    """Return predicted milliseconds, transitions and processor seconds of the search by bounds."""
+    """Search IOS's stages of a network with each pair of bounds.
+
+    Returns:
+        "sequential", the predicted milliseconds of a stage per operator, and "pruned", for each
+        pair "r" and "s" the predicted "ms", and the "transitions" and processor seconds of the
+        search.
+    """
     graph = model_graph(request.model, request.device, scale=request.scale)
     device = find_device(request.device).device()
     found: list[Record] = []

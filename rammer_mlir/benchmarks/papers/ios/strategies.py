@@ -34,12 +34,12 @@ NETWORKS = ("squeezenet", "inception_v3", "nasnet_a_6_4032", "randwire")
 
 
 def sequential(graph: TaskGraph, device: Device) -> Plan:
-    """Return a plan that executes the operators sequentially."""
+    """Return a plan with a stage for each operator, in order."""
     return place_stages(graph, device, [[n] for n in range(len(graph.operators))], "stage")
 
 
 def greedy(graph: TaskGraph, device: Device) -> Plan:
-    """Return a plan whose stages each have all operators that are ready."""
+    """Return a plan of IOS's greedy stages: each has all operators whose inputs are computed."""
     return place_stages(graph, device, waves(Context(graph, device)), "stage")
 
 
@@ -47,8 +47,8 @@ class Schedule(NamedTuple):
     """A way to execute a network.
 
     Attributes:
-        plan: makes the plan.
-        merges_for: the policy that operators are merged for; None if they are not merged.
+        plan: returns the plan of a graph for a device.
+        merges_for: the policy that operators are merged for.
         growths: bounds on the growth of the arithmetic of merged operators; 0 merges nothing.
     """
 
@@ -70,7 +70,7 @@ SCHEDULES = {
 
 @dataclass(frozen=True)
 class Network:
-    """A network to schedule for a device."""
+    """A case: a network to schedule for a device."""
 
     model: str
     device: str = "v100"
@@ -78,15 +78,17 @@ class Network:
 
     @property
     def key(self) -> str:
-        """The model, the device, and the scale unless it is full."""
+        """The case's name: the model, the device, and the scale unless it is full."""
         small = "" if self.scale == "full" else f", {self.scale}"
         return f"{self.model}, {self.device}{small}"
 
 
 def measure(network: Network) -> Record:
-    """Return the predicted milliseconds of each schedule, and the size of the search.
+    """Predict the times of a network by all ``SCHEDULES``, with verified plans.
 
-    A schedule's time is that of the fastest of its ``growths``. Plans are verified.
+    Returns:
+        "ms" of each schedule by name, the fastest of its ``growths``; "search", counts of the
+        search of IOS's stages; "search seconds" of the processor.
     """
     model = build(network.model, 1, network.scale)
     device = find_device(network.device).device()
@@ -114,9 +116,9 @@ def measure(network: Network) -> Record:
 
 
 def merged_graph(model: onnx.ModelProto, device: str, policy: str, growth: float) -> TaskGraph:
-    """Return the rOperators of a model for ``device``, after merging operators for ``policy``.
+    """Return a model's task graph for ``device``, after merging operators for ``policy``.
 
-    ``growth`` bounds the growth of arithmetic by merging.
+    ``growth`` bounds the growth of the arithmetic by merging; with 0, nothing is merged.
     """
     target = find_device(device).targets[0]
     options = check_options(target, policy=policy, num_veus=None, merge=growth, costs=device)

@@ -1,7 +1,8 @@
 """Barriers between waves, operators and tiles of random modules (RAMMER section 5.2.5, figure 18).
 
-The base launches the operators sequentially, with the fastest rKernels. A module with different
-operators in a wave is irregular; its placement is run with three kinds of barriers.
+The baseline is a launch for each operator, sequentially, with the fastest rKernels. A module with
+different operators in a wave is irregular. The placement of rTasks by `wavefront` is kept, with
+barriers between waves, between operators, or between rTasks (tiles).
 """
 
 from __future__ import annotations
@@ -38,13 +39,15 @@ class Found:
     """Ratios and counts, an entry for each module.
 
     Attributes:
-        base_to_rtask: time of the base divided by the time with barriers between tiles.
+        base_to_rtask: time with a launch for each operator divided by the time with barriers
+            between tiles.
         launch_free: time of the sequential order in one launch divided by the time with barriers
             between tiles.
         irregular: whether a wave has operators with different rTasks.
         wave_to_tile, operator_to_tile: time with barriers between waves, or between operators,
             divided by the time with barriers between tiles.
-        requested, waits: ``requested_waits`` and ``num_waits`` of the plan, by kind of barriers.
+        requested, waits: number of waits of the plan before and after implied waits are removed, by
+            kind of barriers.
     """
 
     base_to_rtask: list[float] = field(default_factory=list[float])
@@ -67,7 +70,7 @@ def is_irregular(graph: TaskGraph, device: Device) -> bool:
 
 @dataclass(frozen=True)
 class Modules:
-    """Modules ``first`` to ``end - 1`` on a device."""
+    """A case: random modules of seeds ``first`` to ``end - 1`` on a device."""
 
     first: int
     end: int
@@ -75,14 +78,15 @@ class Modules:
 
     @property
     def key(self) -> str:
-        """The range of modules and the device, which identify the case."""
+        """The case's name: the range of modules and the device."""
         return f"{self.first} to {self.end - 1}, {self.device}"
 
 
 def compare(seeds: Iterable[int], device: Device) -> Found:
-    """Schedule the module of each seed in all ways, and return ratios and counts.
+    """Schedule the module of each seed in several ways; return ratios of times, and counts.
 
-    The ways are the base, the sequential order, and each kind of barriers. Every plan is verified.
+    The ways are a launch for each operator, the same order in one launch, and each kind of
+    barriers. Every plan is verified.
     """
     found = Found()
     for seed in seeds:
@@ -106,7 +110,10 @@ def compare(seeds: Iterable[int], device: Device) -> Found:
 
 
 def measure(modules: Modules) -> Record:
-    """Return ratios of predicted times, numbers of waits, and the module with the largest gain."""
+    """Return the fields of ``Found`` for a range of modules.
+
+    Under "example" are the operators of the module that gains most by barriers between tiles.
+    """
     device = find_device(modules.device).device()
     seeds = range(modules.first, modules.end)
     found = compare(seeds, device)

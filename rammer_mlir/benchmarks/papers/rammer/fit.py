@@ -1,9 +1,10 @@
 """Fit the description ``v100_rammer``: ``python -m rammer_mlir.benchmarks.papers.rammer.fit``.
 
-RAMMER's artifact has the times of six models; the base's times are also divided into kernels and
-the rest. The unmeasured figures of the description are fitted to every second model's times, by
-least squares of the ratios' logarithms; the other three models validate the fit. The terms of the
-cost model were chosen with all six in view.
+RAMMER's artifact has the times of six models, by Rammer and by its baseline, which launches each
+operator; the baseline's times are also divided into kernels and the rest. The unmeasured figures of
+the device description are fitted to every second model's times, by least squares of the ratios'
+logarithms; the other three models validate the fit. The terms of the cost model were chosen with
+all six in view.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ CHECKED = tuple(FIGURE_11)[1::2]
 NUMBERS = (
     "arithmetic_efficiency", "bandwidth_efficiency", "rtask_seconds", "queued_launch_seconds",
 )  # fmt: skip
-"""Names of the fitted figures of the description.
+"""Names of the fitted numbers of the device description.
 
 A barrier is assumed to cost as much as a queued launch: the published runs had launches in the
 place of barriers.
@@ -45,22 +46,23 @@ place of barriers.
 ROUNDS = 2
 """Number of rounds of the fit.
 
-Each round makes plans for its initial figures, and keeps these plans while it fits the figures.
+Each round makes plans for its initial description, and keeps the plans while it fits the numbers.
 """
 FIRST_STEP, LAST_STEP = 0.3, 0.04
-"""Largest and smallest step of the search, in a figure's logarithm.
+"""Largest and smallest step of the search, in the logarithm of a fitted number.
 
-The step is halved when no figure improves.
+The step is halved when no number improves.
 """
 MOST_ALIKE = {"arithmetic_efficiency": 1.0, "bandwidth_efficiency": 1.0}
-"""The largest meaningful values of figures, by name."""
+"""Largest values of fitted numbers, by name; others have no limit."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A model with a plan that is kept while figures are fitted.
+    """A model with plans that are kept while the description's numbers are fitted.
 
-    The plan depends less on the figures than the model's time does.
+    ``base`` is the plan of a launch for each operator, ``rammer`` the plan of `wavefront`. The
+    plans depend less on the numbers than the model's time does.
     """
 
     name: str
@@ -69,7 +71,10 @@ class Planned:
     rammer: Plan
 
     def predicted(self, description: DeviceDescription) -> tuple[float, float, float]:
-        """Return the milliseconds of the base's kernels, of the base, and of Rammer."""
+        """Return the milliseconds of both plans on a device.
+
+        They are those of ``base`` in kernels only, of ``base`` with launches, and of ``rammer``.
+        """
         device = description.device()
         programs = self.base.programs
         launches = sum(device.start_seconds(number) for number in range(len(programs)))
@@ -89,21 +94,24 @@ class Planned:
 
 
 def published(name: str) -> tuple[float, float, float]:
-    """Return model ``name``'s published milliseconds: the base's kernels, the base, and Rammer."""
+    """Return the milliseconds that RAMMER's artifact has for a model.
+
+    They are those of its baseline in kernels only, of the baseline with launches, and of Rammer.
+    """
     return BASE_KERNELS[name], FIGURE_11[name]["base"], FIGURE_11[name]["Rammer"]
 
 
 def distance(predicted: Sequence[float], expected: Sequence[float]) -> float:
-    """Return the sum of the squares of the ratios' logarithms."""
+    """Return the sum of squared logarithms of the ratios of predicted to expected times."""
     return sum(log(a / b) ** 2 for a, b in zip(predicted, expected, strict=True))
 
 
 def descend(
     cost: Callable[[Mapping[str, float]], float], start: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return figures that minimize ``cost``, by coordinate descent from ``start``.
+    """Return the numbers, by name, that minimize ``cost``, by coordinate descent from ``start``.
 
-    A step changes a single figure.
+    ``cost`` is called with numbers by name; a step changes a single number.
     """
     best, least, step = dict(start), cost(start), FIRST_STEP
     while step >= LAST_STEP:
@@ -120,7 +128,10 @@ def descend(
 
 
 def with_figures(start: DeviceDescription, figures: Mapping[str, float]) -> DeviceDescription:
-    """Return ``start`` with replaced figures; a barrier costs as much as a queued launch."""
+    """Return ``start`` with the numbers in ``figures``, by name, in place of its own.
+
+    A barrier costs as much as a queued launch.
+    """
     barrier = figures["queued_launch_seconds"]
     return replace(start, barrier_seconds=barrier, **figures)  # pyright: ignore[reportArgumentType]
 
@@ -130,7 +141,7 @@ def _graph(name: str) -> TaskGraph:
 
 
 def planned(name: str, graph: TaskGraph, description: DeviceDescription) -> Planned:
-    """Return model ``name`` with plans for a description; ``gpu_runs`` makes the same plans."""
+    """Return a model with plans for a device description, the same as ``gpu_runs`` makes."""
     device = description.device()
     kernels = [fastest(operator, device) for operator in graph.operators]
     offered = with_kernels(graph, kernels)
@@ -140,7 +151,10 @@ def planned(name: str, graph: TaskGraph, description: DeviceDescription) -> Plan
 
 
 def fit(graphs: Mapping[str, TaskGraph], start: DeviceDescription) -> DeviceDescription:
-    """Return a description whose figures are fitted to the published times."""
+    """Return ``start`` with the ``NUMBERS`` fitted to the published times of models.
+
+    ``graphs`` has the models' task graphs by name.
+    """
     description = start
     for number in range(ROUNDS):
         models = [planned(name, graph, description) for name, graph in graphs.items()]

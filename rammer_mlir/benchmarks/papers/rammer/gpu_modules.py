@@ -1,4 +1,4 @@
-"""NAS-Bench-101's random modules as a GPU computes them: three stacks, a tile per block.
+"""NAS-Bench-101's random modules, in three stacks, as task graphs with tiles for a GPU.
 
 Modules of the second and third stack have a quarter and a sixteenth of the pixels and two and four
 times the channels, so that their operators have fewer, longer rTasks.
@@ -27,7 +27,7 @@ STACKS = ((32, 128), (16, 256), (8, 512))
 """(rows and columns, channels) of each stack."""
 
 CHUNK = 32
-"""Number of channels of a tile; an element of a buffer is a row of a tile's channels."""
+"""Number of channels in a chunk; an element of a buffer is a row of pixels of a chunk."""
 
 TILE_ELEMENTS = (2048, 8192)
 """Numbers of results of an rTask, one for each candidate rKernel.
@@ -38,7 +38,11 @@ The first is that of the fastest rKernel, the second gives fewer and longer rTas
 
 @dataclass(frozen=True)
 class _Kind:
-    """The computation of a vertex: window size, and whether it contracts over all channels."""
+    """An operation of a vertex.
+
+    ``window`` is the height and width of its window; ``contracts`` tells whether it is a
+    contraction over all channels.
+    """
 
     name: str
     window: int
@@ -50,7 +54,10 @@ _SUM = _Kind("output", 1, False)
 
 
 def gpu_module(seed: int) -> TaskGraph:
-    """Return a random module of one of the stacks; vertices add their sources."""
+    """Return the task graph of a random module, which ``seed`` determines with its stack.
+
+    An rOperator with several inputs adds them as it reads them.
+    """
     rng = random.Random(seed)
     rows, channels = STACKS[seed % len(STACKS)]
     while not (sources := random_sources(rng)):
@@ -81,14 +88,14 @@ def gpu_module(seed: int) -> TaskGraph:
 
 
 def _kernel(kind: _Kind, rows: int, chunks: int, num_sources: int, size: int) -> RKernel:
-    """Return an rKernel whose rTasks write ``size`` results each: rows of a chunk of channels.
+    """Return an rKernel whose rTasks write ``size`` elements each: rows of a chunk of channels.
 
     Args:
         kind: the computation of the vertex.
         rows: rows, and also columns, of the map.
         chunks: chunks of ``CHUNK`` channels of the map.
-        num_sources: number of source vertices, which are added.
-        size: results of an rTask.
+        num_sources: number of inputs, which are added.
+        size: elements that an rTask writes.
     """
     tile = min(rows, size // (rows * CHUNK))
     wide = max(1, size // (tile * rows * CHUNK))  # chunks of channels, if a tile has all rows

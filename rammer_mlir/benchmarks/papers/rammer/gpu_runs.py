@@ -1,9 +1,9 @@
 """Networks on a simulated GPU: a launch for each operator, and whole rPrograms.
 
-The base launches the operators sequentially (RammerBase), Rammer runs one rProgram by Algorithm 1.
-Each runs with two sets of rKernels: the fastest rKernel of every operator in isolation, and the
-selection of Algorithm 1 among all candidates, which trades an operator's own time for vEUs that are
-free for other operators. rTasks that run concurrently share the memory's bandwidth
+RammerBase launches the operators sequentially, Rammer runs one rProgram by Algorithm 1. Each runs
+with two sets of rKernels: the fastest rKernel of every operator in isolation, and the selection of
+Algorithm 1 among all candidates, which trades an operator's own time for vEUs that are free for
+other operators. rTasks that run concurrently share the memory's bandwidth
 (``scheduling.shared_bandwidth``).
 """
 
@@ -30,13 +30,13 @@ from rammer_mlir.scheduling.shared_bandwidth import simulate_sharing
 from rammer_mlir.scheduling.verifier import verify
 
 DEVICE = "v100_rammer"
-"""The V100 with figures fitted to RAMMER's artifact (``fit``)."""
+"""Description of a V100 whose numbers are fitted to RAMMER's artifact, by ``fit``."""
 
 TABLE_1 = (
     "resnext29_16x64d", "nasnet_a_6_768", "alexnet",
     "deepspeech2_unrolled", "lstm_tc_unrolled", "seq2seq_unrolled",
 )  # fmt: skip
-"""Names of RAMMER's benchmark models.
+"""Names of the models of RAMMER's table 1.
 
 Recurrent models are unrolled to a graph of all cells, as in the paper.
 """
@@ -49,7 +49,10 @@ IMAGENET = ("resnext101_64x4d", "nasnet_a_4_1056")
 
 @dataclass(frozen=True)
 class GpuRun:
-    """A model to schedule for a device, in the form of the paper's artifact or of this project."""
+    """A case: a model to schedule for a device.
+
+    ``form`` is "paper" for the graph of RAMMER's artifact, "own" for that of this project.
+    """
 
     model: str
     device: str = DEVICE
@@ -67,7 +70,7 @@ class GpuRun:
 
 @dataclass(frozen=True)
 class Run:
-    """The predicted time of a plan by kind.
+    """The predicted times of a plan.
 
     Attributes:
         launches: number of rPrograms.
@@ -86,7 +89,7 @@ class Run:
 
 
 def run_of(graph: TaskGraph, plan: Plan, device: Device) -> Run:
-    """Verify and simulate a plan; return the predicted times.
+    """Verify and simulate a plan of a graph on a device; return the predicted times.
 
     Raises:
         ScheduleError: if the plan is invalid.
@@ -107,23 +110,30 @@ def run_of(graph: TaskGraph, plan: Plan, device: Device) -> Run:
 
 
 def with_kernels(graph: TaskGraph, kernels: Sequence[int]) -> TaskGraph:
-    """Return a graph with a single candidate rKernel for each operator."""
+    """Return a graph whose rOperators have a single candidate rKernel each.
+
+    ``kernels`` has the index of the candidate that each rOperator keeps.
+    """
     operators = zip(graph.operators, kernels, strict=True)
     offered = (replace(operator, kernels=(operator.kernels[n],)) for operator, n in operators)
     return replace(graph, operators=tuple(offered))
 
 
 def measure(request: GpuRun) -> Record:
-    """Build a model in the requested form, and return the four runs of ``compare``."""
+    """Build a model in the requested form, and return the record of ``compare``."""
     builder = paper_forms.build if request.form == "paper" else build
     graph = task_graph(builder(request.model, request.batch, request.scale), request.device)
     return compare(graph, find_device(request.device).device())
 
 
 def compare(graph: TaskGraph, device: Device) -> Record:
-    """Return the runs ``base``, ``base_select``, ``fast`` and ``select``, and the graph's size.
+    """Simulate a graph by RammerBase and by Rammer, each with two sets of rKernels.
 
-    The record's entry ``fills`` counts the base's operators without arithmetic: borders and copies.
+    Returns:
+        Fields of ``Run`` for RammerBase with the fastest rKernels, "base", and with those that
+        Algorithm 1 selects, "base_select", and for Rammer, "fast" and "select"; "changed", the
+        fraction of operators whose two rKernels differ; numbers of "operators", "rtasks" and
+        "gflops"; "fills", number and milliseconds of RammerBase's launches without arithmetic.
     """
     fast = [fastest(operator, device) for operator in graph.operators]
     selected = Wavefront().schedule(graph, device)

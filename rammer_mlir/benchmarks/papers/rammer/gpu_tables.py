@@ -1,4 +1,4 @@
-"""Tables of the networks that run on a simulated GPU, beside RAMMER's published numbers."""
+"""Tables of networks on a simulated GPU, by RammerBase and Rammer, beside published numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MI50 = gpu_runs.MI50_STUDY.name
 _MISSING = "-"
 
 _BATCHED_RUNS = [GpuRun(model, batch=batch) for model in BATCHED for batch in (1, 4, 16)]
-"""The runs of Figures 12 and 17."""
+"""The cases of RAMMER's figures 12 and 17."""
 
 
 def _run(records: Records, model: str, device: str = gpu_runs.DEVICE, batch: int = 1) -> Record:
@@ -44,7 +44,10 @@ def _found(records: Records, run: GpuRun) -> Record:
 def _rows(
     records: Records, runs: Iterable[GpuRun], cells: Callable[[Record], Sequence[str]]
 ) -> list[list[str]]:
-    """Return a row for each run; a failed run shows its error instead of figures."""
+    """Return a table row for each run: its name, and the cells that ``cells`` makes of its record.
+
+    A failed run has its error in place of the cells.
+    """
     found: list[list[str]] = []
     for run in runs:
         record = _found(records, run)
@@ -55,7 +58,7 @@ def _rows(
 
 
 def table_1(records: Records) -> str:
-    """Return a Markdown table of the models' rOperators, rTasks and GFLOPs."""
+    """Return a table (RAMMER, table 1) of the numbers of the models' rOperators, rTasks, GFLOPs."""
 
     def cells(run: Record) -> list[str]:
         return [str(run["operators"]), str(run["rtasks"]), f"{run['gflops']:.2f}"]
@@ -66,7 +69,10 @@ def table_1(records: Records) -> str:
 
 
 def figure_1(records: Records) -> str:
-    """Return a table of the fraction of the time in kernels in which vEUs execute rTasks."""
+    """Return a table (RAMMER, figure 1) of RammerBase's GPU utilization.
+
+    It is the fraction of the vEUs' time in kernels that is spent in rTasks.
+    """
     rows = [["model", "batch 1", "batch 16"]]
     for model in TABLE_1:
         found = [_run(records, model, batch=n)["base"]["utilization"] for n in (1, 16)]
@@ -78,7 +84,7 @@ def figure_1(records: Records) -> str:
 
 
 def figure_2(records: Records) -> str:
-    """Return a table of each model's time in kernels and outside of kernels."""
+    """Return a table (RAMMER, figure 2) of RammerBase's time in kernels, and of all its time."""
     rows = [["model", "batch", "kernels ms", "end to end ms", "outside of kernels"]]
     shares: dict[int, list[float]] = {1: [], 16: []}
     for batch, found in shares.items():
@@ -94,7 +100,7 @@ def figure_2(records: Records) -> str:
 
 
 def figure_11(records: Records) -> str:
-    """Return a table of the base's and Rammer's times and their ratio, beside the paper's."""
+    """Return tables (RAMMER, figure 11) of RammerBase's and Rammer's milliseconds on a V100."""
     rows = [["model", "base ms", "Rammer ms", "ratio", "paper: base ms", "Rammer ms", "ratio",
              "TensorFlow", "XLA", "TensorRT", "TVM"]]  # fmt: skip
     ours: list[float] = []
@@ -113,9 +119,9 @@ def figure_11(records: Records) -> str:
 
 
 def _errors(records: Records) -> str:
-    """Return a table of the errors of predicted against published times, model by model.
+    """Return a table of the errors of predicted against published times, with a row per model.
 
-    It tells the models that the description is fitted to from the models that check it.
+    A column says whether the device description is fitted to a model, or the model checks it.
     """
     rows = [["model", "half", "base: kernels", "base", "Rammer", "launches of fills",
              "base without them"]]  # fmt: skip
@@ -137,7 +143,7 @@ def _errors(records: Records) -> str:
 
 
 def _forms(records: Records, model: str) -> str:
-    """Return a model's times in the artifact's form and in the form that this project compiles."""
+    """Return a table of a model's times: as our graph, and as the graph of RAMMER's artifact."""
     rows = [["model", "for all: rOperators", "base ms", "Rammer ms", "ratio",
              "for each: rOperators", "base ms", "Rammer ms", "ratio", "paper's ratio"]]  # fmt: skip
     own = _found(records, GpuRun(model, form="own"))
@@ -154,7 +160,7 @@ def _sizes(run: Record) -> list[str]:
 
 
 def _published(run: GpuRun) -> tuple[float, float]:
-    """Return the published milliseconds of the base and of Rammer."""
+    """Return the published milliseconds of RammerBase and of Rammer for a case."""
     if run.batch > 1:
         return published.BATCHES[run.model, run.batch]
     if run.model in published.IMAGENET:
@@ -163,7 +169,7 @@ def _published(run: GpuRun) -> tuple[float, float]:
 
 
 def plot_11(records: Records) -> Plot:
-    """Return the ratios of the base's time to Rammer's as bars."""
+    """Return a bar chart (RAMMER, figure 11) of RammerBase's time divided by Rammer's."""
     groups: list[tuple[str, tuple[float | None, ...]]] = []
     for model in TABLE_1:
         run, paper = _run(records, model), published.FIGURE_11[model]
@@ -194,18 +200,18 @@ def _beside_published(records: Records, runs: Sequence[GpuRun]) -> str:
 
 
 def figure_12(records: Records) -> str:
-    """Return a table of the base's and Rammer's times by batch size."""
+    """Return a table (RAMMER, figure 12) of RammerBase's and Rammer's times by batch size."""
     return _beside_published(records, _BATCHED_RUNS)
 
 
 def figure_13(records: Records) -> str:
-    """Return a table of the base's and Rammer's times of the models for ImageNet."""
+    """Return tables (RAMMER, figure 13) of RammerBase's and Rammer's times of ImageNet models."""
     found = _beside_published(records, [GpuRun(model) for model in IMAGENET])
     return f"{found}\n\n{_forms(records, 'resnext101_64x4d')}"
 
 
 def figure_14(records: Records) -> str:
-    """Return a table of the fraction of all time in which vEUs execute rTasks."""
+    """Return a table (RAMMER, figure 14) of the fraction of all time that vEUs spend in rTasks."""
     rows = [["model", "base", "Rammer", "ratio", "paper: base", "Rammer", "ratio"]]
     ratios: list[float] = []
     for model in TABLE_1:
@@ -223,12 +229,12 @@ def figure_14(records: Records) -> str:
 
 
 def _of_all(run: Record) -> float:
-    """Return the fraction of all time, including launches, that vEUs spend in rTasks."""
+    """Return the fraction of a run's time, including launches, that vEUs spend in rTasks."""
     return run["utilization"] * (run["ms"] - run["overhead_ms"]) / run["ms"]
 
 
 def figure_16(records: Records) -> str:
-    """Return a table of the time outside of kernels, and in barriers inside them."""
+    """Return a table (RAMMER, figure 16) of the time outside of kernels, and in their barriers."""
     rows = [["model", "base: launches", "overhead ms", "share", "paper: ms", "Rammer: launches",
              "overhead ms", "share", "in barriers ms", "paper: ms"]]  # fmt: skip
     for model in TABLE_1:
@@ -251,7 +257,7 @@ def _overhead(run: Record) -> list[str]:
 
 
 def figure_17(records: Records) -> str:
-    """Return a table of times with the fastest rKernels and with Algorithm 1's selection."""
+    """Return tables (RAMMER, figure 17) of times by the fastest and by the selected rKernels."""
     head = ["model", "base, fast ms", "base, select ms", "Rammer, fast ms", "Rammer, select ms",
             "other rKernel"]  # fmt: skip
 
@@ -274,7 +280,7 @@ def figure_17(records: Records) -> str:
 
 
 def figure_19(records: Records) -> str:
-    """Return a table of the base's and Rammer's times on an MI50."""
+    """Return a table (RAMMER, figure 19) of RammerBase's and Rammer's times on an MI50."""
 
     def cells(run: Record) -> list[str]:
         base, base_k, rammer = (run[name]["ms"] for name in ("base", "base_select", "select"))

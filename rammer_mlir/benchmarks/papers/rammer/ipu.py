@@ -32,7 +32,7 @@ BUILDERS = {
 
 
 def predict(model: onnx.ModelProto, policy: str) -> tuple[float, int]:
-    """Return a model's predicted seconds on the IPU under ``policy``, and its supersteps."""
+    """Return a model's predicted seconds on the IPU by ``policy``, and its number of supersteps."""
     options = check_options("cpu", policy=policy, num_veus=None, costs="ipu")
     compilation = Compilation.of_model(model, options)
     compilation.emit("program")

@@ -1,4 +1,4 @@
-"""Variation of an operator's time between runs (RAMMER figure 4), measured on this CPU."""
+"""Variation of operators' times between runs (RAMMER figure 4), measured on this CPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WARM_UP = 3
 
 @dataclass(frozen=True)
 class KernelTimes:
-    """A model, and its number of runs."""
+    """A case: a model, and the number of its timed runs."""
 
     model: str = "resnext29_16x64d"
     runs: int = 100
@@ -30,7 +30,12 @@ class KernelTimes:
 
 
 def measure(request: KernelTimes) -> Record:
-    """Return each operator's mean and standard deviation in milliseconds, on one vEU."""
+    """Time each operator of a model on one vEU over all runs.
+
+    Returns:
+        "runs", their number; "mean" and "deviation", milliseconds of each operator; "weighted", the
+        sum of the deviations divided by the sum of the means.
+    """
     model = build(request.model, 1, request.scale)
     feeds = random_feeds(model, seed=4)
     found: dict[tuple[str, str], list[float]] = defaultdict(list)

@@ -16,7 +16,10 @@ _MISSING = "-"
 
 
 def _modules(records: Records) -> dict[str, Any]:
-    """Return the ratios and waits of all modules, and the module with the largest gain."""
+    """Return the records of ``barriers.measure`` of all cases, joined to a record of all modules.
+
+    Its "example" is the module that gains most by barriers between tiles.
+    """
     parts = [records.of(barriers.STUDY.name, case.key) for case in barriers.STUDY.cases]
     joined: dict[str, Any] = {
         name: list(chain.from_iterable(part[name] for part in parts))
@@ -33,7 +36,7 @@ def _modules(records: Records) -> dict[str, Any]:
 
 
 def section_5_2_5(records: Records) -> str:
-    """Return ratios of predicted times and numbers of waits of all modules."""
+    """Return tables (RAMMER, section 5.2.5) of ratios of predicted times and numbers of waits."""
     found = _modules(records)
     irregular = [n for n, is_one in enumerate(found["irregular"]) if is_one]
     rows = [["ratio of predicted times", "modules", "mean", "median", "95%", "most", "paper"]]
@@ -63,7 +66,7 @@ def _spread(values: Sequence[float]) -> list[str]:
 
 
 def figure_18(records: Records) -> str:
-    """Return the operators of the module with the largest gain."""
+    """Return a table (RAMMER, figure 18) of the operators of the module that gains most."""
     found = _modules(records)
     example = found["example"]
     rows = [["operator", "wave", "rTasks", "microseconds of an rTask"]]

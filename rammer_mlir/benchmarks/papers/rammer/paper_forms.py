@@ -1,4 +1,4 @@
-"""RAMMER's models in the form in which its artifact executes them.
+"""RAMMER's models as the graphs that its artifact executes.
 
 Several graphs fit the names and sizes of RAMMER's Table 1. These are the graphs of the artifact
 (microsoft/nnfusion, branch osdi20_artifact, folder ``artifacts/models``), where they differ from
@@ -76,7 +76,7 @@ def _matrix(g: GraphBuilder, rows: int, columns: int, name: str) -> Value:
 
 
 def _next_state(g: GraphBuilder, gates: Sequence[Value], state: State) -> State:
-    """Return the next state from the gates input, cell, forget and output."""
+    """Add nodes for the next state, given the gates in the order input, cell, forget, output."""
     enter, leave, forget = (g.op("Sigmoid", gates[n]) for n in (0, 3, 2))
     kept = g.op("Mul", forget, state.cell)
     cell = g.op("Add", kept, g.op("Mul", enter, g.op("Tanh", gates[1])))
@@ -94,7 +94,7 @@ def _steps(g: GraphBuilder, x: Value) -> list[Value]:
 
 
 def lstm_tc(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build LSTM-TC: ``tokens`` [100, N, 256] f32 to ``hidden`` [N, 256] f32, step by step."""
+    """Build LSTM-TC, unrolled: ``tokens`` [100, N, 256] f32 to ``hidden`` [N, 256] f32."""
     length, layers, hidden = (100, 10, 256) if scale == "full" else (5, 3, 16)
     g = GraphBuilder("lstm_tc", seed=10)
     stack = [GateLayer(g, hidden, hidden) for _ in range(layers)]
@@ -185,7 +185,7 @@ def resnext29(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def _pooled(g: GraphBuilder, x: Value) -> Value:
-    """Return x with half the height and width, and twice the channels by zero padding."""
+    """Add and return x with half the height and width, and twice the channels by zero padding."""
     x = g.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
     border = x.shape[1] // 2
     return g.op("Pad", x, g.integers(0, border, 0, 0, 0, border, 0, 0))
@@ -238,7 +238,9 @@ FORMS: dict[str, Callable[[int, Scale], onnx.ModelProto]] = {
 
 
 def build(name: str, batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build model ``name`` in the artifact's form, or that of ``benchmarks.models`` without a form.
+    """Build benchmark model ``name``, as RAMMER's artifact has it if it is in ``FORMS``.
+
+    Other models are built as in ``benchmarks.models``.
 
     Raises:
         OptionError: if there is no such model.

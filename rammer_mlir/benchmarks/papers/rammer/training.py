@@ -12,18 +12,21 @@ from rammer_mlir.errors import ScheduleError
 
 @dataclass(frozen=True)
 class Step:
-    """A size of the model; `full` has the paper's batch of 256."""
+    """A case: LSTM-TC at a size; "full" has the paper's batch of 256."""
 
     size: Size = "full"
 
     @property
     def key(self) -> str:
-        """The name of the size, which identifies the case."""
+        """The case's name: the size."""
         return self.size
 
 
 def measure(step: Step) -> Record:
-    """Return predicted milliseconds of the base, of its order in one launch, and of waves.
+    """Predict the milliseconds of a training step of LSTM-TC.
+
+    They are "base" by a launch for each operator, "sequential" by the same order in one launch, and
+    "wavefront" by that policy; "operators" is the number of rOperators.
 
     Raises:
         ScheduleError: if the step could not be scheduled.

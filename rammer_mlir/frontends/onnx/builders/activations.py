@@ -80,7 +80,7 @@ ACTIVATIONS: dict[str, tuple[Callable[..., Scalar], dict[str, float | str]]] = {
     "Swish": (_swish, {"alpha": 1.0}),
     "ThresholdedRelu": (_thresholded, {"alpha": 1.0}),
 }
-"""The function of each activation operator, with the defaults of its parameters.
+"""For each activation operator: its function, and the defaults of its parameters by name.
 
 ONNX's operator schemas store defaults as float32; defaults that float32 rounds are written in
 rounded form.

@@ -1,4 +1,4 @@
-"""BatchNormalization with given statistics, or with those of the batch in training mode."""
+"""BatchNormalization by given mean and variance, or in training mode by those of the batch."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _normalized(
 def _trained(
     node: Node, x: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, variance: Tensor
 ) -> list[Tensor | None]:
-    """Normalize ``x`` by its own statistics, and update the running ``mean`` and ``variance``.
+    """Emit ``x`` normalized by its own statistics, and the new running ``mean`` and ``variance``.
 
     Returns the normalized tensor, the new mean and the new variance; None for unused results.
     """
@@ -64,7 +64,7 @@ def _trained(
 
 
 def _statistics(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Emit mean and variance per channel, computed in two passes."""
+    """Emit mean and variance of ``x`` per channel (dimension 1), computed in two passes."""
     wide, axes = computing_type(x.dtype), [axis for axis in range(x.rank) if axis != 1]
     count = prod(x.shape[axis] for axis in axes)
     mean = sum_along(x, axes, wide).map(lambda total: total / count)
@@ -79,4 +79,4 @@ def _statistics(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 BUILDERS: dict[str, Builder] = {"BatchNormalization": _batch_normalization}
-"""Builders by operator."""
+"""Builders by operator name."""

@@ -37,7 +37,7 @@ def conv(node: Node) -> Tensor:
 
 
 def finish(node: Node, result: Tensor, dtype: DType) -> Tensor:
-    """Emit a result of ``convolve``, plus the node's bias, converted to ``dtype``."""
+    """Emit a result of ``convolve`` plus the node's bias, if it has any, converted to ``dtype``."""
     if not node.has(2):
         return converted(result, dtype)
     dims = range(1, result.rank - (node.fact(0).rank - 2))
@@ -58,7 +58,7 @@ def convolve(
     space: Sequence[int],
     dtype: DType,
 ) -> Tensor:
-    """Convolve padded data ``x [N, C, *]`` with ``w [F, C / G, *kernel]``.
+    """Emit the convolution of padded data ``x [N, C, *]`` with ``w [F, C / G, *kernel]``.
 
     Args:
         x: data.
@@ -70,8 +70,8 @@ def convolve(
         dtype: element type of the result and of the arithmetic.
 
     Returns:
-        The result ``[N, G, F / G, *space]``, without the dimension of groups, or of features, if it
-        has size 1.
+        The result ``[N, G, F / G, *space]``; without dimension G if G is 1, and without dimension
+        F / G if that is 1 and G is not.
     """
     features, channels, kernel = w.shape[0] // groups, w.shape[1], w.shape[2:]
     names = ["n", "g", "f", *(f"o{i}" for i in range(len(space)))]

@@ -1,4 +1,4 @@
-"""Conversion of ONNX nodes to the builders' input."""
+"""Conversion of ONNX nodes to ``Node``, the argument of builders."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ def graph_facts(graph: onnx.GraphProto) -> Facts:
 
 
 def describe(node: onnx.NodeProto, version: int, facts: Facts) -> Node | None:
-    """Return a node's facts; None for operators of other domains, or values without tensors."""
+    """Return a node as the argument of a builder, with the facts about its inputs and results.
+
+    Returns None if the operator is not of the ONNX domain, or if ``facts`` lacks an input or the
+    first result.
+    """
     names = [*filter(None, node.input), *node.output[:1]]
     if node.domain not in ONNX_DOMAINS or any(name not in facts for name in names):
         return None

@@ -17,7 +17,7 @@ The number of elimination steps is about a third of the cube of the number of ro
 
 
 def determinant(node: Node) -> Tensor:
-    """Build Det, and return the determinants of the input's matrices.
+    """Emit Det, and return the determinants of the input's matrices.
 
     Raises:
         UnsupportedError: if the matrices are large.
@@ -44,7 +44,7 @@ def determinant(node: Node) -> Tensor:
 
 
 def _eliminate(rows: list[list[Scalar]]) -> Scalar:
-    """Emit the determinant by elimination with partial pivoting."""
+    """Emit the determinant of the matrix ``rows``, by elimination with partial pivoting."""
     size = len(rows)
     result: Scalar | None = None
     for column in range(size):

@@ -22,14 +22,14 @@ from rammer_mlir.passes.ir.scalar import DType, Scalar
 
 @dataclass(frozen=True)
 class _Term:
-    """An operand with a label for each dimension."""
+    """An operand of an einsum, with a label for each of its dimensions."""
 
     tensor: Tensor
     labels: tuple[str, ...]
 
 
 def einsum(node: Node) -> Tensor:
-    """Build Einsum by contracting operands pairwise from the left."""
+    """Emit Einsum: the operands are contracted pairwise, from the left."""
     left, arrow, right = node.attribute("equation").replace(" ", "").partition("->")
     operands = node.tensors()
     names = left.split(",")
@@ -61,9 +61,9 @@ def einsum(node: Node) -> Tensor:
 
 
 def _labels(text: str, rank: int) -> tuple[str, ...]:
-    """Return the labels of the equation's term ``text``, one for each of ``rank`` dimensions.
+    """Return the labels of ``text``, a term of the equation, for each of ``rank`` dimensions.
 
-    Dimensions of the ellipsis get digits, counted from the last dimension.
+    Dimensions of an ellipsis get digits as labels, counted from the last dimension.
     """
     if "..." not in text:
         return tuple(text)
@@ -73,7 +73,10 @@ def _labels(text: str, rank: int) -> tuple[str, ...]:
 
 
 def _implied(terms: Sequence[_Term]) -> tuple[str, ...]:
-    """Return the result's labels of an equation without an arrow: labels that occur once."""
+    """Return the labels of the result of an equation without ``->``.
+
+    These are the ellipsis' dimensions, then the letters that occur once, in alphabetical order.
+    """
     every = [label for term in terms for label in term.labels]
     dots = sorted({label for label in every if label.isdigit()}, key=int, reverse=True)
     letters = {label for label in every if not label.isdigit() and every.count(label) == 1}

@@ -32,7 +32,7 @@ Pair = Callable[[Scalar, Scalar], Scalar]
 
 
 def elementwise(node: Node, function: Body) -> Tensor:
-    """Emit the elementwise result of ``function`` on a node's inputs, which are broadcast.
+    """Emit ``function``, which emits a scalar result, on all elements of a node's broadcast inputs.
 
     Constants with a single element become literals in the function's body.
     """
@@ -57,7 +57,7 @@ def elementwise(node: Node, function: Body) -> Tensor:
 
 
 def _operation(make: Callable[[ir.Value], ir.OpView], node: Node) -> Tensor:
-    """Build a unary operation of the `math` dialect, computed in f32 or f64."""
+    """Emit a unary operation of MLIR's `math` dialect on each element, computed in f32 or f64."""
 
     def body(x: Scalar) -> Scalar:
         kind = F64 if x.dtype == F64 else F32
@@ -69,7 +69,7 @@ def _operation(make: Callable[[ir.Value], ir.OpView], node: Node) -> Tensor:
 def _activation(
     function: Callable[..., Scalar], defaults: dict[str, float | str], node: Node
 ) -> Tensor:
-    """Build an activation function with its parameters, computed in f32 or f64."""
+    """Emit an activation function on each element, computed in f32 or f64."""
     parameters = [node.attribute(name, default) for name, default in defaults.items()]
 
     def body(x: Scalar) -> Scalar:
@@ -84,7 +84,7 @@ def _function(function: Body, node: Node) -> Tensor:
 
 
 def _fold(function: Pair, node: Node) -> Tensor:
-    """Build a variadic operator from its binary function."""
+    """Emit a variadic operator: a left fold of the node's inputs by a binary function."""
 
     def body(first: Scalar, *rest: Scalar) -> Scalar:
         for other in rest:
@@ -200,7 +200,7 @@ _POWERS: dict[float, Body] = {
     2.0: lambda x: x * x,
     3.0: lambda x: x * x * x,
 }
-"""Exponents with a cheaper implementation than a general power."""
+"""For exponents with a cheaper implementation than a general power: that implementation."""
 
 
 def _power_of_scalars(x: Scalar, y: Scalar) -> Scalar:
@@ -238,7 +238,7 @@ def _modulo(node: Node) -> Tensor:
 
 
 def _bit_shift(node: Node) -> Tensor:
-    """Build BitShift: excessive counts shift out all bits, or leave copies of the sign bit."""
+    """Emit BitShift; a count of all bits or more gives 0, or the sign for a right shift."""
     left = node.attribute("direction") == "LEFT"
 
     def body(x: Scalar, count: Scalar) -> Scalar:
@@ -370,4 +370,4 @@ BUILDERS: dict[str, Builder] = {
     "Pow": _power,
     "Shrink": _shrink,
 }
-"""Builders by operator."""
+"""Builders by operator name."""

@@ -1,4 +1,4 @@
-"""Gathering by computed indices.
+"""Gather, GatherElements and GatherND, and helpers for indices that are computed at run time.
 
 Negative indices count from the end. Indices out of range, which ONNX leaves undefined, are clamped,
 so that no memory outside of the tensor is accessed.
@@ -38,13 +38,13 @@ def here(number: int) -> Scalar:
 
 
 def from_front(index: Scalar, size: int) -> Scalar:
-    """Emit the index as int64, counted from the front: ``size`` is added to a negative index."""
+    """Emit ``index`` as int64, counted from the front: ``size`` is added to a negative index."""
     wide = index.cast(INT64)
     return wide.compare("lt", 0).select(wide + size, wide)
 
 
 def in_range(index: Scalar, size: int) -> Scalar:
-    """Emit the index as int64, counted from the front and clamped to 0 ... ``size - 1``."""
+    """Emit ``index`` as int64, counted from the front and clamped to 0 ... ``size - 1``."""
     return from_front(index, size).clamp(0, size - 1)
 
 
@@ -63,9 +63,9 @@ def gather(node: Node) -> Tensor:
 
 
 def _known(indices: NDArray[np.generic], size: int) -> NDArray[np.int32 | np.int64] | None:
-    """Return constant indices counted from the front; None if one is out of range.
+    """Return constant indices, counted from the front; None if any index is out of range.
 
-    They have 32 bits if ``size`` permits: a vector register then holds as many of them as f32
+    They have 32 bits if ``size`` permits: a vector register then has as many of them as f32
     elements.
     """
     wide = indices.astype(np.int64)

@@ -1,4 +1,4 @@
-"""The builders' input: an ONNX node with static facts and its operands."""
+"""``Node``, the argument of builders: an ONNX node with static facts and its operands."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class TensorFact:
 
 @dataclass(frozen=True)
 class Node:
-    """An ONNX node with a builder.
+    """An ONNX node as the argument of its builder.
 
     Attributes:
         name: name of the node.
         op_type: its operator, of the standard domain.
-        opset: opset of the model.
-        attributes: values by name; strings are ``str``.
+        opset: version of the model's ONNX operator set.
+        attributes: values by attribute name; strings are ``str``.
         inputs: facts of its inputs; None for omitted inputs.
         outputs: facts of its results; None for unused results.
-        operands: during building, the values of the inputs that are not constant, by number.
+        operands: during building, the IR values of inputs that are not constant, by input number.
     """
 
     name: str
@@ -53,11 +53,11 @@ class Node:
     operands: dict[int, ir.Value] = field(default_factory=dict[int, ir.Value])
 
     def has(self, number: int) -> bool:
-        """Return whether the node has input ``number``, an optional one, and does not omit it."""
+        """Return whether the node has optional input ``number`` and does not omit it."""
         return number < len(self.inputs) and self.inputs[number] is not None
 
     def fact(self, number: int) -> TensorFact:
-        """Return the facts of input ``number``, which must be given."""
+        """Return the facts of input ``number``; raise UnsupportedError if it is omitted."""
         fact = self.inputs[number] if number < len(self.inputs) else None
         if fact is None:
             raise self.unsupported(f"input {number} is missing")
@@ -82,7 +82,7 @@ class Node:
         return int(self.attributes.get(name, default)) % max(rank, 1)
 
     def constant(self, number: int) -> Array | None:
-        """Return a constant input's value; None if it is computed or omitted."""
+        """Return the value of a constant input; None if it is not constant, or omitted."""
         fact = self.inputs[number] if number < len(self.inputs) else None
         return None if fact is None else fact.value
 
@@ -102,14 +102,14 @@ class Node:
         return [int(x) for x in value.reshape(-1)]
 
     def tensor(self, number: int) -> Tensor:
-        """Return an input as a tensor; a constant input is emitted."""
+        """Return input ``number`` as a tensor; if constant, emit it as a constant operation."""
         fact = self.fact(number)
         if fact.value is not None:
             return constant(fact.value)
         return Tensor(self.operands[number], fact.dtype)
 
     def tensors(self) -> Sequence[Tensor]:
-        """Return all inputs as tensors; constant inputs are emitted."""
+        """Return all inputs as tensors; constant ones are emitted as constant operations."""
         return [self.tensor(number) for number in range(len(self.inputs))]
 
     def unsupported(self, reason: str) -> UnsupportedError:
@@ -118,4 +118,4 @@ class Node:
 
 
 Builder = Callable[[Node], Tensor | Sequence[Tensor | None]]
-"""A builder emits a node, and returns its results in order; None for unused results."""
+"""A function that emits a node's operations and returns its results; None for unused results."""

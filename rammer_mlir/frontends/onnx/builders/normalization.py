@@ -22,23 +22,26 @@ from rammer_mlir.passes.ir.scalar import F32, F64, DType, Scalar, literal, lowes
 
 
 def computing_type(dtype: DType) -> DType:
-    """Return the dtype for computations: at least f32."""
+    """Return the dtype in which to compute on elements of ``dtype``: f64 for f64, else f32."""
     return F64 if dtype == F64 else F32
 
 
 def sum_along(source: Tensor, axes: Sequence[int], dtype: DType | None = None) -> Reduced:
-    """Emit the sum along ``axes``, computed in ``dtype`` if given, else in the source's dtype."""
+    """Emit the sum of ``source`` along ``axes``, computed in ``dtype`` or that of ``source``."""
     kind = source.dtype if dtype is None else dtype
     return reduce(lambda x, total: total + x.cast(kind), source, axes, 0, kind)
 
 
 def max_along(source: Tensor, axes: Sequence[int]) -> Reduced:
-    """Emit the maximum of a tensor along ``axes``; where one of its elements is NaN, any value."""
+    """Emit the maximum of a tensor along ``axes``.
+
+    If any of the reduced elements is NaN, the result may be any value.
+    """
     return reduce(lambda x, top: top.maximum_of_numbers(x), source, axes, lowest(source.dtype))
 
 
 def softmax(node: Node) -> Tensor:
-    """Build Softmax and LogSoftmax, shifted by the maximum to avoid overflow."""
+    """Emit Softmax or LogSoftmax; the maximum is subtracted first to avoid overflow."""
     x = node.tensor(0)
     shape = x.shape
     if node.opset < 13:
@@ -71,9 +74,9 @@ def reduce_shifted(x: Tensor, top: Reduced, axes: Sequence[int], kind: DType) ->
 
 
 def _shifted_powers(x: Tensor, top: Reduced, kind: DType) -> Tensor:
-    """Emit ``exp(x - top)`` in dtype ``kind``, without results below the normal numbers.
+    """Emit ``exp(x - top)`` in dtype ``kind``; results below the least normal number may become 0.
 
-    They are added to 1, the power of the maximum.
+    That changes no sum: they are added to 1, the power of the maximum ``top``.
     """
     return pointwise(
         lambda x, m: (x.cast(kind) - m.cast(kind)).apply(_approximate_exp), x, top, dtype=kind
@@ -125,7 +128,7 @@ def _normalize(
 
 
 def layer_normalization(node: Node) -> list[Tensor | None]:
-    """Emit LayerNormalization over the dimensions from an axis on.
+    """Emit LayerNormalization over the dimensions from the attribute ``axis`` on.
 
     Returns the result, mean and inverse deviation; the latter two are None if unused.
     """
@@ -147,7 +150,7 @@ def _converted(x: Tensor, dtype: DType) -> Tensor:
 
 
 def rms_normalization(node: Node) -> Tensor:
-    """Build RMSNormalization: divided by the root of the mean square."""
+    """Emit RMSNormalization: the data divided by the root of its mean square, times a scale."""
     x, scale = node.tensor(0), node.tensor(1)
     kind = computing_type(x.dtype)
     axes = range(node.axis("axis", -1, x.rank), x.rank)
@@ -166,7 +169,7 @@ def instance_normalization(node: Node) -> Tensor:
 
 
 def group_normalization(node: Node) -> Tensor:
-    """Build GroupNormalization: groups of channels of each sample."""
+    """Emit GroupNormalization: the normalization of each group of channels of each sample."""
     return _grouped(node, node.attribute("num_groups"))
 
 
@@ -196,7 +199,10 @@ def _per_channel(parameter: Tensor, each: tuple[int, int], space: int) -> Tensor
 
 
 def _mean_variance(node: Node) -> Tensor:
-    """Build MeanVarianceNormalization; ONNX's definition adds an f32 constant to the deviation."""
+    """Emit MeanVarianceNormalization: ``(x - mean) / (deviation + constant)``.
+
+    ONNX's definition adds the f32 constant.
+    """
     x = node.tensor(0)
     kind = computing_type(x.dtype)
     axes = [axis % x.rank for axis in node.attribute("axes", [0, 2, 3])]
@@ -211,7 +217,7 @@ def _mean_variance(node: Node) -> Tensor:
 
 
 _LEAST_DEVIATION = 1e-9
-"""Constant that ONNX's definition adds to the deviation."""
+"""Constant that ONNX's definition of MeanVarianceNormalization adds to the deviation."""
 
 
 BUILDERS: dict[str, Builder] = {

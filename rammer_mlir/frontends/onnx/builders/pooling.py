@@ -58,12 +58,12 @@ class _Pool:
 
     @property
     def domain(self) -> list[int]:
-        """Loop extents: batch, channels, window positions, and positions within the window."""
+        """Loop extents: batch, channels, windows per dimension, and window extents."""
         return [*self.x.shape[:2], *self.space, *self.window.kernel]
 
     @property
     def exprs(self) -> list[Expr]:
-        """Index expressions that read the padded data within the window."""
+        """Index expression, in the loops of ``domain``, of each dimension of the padded data."""
         return [0, 1, *(self.position(i) for i in range(self.rank))]
 
     def position(self, axis: int) -> Expr:
@@ -87,7 +87,7 @@ class _Pool:
         return pad(self.x, (0, 0, *window.low), (0, 0, *high), value)
 
     def reduce(self, x: Tensor, kind: Reduction, dtype: DType) -> Tensor:
-        """Reduce padded data ``x`` within each window; arithmetic and result have ``dtype``."""
+        """Emit the reduction of padded data ``x`` within each window, computed in ``dtype``."""
         out = full([*self.x.shape[:2], *self.space], kind.initial(dtype), dtype)
 
         def body(value: Scalar, total: Scalar) -> Scalar:
@@ -116,9 +116,9 @@ def _max_pool(node: Node) -> list[Tensor | None]:
 def _positions(pool: _Pool, padded: Tensor, largest: Tensor, by_column: bool) -> Tensor:
     """Emit the flattened position of each window's maximum; of several, the first position.
 
-    ``padded`` is the padded data, and ``largest`` has the maxima. The first spatial dimension is
-    contiguous in positions if ``by_column``, else the last one. The padding may contain the maximum
-    too, if the data has its type's smallest number.
+    ``padded`` is the padded data, and ``largest`` has the maxima. In flattened positions, the first
+    spatial dimension is contiguous if ``by_column``, else the last one. The padding may contain the
+    maximum too, if the data has its type's smallest number.
     """
     space = pool.x.shape[2:]
     order = list(reversed(range(pool.rank))) if by_column else list(range(pool.rank))
@@ -174,9 +174,10 @@ def _average_pool(node: Node) -> Tensor:
 
 
 def _counts(pool: _Pool, axis: int, border: bool) -> list[int]:
-    """Return each window's number of elements along a dimension, with padding if ``border``.
+    """Return the number of elements of each window along a dimension.
 
-    A window without elements counts as 1, so that its mean is 0 instead of a division by zero.
+    Elements of the padding count if ``border``. A window without elements counts as 1, so that its
+    mean is 0 instead of a division by zero.
     """
     window, size = pool.window, pool.x.shape[2 + axis]
     low, high = window.low[axis], window.high[axis]
@@ -223,7 +224,7 @@ def _global_lp_pool(node: Node) -> Tensor:
 
 
 def _local_response_normalization(node: Node) -> Tensor:
-    """Build LRN: division by a power of the sum of squares over neighbouring channels."""
+    """Emit LRN: division by a power of the sum of squares over neighbouring channels."""
     x, size = node.tensor(0), node.attribute("size")
     alpha, beta = node.attribute("alpha", 1e-4), node.attribute("beta", 0.75)
     bias = node.attribute("bias", 1.0)

@@ -27,7 +27,7 @@ INT32 = np.dtype(np.int32)
 
 
 def accumulator(dtype: DType) -> DType:
-    """Return the dtype for sums of products: f32 for 16-bit floats, whose precision is too low."""
+    """Return the dtype of sums of products: f32 for 16-bit floats, else ``dtype``."""
     return F32 if is_float(dtype) and dtype.itemsize == 2 else dtype
 
 
@@ -38,7 +38,9 @@ def contract(
     right: tuple[Tensor, Sequence[Expr]],
     dtype: DType,
 ) -> Tensor:
-    """Contract two tensors over the last ``reductions`` loops; the other loops index the result.
+    """Emit the contraction of two tensors over the last ``reductions`` loops.
+
+    The other loops index the result.
 
     Args:
         domain: extents of all loops.
@@ -100,7 +102,7 @@ def matmul(node: Node) -> Tensor:
 
 
 def gemm(node: Node) -> Tensor:
-    """Emit Gemm: ``alpha * A' * B' + beta * C``; A' and B' are A and B, or transposed."""
+    """Emit Gemm: ``alpha * A' * B' + beta * C``; A' and B' are A and B, or their transposes."""
     a, b = node.tensor(0), node.tensor(1)
     left = [2, 0] if node.attribute("transA", 0) else [0, 2]
     right = [1, 2] if node.attribute("transB", 0) else [2, 1]
@@ -131,7 +133,7 @@ def _scaled(x: Scalar, factor: float) -> Scalar:
 
 
 def matmul_integer(node: Node) -> Tensor:
-    """Build MatMulInteger: 8-bit integers minus their zero points, accumulated in 32 bits."""
+    """Emit MatMulInteger: a product of 8-bit integers minus their zero points, in int32."""
     a, b = node.tensor(0), node.tensor(1)
     if node.has(2):
         a = shifted(a, node.tensor(2), a.rank - 2)
@@ -141,7 +143,7 @@ def matmul_integer(node: Node) -> Tensor:
 
 
 def shifted(x: Tensor, zero: Tensor, axis: int) -> Tensor:
-    """Emit ``x`` minus its zero point, in 32 bits.
+    """Emit ``x`` minus its zero point, in int32.
 
     ``zero`` is a scalar, or has a zero point per index of ``axis``.
     """

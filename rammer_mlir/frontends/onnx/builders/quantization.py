@@ -1,4 +1,4 @@
-"""Quantized numbers: ``real = (integer - zero_point) * scale`` (ONNX operator QuantizeLinear)."""
+"""Builders of quantization operators; ``real = (integer - zero_point) * scale`` for all of them."""
 
 from __future__ import annotations
 
@@ -138,9 +138,9 @@ def _quantized_matmul(node: Node) -> Tensor:
 
 
 def _product_scale(scale: Tensor, total: Tensor, axis: int) -> Operand:
-    """Return the scale of a product's operand, in a form that broadcasts to the product ``total``.
+    """Return the scale of a product's operand, as an operand that broadcasts to ``total``.
 
-    A vector with a scale per index of ``axis`` lies along that axis.
+    ``total`` is the product. A vector with a scale per index of ``axis`` lies along that axis.
     """
     if scale.size == 1:
         return reshape(scale, ())
@@ -151,9 +151,10 @@ def _integer_convolution(node: Node, data: int, zeros: tuple[int, int]) -> Tenso
     """Emit the 32-bit sums of a convolution of integers minus their zero points.
 
     Args:
-        node: the node; its inputs are tensors, possibly each with a scale and a zero point.
-        data: number of the input with the filters; input 0 is the image.
-        zeros: numbers of the zero points' inputs, which may be omitted.
+        node: ConvInteger or QLinearConv; input 0 is the image.
+        data: number of the input with the filters.
+        zeros: numbers of the inputs with the image's and the filters' zero points, which may be
+            omitted.
     """
     x, w = node.tensor(0), node.tensor(data)
     window = window_of(node, x.shape[2:], w.shape[2:])
@@ -202,4 +203,4 @@ BUILDERS: dict[str, Builder] = {
     "QLinearMatMul": _quantized_matmul,
     "QuantizeLinear": _quantize,
 }
-"""Builders by operator."""
+"""Builders by operator name."""

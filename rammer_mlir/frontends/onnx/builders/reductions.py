@@ -35,7 +35,7 @@ Function = Callable[[Scalar], Scalar]
 
 @dataclass(frozen=True)
 class Reduction:
-    """A reduction along axes.
+    """A reduction along axes, as functions that emit scalar operations.
 
     ``contribution`` maps an element before it is combined, ``combine`` adds it to the accumulator,
     ``initial`` returns the accumulator's initial value, and ``finish`` maps the final accumulator
@@ -96,7 +96,7 @@ REDUCTIONS = {
 
 
 def apply_reduction(kind: Reduction, x: Tensor, axes: list[int]) -> Reduced:
-    """Reduce along axes; 16-bit floats are accumulated in f32."""
+    """Emit the reduction ``kind`` of ``x`` along ``axes``; 16-bit floats are accumulated in f32."""
     wide = x.dtype if kind.exact or not is_float(x.dtype) or x.dtype == F64 else F32
     count = prod(x.shape[axis] for axis in axes)
     reduced = reduce(
@@ -110,7 +110,7 @@ def apply_reduction(kind: Reduction, x: Tensor, axes: list[int]) -> Reduced:
 
 
 def axes_of(node: Node, rank: int) -> list[int] | None:
-    """Return the normalized axes to reduce; None if no axis is reduced."""
+    """Return the axes that a node reduces, from 0 and ascending; None if it reduces no axis."""
     given = node.integers(1, "axes")
     if given:
         return sorted({axis % rank for axis in given})
@@ -118,9 +118,10 @@ def axes_of(node: Node, rank: int) -> list[int] | None:
 
 
 def finish(node: Node, reduced: Reduced, rank: int) -> Tensor:
-    """Return the result of a reduction; ``keepdims`` keeps reduced dimensions with size 1.
+    """Return ``reduced`` as the result of a node.
 
-    ``rank`` is the rank of the tensor before the reduction.
+    Its attribute ``keepdims`` keeps reduced dimensions with size 1. ``rank`` is the rank of the
+    tensor before the reduction.
     """
     return reduced.keepdims(rank) if node.attribute("keepdims", 1) else reduced.tensor
 
@@ -135,7 +136,7 @@ def _reduction(kind: Reduction, node: Node) -> Tensor:
 
 
 def _log_sum_exp(node: Node) -> Tensor:
-    """Build ReduceLogSumExp, shifted by the maximum to avoid overflow."""
+    """Emit ReduceLogSumExp; the maximum is subtracted first to avoid overflow."""
     x = node.tensor(0)
     axes = axes_of(node, x.rank)
     if axes is None:
@@ -201,7 +202,7 @@ def _count_up(length: int) -> Tensor:
 
 
 def _hardmax(node: Node) -> Tensor:
-    """Build Hardmax: 1 at the first position of the maximum along an axis, 0 elsewhere."""
+    """Emit Hardmax: 1 at the first position of the maximum along an axis, 0 elsewhere."""
     x = node.tensor(0)
     axis = node.axis("axis", -1, x.rank)
     first = _position(x, axis, largest=True, last=False)
@@ -215,7 +216,7 @@ def _hardmax(node: Node) -> Tensor:
 
 
 def _lp_normalization(node: Node) -> Tensor:
-    """Build LpNormalization: division by the norm along an axis; zero stays zero."""
+    """Emit LpNormalization: division by the norm along an axis; zero stays zero."""
     x = node.tensor(0)
     axis = node.axis("axis", -1, x.rank)
     kind = REDUCTIONS[f"L{node.attribute('p', 2)}"]
@@ -235,4 +236,4 @@ BUILDERS: dict[str, Builder] = {
     "LpNormalization": _lp_normalization,
     "ReduceLogSumExp": _log_sum_exp,
 }
-"""Builders by operator."""
+"""Builders by operator name."""

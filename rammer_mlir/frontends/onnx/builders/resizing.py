@@ -1,4 +1,4 @@
-"""Resize: sequentially along axes, with tables computed at compile time."""
+"""Resize: one axis after another, by tables of indices and weights computed at compile time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Axis:
         number: the axis.
         before: its extent in the input.
         after: its extent in the result.
-        scale: the exact ratio of both; ``after`` may be rounded.
+        scale: the exact ratio of the result's extent to the input's; ``after`` may be rounded.
         region: start and end of the region of interest, as fractions of the input.
     """
 
@@ -260,7 +260,7 @@ def _repeat(x: Tensor, axis: int, count: int) -> Tensor:
 
 
 def _interpolate(x: Tensor, axis: _Axis, taps: _Taps, kind: DType) -> Tensor:
-    """Emit the sums of weighted elements ``taps`` of ``x`` along an axis, in dtype ``kind``."""
+    """Emit the weighted sums, in ``kind``, of the elements ``taps`` of ``x`` along an axis."""
     shape = [axis.after if i == axis.number else size for i, size in enumerate(x.shape)]
     count = taps.indices.shape[1]
     columns = [constant(column.astype(np.int32)) for column in taps.indices.T]

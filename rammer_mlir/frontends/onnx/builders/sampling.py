@@ -28,12 +28,12 @@ _FAR = 2.0**30
 
 @dataclass(frozen=True)
 class _Tap:
-    """An element along an axis, to be interpolated.
+    """An element of an image along one axis, from which a sample is interpolated.
 
     Attributes:
-        index: a valid index.
+        index: a valid index of the axis.
         weight: factor of the element; None for 1.
-        exists: whether the element is in the image, else it counts as 0; None if always.
+        exists: whether the element is in the image, else it counts as 0; None if it always is.
     """
 
     index: Scalar
@@ -65,14 +65,14 @@ class _Axis:
         return (0.0, self.size - 1.0) if self.corners else (-0.5, self.size - 0.5)
 
     def place(self, normalized: Scalar) -> Scalar:
-        """Emit the conversion of a coordinate from -1 to 1 to an index, which may be fractional."""
+        """Emit the index, possibly fractional, of a coordinate in the range -1 to 1."""
         shifted = normalized + 1.0
         if self.corners:
             return shifted * 0.5 * float(self.size - 1)
         return (shifted * float(self.size) - 1.0) * 0.5
 
     def limit(self, x: Scalar) -> Scalar:
-        """Emit a coordinate moved into the image by the padding mode.
+        """Emit a coordinate moved into the image as the padding mode says.
 
         Mode ``zeros`` leaves it unchanged.
         """
@@ -136,7 +136,7 @@ def _cubic(axis: _Axis, x: Scalar) -> list[_Tap]:
 
 
 def _keys(t: Scalar, a: float = -0.75) -> Scalar:
-    """Emit the weight of cubic convolution at a distance below 2 (Keys, 1981)."""
+    """Emit the weight of an element at distance ``t`` < 2 in cubic convolution (Keys, 1981)."""
     near = ((t * (a + 2) - (a + 3)) * t) * t + 1.0
     far = ((t * a - 5 * a) * t + 8 * a) * t - 4 * a
     return t.compare("le", 1.0).select(near, far)
@@ -152,7 +152,7 @@ _MODES: dict[str, Callable[[_Axis, Scalar], list[_Tap]]] = {
 
 
 def grid_sample(node: Node) -> Tensor:
-    """Build GridSample, for any number of spatial axes."""
+    """Emit GridSample, for any number of spatial axes."""
     x, grid = node.tensor(0), node.tensor(1)
     axes = [
         _Axis(
@@ -212,7 +212,7 @@ def _weighted_sum(
 
 
 def roi_align(node: Node) -> Tensor:
-    """Build RoiAlign: each bin of each region is the mean or maximum of a fixed grid of samples.
+    """Emit RoiAlign: each bin of each region is the mean or maximum of a fixed grid of samples.
 
     Raises:
         UnsupportedError: if the number of samples depends on the regions' sizes.
@@ -271,7 +271,7 @@ class _RegionGrid:
         pooled: number of bins along each axis.
         samples: number of samples of a bin along each axis.
         scale: factor from a region's coordinates to the image's.
-        half_pixel: whether pixel centers have coordinates of 0.5 and so on.
+        half_pixel: whether the centers of pixels have the coordinates 0.5, 1.5, and so on.
     """
 
     pooled: tuple[int, int]

@@ -65,16 +65,16 @@ _REDUCTIONS: dict[str, tuple[Combine, Callable[[DType], float]]] = {
 
 @dataclass(frozen=True)
 class _Scatter:
-    """The target elements of updates.
+    """A scatter of updates into data, with functions that emit how their indices correspond.
 
     Attributes:
         x: data.
         updates: ``[count, *rest]`` if updates are whole slices of the data's last dimensions, or
             one update for each index of all dimensions but one.
-        searched: extents of the dimensions by which an element finds its update.
+        searched: extents of the dimensions of the data whose indices determine an element's update.
         count: number of candidate updates of an element.
-        hits: in loops over ``searched`` and then over ``count``, whether that update targets the
-            element.
+        hits: called in loops over ``searched`` and then over ``count``; emits whether that update
+            targets the element.
         update_at: maps an element's indices and the number of its update to the update's indices.
         place_at: maps the indices of an update to those of its target element.
     """
@@ -89,10 +89,10 @@ class _Scatter:
 
 
 def _scatter(scatter: _Scatter, reduction: str, found: Array | None) -> Tensor:
-    """Emit the scattered tensor.
+    """Emit the data with the updates scattered into it.
 
-    ``reduction`` is "none" or a key of ``_REDUCTIONS``.
-    ``found`` has the number of each element's last update, -1 for none, if indices are constant.
+    ``reduction`` is "none" or a key of ``_REDUCTIONS``. If the indices are constant, ``found`` has
+    the number of each element's last update, or -1 if it has none.
     """
     if not scatter.updates.size:
         return scatter.x
@@ -229,9 +229,15 @@ def _scatter_elements(node: Node) -> Tensor:
 
 
 def _known_elements(indices: Array, searched: Sequence[int], axis: int) -> Array | None:
-    """Return the number of each element's last update, -1 for none, for ScatterElements.
+    """Return the number of each element's last update for ScatterElements, or -1 if it has none.
 
-    ``indices`` are along ``axis`` of the dimensions ``searched``. None if an index is out of range.
+    Args:
+        indices: constant indices along ``axis`` of the data.
+        searched: the shape of the result.
+        axis: the axis of the scatter.
+
+    Returns:
+        None if an index is out of range.
     """
     size = searched[axis]
     places = indices.astype(np.int64)
@@ -274,9 +280,10 @@ def _scatter_nd(node: Node) -> Tensor:
 
 
 def _known_places(places: Array, searched: Sequence[int]) -> Array | None:
-    """Return the number of each element's last update, -1 for none, for ScatterND.
+    """Return the number of each element's last update for ScatterND, or -1 if it has none.
 
-    ``places`` has an index tuple per update. None if an index is out of range.
+    ``places`` has an index tuple per update, and ``searched`` the extents of the indexed
+    dimensions. None if an index is out of range.
     """
     sizes = np.array(searched, np.int64)
     wide = places.astype(np.int64)
@@ -289,7 +296,7 @@ def _known_places(places: Array, searched: Sequence[int]) -> Array | None:
 
 
 def _tensor_scatter(node: Node) -> Tensor:
-    """Build TensorScatter: write updates to a cache from an index of its sequence axis on."""
+    """Emit TensorScatter: a cache with an update written to its sequence axis, from an index on."""
     x, update = node.tensor(0), node.tensor(1)
     axis = node.axis("axis", -2, x.rank)
     starts = node.tensor(2) if node.has(2) else None

@@ -41,7 +41,7 @@ def _reshape(node: Node) -> Tensor:
 
 
 def permute(x: Tensor, order: Sequence[int]) -> Tensor:
-    """Permute dimensions; the result is a view if only dimensions of size 1 move."""
+    """Emit ``x`` with permuted dimensions: a reshape if only dimensions of size 1 move."""
     long = [axis for axis in order if x.shape[axis] != 1]
     if long == sorted(long):
         return reshape(x, [x.shape[axis] for axis in order])
@@ -117,7 +117,7 @@ def _expand(node: Node) -> Tensor:
 
 
 def _tile(node: Node) -> Tensor:
-    """Build Tile: a broadcast along a new dimension before each repeated one."""
+    """Emit Tile: a new dimension before each repeated one is broadcast, then both are merged."""
     x = node.tensor(0)
     repeats = [
         out // size if size else 1 for out, size in zip(node.out().shape, x.shape, strict=True)
@@ -238,7 +238,7 @@ def _center_crop_pad(node: Node) -> Tensor:
 
 
 def _triangle(node: Node) -> Tensor:
-    """Build Trilu: zero below or above a diagonal of the last two dimensions."""
+    """Emit Trilu: the last two dimensions with zeros below or above a diagonal."""
     x = node.tensor(0)
     shift = (node.integers(1) or [0])[0]
     kind = "ge" if node.attribute("upper", 1) else "le"
@@ -348,4 +348,4 @@ BUILDERS: dict[str, Builder] = {
     "Trilu": _triangle,
     "Unsqueeze": _reshape,
 }
-"""Builders by operator."""
+"""Builders by operator name."""

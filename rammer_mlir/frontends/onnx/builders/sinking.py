@@ -1,4 +1,4 @@
-"""Sinking of elementwise operations and reductions through reshapes to their producers.
+"""Elementwise operations and reductions moved before reshapes: ``f(reshape(x)) -> reshape(f(x))``.
 
 A reshape between a matrix product and its bias, or between a grouped convolution and its
 activation, would prevent fusion into one rOperator. The steps of a softmax over a product's rows
@@ -22,16 +22,21 @@ Access = tuple[Tensor, Sequence[Expr]]
 
 @dataclass(frozen=True)
 class Sunk:
-    """The operands and the result's shape of an elementwise operation that precedes a reshape."""
+    """An elementwise operation moved before a reshape: its operands, and its result's shape."""
 
     operands: list[Access]
     shape: tuple[int, ...]
 
 
 def sink(operands: Sequence[Access], shape: Sequence[int]) -> Sunk | None:
-    """Return the operation moved before the reshape that produces one of its operands.
+    """Return an elementwise operation moved before the reshape that produces one of its operands.
 
-    None if there is no such operand, or another operand cannot be addressed before the reshape.
+    For example ``reshape(x) + y -> reshape(x + y')``, where y' is y reshaped. Returns None if no
+    reshape produces an operand, or if another operand cannot be reshaped likewise.
+
+    Args:
+        operands: tensors with their index expressions in the loops of the operation.
+        shape: shape of the operation's result.
     """
     for tensor, exprs in operands:
         source = _source(tensor) if list(exprs) == list(range(len(shape))) else None
@@ -46,17 +51,17 @@ def sink(operands: Sequence[Access], shape: Sequence[int]) -> Sunk | None:
 
 @dataclass(frozen=True)
 class SunkReduction:
-    """A reduction that precedes a reshape: its operand, and the operand's axes to reduce."""
+    """A reduction moved before a reshape: its operand, and the operand's axes to reduce."""
 
     source: Tensor
     axes: list[int]
 
 
 def sink_reduction(tensor: Tensor, axes: Sequence[int]) -> SunkReduction | None:
-    """Return the reduction moved before the reshape that produces its operand.
+    """Return a reduction of ``tensor`` along ``axes``, moved before the reshape that produces it.
 
-    None if there is no reshape, if it collapses dimensions, or if it splits a dimension that is
-    only partly reduced.
+    None if no reshape produces ``tensor``, if the reshape merges dimensions, or if it splits a
+    dimension into some that are reduced and some that are not.
     """
     source = _source(tensor)
     if source is None or not source.size or not source.rank or not tensor.rank:
@@ -72,9 +77,9 @@ def sink_reduction(tensor: Tensor, axes: Sequence[int]) -> SunkReduction | None:
 
 
 def _source(tensor: Tensor) -> Tensor | None:
-    """Return the source of the reshape that produces ``tensor``, if a linalg op computed it.
+    """Return the operand of the reshape that produces ``tensor``, if a linalg operation made it.
 
-    None for other sources, and if ``tensor`` is not produced by a reshape.
+    None if another operation made the operand, or if no reshape produces ``tensor``.
     """
     value = _reshaped(tensor.value)
     if value is None:
@@ -100,10 +105,14 @@ def _before(
     old: Sequence[int],
     new: Sequence[int],
 ) -> Access | None:
-    """Return an operand addressed before the reshape from shape ``old`` to ``new``, or None.
+    """Return an operand for an operation that is moved before a reshape; None if impossible.
 
-    ``groups`` has the corresponding dimensions of both shapes. In each group, the operand must have
-    all dimensions or be broadcast along all.
+    Args:
+        operand: a tensor with its index expressions in the loops of the unmoved operation.
+        groups: dimensions of ``old`` and those of ``new`` that the reshape merges or splits into
+            each other. In each group, the operand must have all dimensions of ``new``, or none.
+        old: shape of the reshape's operand, of which the moved operation has the loops.
+        new: shape of the reshape's result, of which the unmoved operation has the loops.
     """
     tensor, exprs = operand
     sizes = {expr: size for expr, size in zip(exprs, tensor.shape, strict=True) if expr != ZERO}

@@ -1,4 +1,4 @@
-"""Col2Im and DeformConv: sliding windows addressed by computed indices instead of strides."""
+"""Col2Im and DeformConv: sliding windows that are read at computed indices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rammer_mlir.passes.ir.scalar import INT64, Scalar, literal
 
 
 def col2im(node: Node) -> Tensor:
-    """Build Col2Im: each image element sums the columns of the windows that contain it."""
+    """Emit Col2Im: each element of the image is the sum of the columns at its position."""
     x = node.tensor(0)
     image, block = node.integers(1), node.integers(2)
     if image is None or block is None:
@@ -49,12 +49,14 @@ def col2im(node: Node) -> Tensor:
 
 
 def _window_of_element(window: Window, axis: int, count: int, rank: int) -> tuple[Scalar, Scalar]:
-    """Emit the window that has the current element at the current tap, and whether it exists.
+    """Emit the number of the window with the current element at the current tap of the kernel.
+
+    Also emits whether that window exists. Loops give the element and the tap.
 
     Args:
         window: the sliding window.
         axis: number of the spatial dimension.
-        count: number of windows along the dimension; the returned window is always below it.
+        count: number of windows along the dimension; the returned number is always below it.
         rank: number of spatial dimensions.
     """
     tap = here(2 + rank + axis) * window.dilations[axis]
@@ -65,7 +67,7 @@ def _window_of_element(window: Window, axis: int, count: int, rank: int) -> tupl
 
 
 def deform_conv(node: Node) -> Tensor:
-    """Build DeformConv: gather shifted taps from the image (im2col), then contract."""
+    """Emit DeformConv: taps gathered from the image (im2col), then contracted with the weights."""
     x, w = node.tensor(0), node.tensor(1)
     if x.rank != 4:
         raise node.unsupported(f"expected two spatial dimensions, found {x.rank - 2}")
@@ -126,14 +128,14 @@ def _floor_div(number: int, divisor: int) -> ir.AffineExpr:
 def _start(window: Window, axis: int) -> Scalar:
     """Emit the image position of the current tap of the current window, as given by the loops.
 
-    The offset of DeformConv is not included.
+    The position is that of a plain convolution, without DeformConv's offset.
     """
     tap = here(2 + axis) * window.dilations[axis]
     return here(4 + axis) * window.strides[axis] + tap - window.low[axis]
 
 
 def _bilinear(x: Tensor, places: list[Scalar]) -> Scalar:
-    """Emit the bilinear interpolation at coordinates ``places``; outside elements are zero."""
+    """Emit ``x``, interpolated bilinearly at coordinates ``places``; outside elements are zero."""
     first = [here(0), here(1)]
     corners: list[list[tuple[Scalar, Scalar, Scalar]]] = []
     for axis, place in enumerate(places):

@@ -25,23 +25,24 @@ from rammer_mlir.frontends.onnx.builders.views import (
 from rammer_mlir.passes.ir.scalar import DType
 
 _LONGEST = 2048
-"""Largest length of a transform as a matrix, which has four times the square of that elements."""
+"""Largest length of a transform; its matrix has up to four times the square in elements."""
 
 Transform = Callable[[NDArray[np.complex128]], NDArray[np.generic]]
-"""A linear transform of the rows of a matrix."""
+"""A linear transform of each row of a complex matrix."""
 
 
 def _matrix(transform: Transform, length: int, parts: int, dtype: DType) -> Tensor:
-    """Emit the matrix of a transform, from its values for unit vectors.
+    """Emit the matrix of a transform, found by transforming the unit vectors.
 
     Args:
-        transform: from signals to spectra, real or complex.
+        transform: maps signals, the rows of a matrix, to their spectra, real or complex.
         length: length of a signal.
         parts: 1 for real signals, 2 for complex signals.
         dtype: element type.
 
     Returns:
-        A tensor [outputs, 1 or 2, length, parts]: real and imaginary parts.
+        A tensor [spectrum's length, 1 or 2, length, parts]; dimension 1 is the spectrum's real and
+        imaginary part, and the last dimension that of the signal.
     """
     units = np.eye(length, dtype=np.complex128)
     rows = [transform(units), transform(1j * units)][:parts]
@@ -51,7 +52,7 @@ def _matrix(transform: Transform, length: int, parts: int, dtype: DType) -> Tens
 
 
 def dft(node: Node) -> Tensor:
-    """Build DFT and its inverse, including transforms between real signals and half spectra."""
+    """Emit DFT and its inverse, including transforms between real signals and half spectra."""
     x = node.tensor(0)
     axis = _dft_axis(node) % x.rank
     inverse, onesided = node.attribute("inverse", 0), node.attribute("onesided", 0)
@@ -92,7 +93,7 @@ def _check_length(node: Node, length: int) -> None:
 
 
 def stft(node: Node) -> Tensor:
-    """Build STFT: the transform of each frame, weighted by the window.
+    """Emit STFT: the Fourier transform of each frame, weighted by the window.
 
     As in ONNX Runtime, a real signal may lack the dimension of real and imaginary part.
     """

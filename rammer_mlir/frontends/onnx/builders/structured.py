@@ -1,4 +1,4 @@
-"""Structured operations on whole tensors, as building blocks of builders."""
+"""Emitters of linalg operations on whole tensors, from which builders are composed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Operand = Tensor | tuple[Tensor, Sequence[Expr]]
 
 
 def loop(number: int) -> ir.AffineExpr:
-    """Return the affine expression of a loop's index."""
+    """Return the affine expression of the index of loop ``number``."""
     return ir.AffineExpr.get_dim(number)
 
 
@@ -90,9 +90,10 @@ def structured(
 def _extents(
     domain: Sequence[int], operands: Sequence[tuple[Tensor, Sequence[Expr]]]
 ) -> list[tuple[Tensor, Sequence[Expr]]]:
-    """Return an additional operand with the extents of loops that no operand determines.
+    """Return an additional operand that determines extents of loops, if others do not.
 
-    The list is empty if the operands determine all extents of ``domain``.
+    It is an empty tensor with these extents, and its index expressions. The list is empty if
+    ``operands`` determine all extents of ``domain``.
     """
     plain: set[int] = set()
     for _, exprs in operands:
@@ -123,7 +124,7 @@ def broadcast_shape(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 def broadcast_exprs(shape: Sequence[int], target: Sequence[int]) -> list[Expr]:
-    """Return the index expressions that read a tensor broadcast to ``target``."""
+    """Return the index expressions that read a tensor of ``shape`` broadcast to ``target``."""
     offset = len(target) - len(shape)
     return [
         ZERO if size == 1 and target[offset + i] != 1 else offset + i
@@ -134,7 +135,7 @@ def broadcast_exprs(shape: Sequence[int], target: Sequence[int]) -> list[Expr]:
 def pointwise(
     body: Body, *operands: Operand, dtype: DType | None = None, shape: Sequence[int] | None = None
 ) -> Tensor:
-    """Apply a function to each element of tensors, broadcast as by NumPy.
+    """Emit an elementwise operation on tensors, broadcast as by NumPy.
 
     Args:
         body: maps one scalar of each operand to the result's scalar.
@@ -162,7 +163,7 @@ def _pointwise(
 
 
 def indexed(shape: Sequence[int], dtype: DType, body: Callable[[list[Scalar]], Scalar]) -> Tensor:
-    """Emit a tensor whose elements are functions of their int64 indices."""
+    """Emit a tensor whose elements are computed by ``body`` from their indices (int64)."""
     out = empty(shape, dtype)
 
     def of_indices() -> Scalar:
@@ -172,28 +173,28 @@ def indexed(shape: Sequence[int], dtype: DType, body: Callable[[list[Scalar]], S
 
 
 def fetch(source: Tensor, indices: Sequence[Scalar]) -> Scalar:
-    """Emit the read of an element of a tensor in a body; the indices must be in range."""
+    """Emit a read of an element of ``source`` in a body; the indices must be in range."""
     positions = [index.index() for index in indices]
     return Scalar(tensor.ExtractOp(source.value, positions).result, source.dtype)
 
 
 class Reduced(NamedTuple):
-    """A tensor reduced along some dimensions of a source, usable as an operand of ``pointwise``.
+    """A tensor reduced along some dimensions, usable as an operand of ``pointwise``.
 
     Attributes:
         tensor: the result, without the reduced dimensions.
-        dims: for each dimension of ``tensor``, the number of its dimension in the source.
+        dims: for each dimension of ``tensor``, its number before the reduction.
     """
 
     tensor: Tensor
     dims: list[int]
 
     def map(self, body: Body, dtype: DType | None = None) -> Reduced:
-        """Emit the tensor with ``body`` applied to each element, in ``dtype`` if given."""
+        """Emit ``body`` on each element; the result has ``dtype``, by default the old one."""
         return Reduced(pointwise(body, self.tensor, dtype=dtype), self.dims)
 
     def keepdims(self, rank: int) -> Tensor:
-        """Emit the tensor of the original ``rank``, with reduced dimensions of size 1."""
+        """Emit the tensor with its reduced dimensions as size 1; ``rank`` counts both."""
         sizes = dict(zip(self.dims, self.tensor.shape, strict=True))
         return reshape(self.tensor, [sizes.get(axis, 1) for axis in range(rank)])
 
@@ -205,7 +206,7 @@ def reduce(
     initial: float,
     dtype: DType | None = None,
 ) -> Reduced:
-    """Reduce a tensor along some axes, and drop these axes.
+    """Emit the reduction of a tensor along some axes, which the result lacks.
 
     Args:
         body: maps an element and the accumulator to the new accumulator.

@@ -23,7 +23,7 @@ from rammer_mlir.passes.ir.scalar import BOOL, INT64, Scalar, literal
 
 
 def max_unpool(node: Node) -> Tensor:
-    """Build MaxUnpool; positions without a maximum are zero.
+    """Emit MaxUnpool; positions without a maximum are zero.
 
     Each output element searches the few windows that contain it, so elements stay independent; a
     pooling never selects an element outside of its window.

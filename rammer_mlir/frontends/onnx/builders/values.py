@@ -1,4 +1,4 @@
-"""Tensors of the builders, and creation of constant and empty tensors."""
+"""``Tensor``, a value of the IR with its ONNX element type; constants and empty tensors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Expr = ir.AffineExpr | int
 """An index expression: an affine expression, the number of a loop, or ``ZERO``."""
 
 ZERO = -1
-"""The index 0 of a broadcast dimension of size 1."""
+"""In an ``Expr``: the constant index 0, for a broadcast dimension of size 1."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def constant(array: Array) -> Tensor:
 
 
 def splat(shape: Sequence[int], value: float, dtype: DType) -> Tensor:
-    """Emit a splat constant, which takes no memory in the IR."""
+    """Emit a constant with ``value`` in all elements, stored once in the IR (a splat attribute)."""
     shaped = tensor_type(shape, dtype)
     attribute = ir.DenseElementsAttr.get_splat(shaped, literal_attribute(value, dtype))
     return Tensor(arith.ConstantOp(shaped, attribute).result, dtype)
@@ -87,7 +87,7 @@ def empty(shape: Sequence[int], dtype: DType) -> Tensor:
 
 
 def full(shape: Sequence[int], value: float, dtype: DType) -> Tensor:
-    """Emit a tensor of ``dtype`` with ``value`` in all elements."""
+    """Emit an operation that fills a tensor of ``shape`` with ``value``."""
     if 0 in shape:
         return empty(shape, dtype)
     scalar, out = literal(value, dtype).value, empty(shape, dtype).value

@@ -1,4 +1,4 @@
-"""Views, slices, concatenation and padding of tensors."""
+"""Emitters of reshapes, slices, concatenations and paddings of tensors."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ def _reshape_through(source: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def reassociation(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """Return the smallest groups of neighbouring dimensions with equal numbers of elements.
+    """Return the smallest groups of adjacent dimensions with equal numbers of elements.
 
-    Each group is a pair: its dimensions in shape ``old``, and its dimensions in shape ``new``.
+    Each group is a pair: its dimensions in shape ``old``, and its dimensions in shape ``new``. For
+    [6, 4] and [2, 3, 4] these are ([0], [0, 1]) and ([1], [2]).
     """
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
@@ -123,7 +124,7 @@ def concat(sources: Sequence[Tensor], axis: int) -> Tensor:
 
 
 def pad(source: Tensor, low: Sequence[int], high: Sequence[int], value: float) -> Tensor:
-    """Emit a padding with ``value`` by widths ``low`` before and ``high`` after each dimension."""
+    """Emit ``source`` padded with ``value``, ``low`` before and ``high`` after each dimension."""
     if not any(low) and not any(high):
         return source
     shape = [a + size + b for a, size, b in zip(low, source.shape, high, strict=True)]

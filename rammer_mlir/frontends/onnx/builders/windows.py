@@ -10,7 +10,7 @@ from rammer_mlir.frontends.onnx.builders.node import Node
 
 @dataclass(frozen=True)
 class Window:
-    """A sliding window; each field has an entry for each spatial dimension.
+    """A sliding window; each field has an element for each spatial dimension.
 
     ``kernel`` has the numbers of taps; ``low`` and ``high`` are the widths of the padding before
     and after the data.
@@ -39,7 +39,7 @@ class Window:
 
 
 def window_of(node: Node, space: Sequence[int], kernel: Sequence[int]) -> Window:
-    """Return a node's window, with explicit padding, over data of spatial extents ``space``."""
+    """Return a node's window over data of extents ``space``, with computed padding if automatic."""
     rank = len(space)
     strides = tuple(node.attribute("strides") or [1] * rank)
     dilations = tuple(node.attribute("dilations") or [1] * rank)

@@ -1,4 +1,4 @@
-"""Activations: forms of Gelu, and activations fused into other operators."""
+"""Gelu operators of ONNX Runtime, and activations that other operators contain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rammer_mlir.frontends.onnx.contrib.rule import Rule
 
 
 def _gelu_of(call: Call, x: str) -> str:
-    """Write 0.5 x (1 + erf(x / sqrt(2))), the exact Gelu of value ``x``; return its name."""
+    """Emit 0.5 x (1 + erf(x / sqrt(2))), the exact Gelu of value ``x``; return its name."""
     erf = call.op("Erf", call.op("Mul", x, call.scalar(sqrt(0.5))))
     factor = call.op("Add", erf, call.scalar(1))
     return call.op("Mul", call.op("Mul", x, call.scalar(0.5)), factor)
@@ -26,7 +26,7 @@ def _bias_gelu(call: Call) -> None:
 
 
 def _fast_gelu(call: Call) -> None:
-    """Write 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) as the node's result."""
+    """Emit FastGelu: 0.5 y (1 + tanh(sqrt(2 / pi) (y + 0.044715 y^3))), y = X + bias."""
     x = call.sum(call.find(0), call.find(1))
     cube = call.op("Mul", call.op("Mul", x, x), x)
     inner = call.op("Add", x, call.op("Mul", cube, call.scalar(0.044715)))
@@ -36,7 +36,7 @@ def _fast_gelu(call: Call) -> None:
 
 
 def _quick_gelu(call: Call) -> None:
-    """Write x times the sigmoid of alpha x as the node's result."""
+    """Emit QuickGelu: x times the sigmoid of alpha x."""
     x = call.find(0)
     scaled = call.op("Mul", x, call.scalar(call.attribute("alpha", 1.702)))
     call.finish(call.op("Mul", x, call.op("Sigmoid", scaled)))
@@ -59,12 +59,12 @@ _PARAMETERS: dict[str, tuple[tuple[str, float], ...]] = {
 
 
 def activated(call: Call, x: str, given: list[float]) -> str:
-    """Write the activation named by a fused operator's attribute; return the result's name.
+    """Emit the activation that attribute ``activation`` names, of value ``x``; return its name.
 
     Args:
-        call: the operator.
+        call: a node of an operator that contains an activation.
         x: name of the activation's input.
-        given: its parameters; missing parameters have their defaults.
+        given: its parameters in order; missing parameters have their defaults.
 
     Raises:
         UnsupportedError: if the activation is unknown.

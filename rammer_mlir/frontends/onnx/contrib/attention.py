@@ -1,4 +1,4 @@
-"""Attention operators of ONNX Runtime: split heads, mask scores, join results."""
+"""Attention operators of ONNX Runtime, expanded to products, masks and softmax."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from rammer_mlir.frontends.onnx.contrib.rule import Rule
 
 
 def _self_attention(call: Call) -> None:
-    """Write Attention: project one input to queries, keys and values, and attend."""
+    """Emit Attention, whose queries, keys and values are projections of a single input."""
     projected = call.sum(call.op("MatMul", call.find(0), call.find(1)), call.find(2))
     _attend_projected(call, projected, mask=3, past=4, bias=5)
 
 
 def _quantized_attention(call: Call) -> None:
-    """Write QAttention: project in integers; attention itself is computed in floats."""
+    """Emit QAttention: the projection in integers, attention itself in floats."""
     zeros = [call.find(6), call.find(7)]
     inputs = [call.find(0), call.find(1), *(zeros if zeros[1] else filter(None, zeros))]
     product = call.cast(call.op("MatMulInteger", *inputs), onnx.TensorProto.FLOAT)
@@ -37,10 +37,10 @@ def _quantized_attention(call: Call) -> None:
 def _attend_projected(
     call: Call, projected: str, *, mask: int, past: int, bias: int | None = None
 ) -> None:
-    """Write attention on queries, keys and values that are joined in value ``projected``.
+    """Emit attention on queries, keys and values that value ``projected`` contains.
 
-    They are parts of its last dimension. ``mask``, ``past`` and ``bias`` are numbers of inputs; the
-    bias is added to the scores.
+    They are concatenated along its last dimension. ``mask``, ``past`` and ``bias`` are numbers of
+    inputs; the bias is added to the scores.
     """
     heads, width = call.required("num_heads"), call.shape(1)[-1]
     sizes = call.attribute("qkv_hidden_sizes", [width // 3] * 3)
@@ -76,7 +76,7 @@ def _attended(call: Call, query: str, key: str, value: str, masks: Sequence[str]
 
 
 def _multi_head(call: Call) -> None:
-    """Write MultiHeadAttention on given queries, keys and values, separate or packed."""
+    """Emit MultiHeadAttention on queries, keys and values that are separate or packed inputs."""
     query, key, value = _heads_of(call, call.required("num_heads"))
     given = [bool(call.find(number)) for number in (6, 7)]
     call.expect(given[0] == given[1], "both past_key and past_value", "one of them")
@@ -109,7 +109,7 @@ def _heads_of(call: Call, heads: int) -> tuple[str, str, str]:
 
 
 def _unpacked(call: Call, packed: str, count: int) -> list[str]:
-    """Write ``count`` parts [batch, heads, sequence, size] of a packed value; return their names.
+    """Emit ``count`` parts [batch, heads, sequence, size] of a packed value; return their names.
 
     ``packed`` is a value [batch, sequence, heads, count, size].
     """

@@ -1,4 +1,4 @@
-"""A node of a contrib operator: its operands, and the writer of its replacement."""
+"""``Call``: a node of a contrib operator, with its operands and the writer of its replacement."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from rammer_mlir.frontends.onnx.tensors import Array, dtype_of, opset
 CONTRIB_DOMAIN = "com.microsoft"
 
 AXES_ARE_INPUTS = 18
-"""The first opset in which ReduceMean takes its axes as an input."""
+"""The first opset in which ReduceMean has its axes as an input, not as an attribute."""
 
 _T = TypeVar("_T", int, float, str, list[int], list[float])
 
 
 class TypedWriter(NodeWriter):
-    """A writer of nodes that also infers and records the type of each value that it writes."""
+    """A writer of nodes that infers and records the types of their results."""
 
     def __init__(
         self, model: Model, prefix: str, kinds: dict[str, TensorKind], values: dict[str, Array]
     ) -> None:
-        """Write nodes with names that begin with ``prefix``.
+        """Create a writer of nodes whose names begin with ``prefix``.
 
-        ``kinds`` and the constants' ``values``, both by name, are extended by new values.
+        ``kinds`` (types) and ``values`` (of constants), both by value name, are extended by new
+        values.
         """
         super().__init__(model, prefix)
         self.opset = opset(model.proto)
@@ -52,19 +53,19 @@ class TypedWriter(NodeWriter):
 
 
 def contrib_label(node: onnx.NodeProto) -> str:
-    """Return the name of a node of another domain for messages."""
+    """Return name, domain and operator of a node, as text for messages."""
     name = node.name or next(filter(None, node.output), "")
     return f"'{name}' ({node.domain}.{node.op_type})"
 
 
 @dataclass(frozen=True)
 class Call:
-    """A node of a contrib operator.
+    """A node of a contrib operator, and emitters of nodes that replace it.
 
     Attributes:
         node: the node.
-        kinds: known types of the graph's values.
-        values: values of constants.
+        kinds: known types of the graph's values, by name.
+        values: values of constants, by name.
         write: collects the nodes of the replacement.
     """
 
@@ -74,7 +75,7 @@ class Call:
     write: TypedWriter
 
     def find(self, number: int) -> str:
-        """Return the name of input ``number``; empty if omitted."""
+        """Return the name of the value of input ``number``; empty if omitted."""
         return self.node.input[number] if number < len(self.node.input) else ""
 
     def shape_of(self, name: str) -> tuple[int, ...]:
@@ -96,7 +97,7 @@ class Call:
         return dtype_of(self.kinds[self.find(number)].elem_type)
 
     def is_string(self, number: int) -> bool:
-        """Return whether an input is known to be a string tensor."""
+        """Return whether input ``number`` is known to be a string tensor."""
         kind = self.kinds.get(self.find(number))
         return kind is not None and kind.elem_type == TensorProto.STRING
 
@@ -112,7 +113,11 @@ class Call:
         return found
 
     def attribute(self, name: str, default: _T) -> _T:
-        """Return the value of attribute ``name``, or the default if the node omits it."""
+        """Return the value of attribute ``name``, or ``default`` if the node omits it.
+
+        Raises:
+            ModelError: if the value is not of the type of ``default``.
+        """
         found = next((a for a in self.node.attribute if a.name == name), None)
         if found is None:
             return default
@@ -142,10 +147,10 @@ class Call:
         return UnsupportedError(f"not supported: {contrib_label(self.node)}: {reason}")
 
     def expect(self, condition: bool, expected: str, found: object) -> None:
-        """Raise an error unless a condition on the operands holds.
+        """Raise an error unless ``condition``, about the operands or attributes, is true.
 
         Raises:
-            ModelError: with the texts of the expected and the found operands.
+            ModelError: with the texts of ``expected`` and ``found``.
         """
         if not condition:
             raise ModelError(
@@ -153,7 +158,7 @@ class Call:
             )
 
     def op(self, operator: str, *inputs: str, **attributes: object) -> str:
-        """Write a node of ``operator`` with one result and return the result's name."""
+        """Emit a node of ``operator`` with a single result; return the result's name."""
         return self.write.node(operator, inputs, **attributes)
 
     def uses(self, number: int) -> bool:
@@ -161,39 +166,39 @@ class Call:
         return number < len(self.node.output) and bool(self.node.output[number])
 
     def finish(self, value: str, number: int = 0) -> None:
-        """Give result ``number`` of the node the value named ``value``, if the result is used."""
+        """Make the value named ``value`` result ``number`` of the node, if the result is used."""
         if self.uses(number):
             self.write.named("Identity", [value], [self.node.output[number]])
 
     def scalar(self, value: float, like: str = "") -> str:
-        """Write a scalar of the dtype of value ``like``, by default of input 0; return its name."""
+        """Emit a scalar of the dtype of value ``like``, by default of input 0; return its name."""
         kind = self.kinds[like or self.find(0)].elem_type
         return self.write.constant(np.array(value, dtype_of(kind)))
 
     def cast(self, value: str, kind: int) -> str:
-        """Write a Cast to element type ``kind``, unless ``value`` has it; return the name."""
+        """Emit a Cast to element type ``kind``, unless ``value`` has it; return the name."""
         return value if self.kinds[value].elem_type == kind else self.op("Cast", value, to=kind)
 
     def sum(self, *names: str) -> str:
-        """Write the sum of the values, skipping empty names; return its name."""
+        """Emit the sum of the values, skipping empty names; return its name."""
         first, *rest = filter(None, names)
         for name in rest:
             first = self.op("Add", first, name)
         return first
 
     def reshape(self, value: str, *shape: int) -> str:
-        """Write a Reshape of ``value`` to ``shape``; return the result's name.
+        """Emit a Reshape of ``value`` to ``shape``; return the result's name.
 
         Size 0 copies a dimension, and -1 is computed from the other sizes.
         """
         return self.op("Reshape", value, self.write.integers(*shape))
 
     def transpose(self, value: str, *order: int) -> str:
-        """Write a Transpose of ``value`` to dimensions ``order``; return the result's name."""
+        """Emit a Transpose of ``value`` with permutation ``order``; return the result's name."""
         return self.op("Transpose", value, perm=list(order))
 
     def mean(self, value: str, axis: int) -> str:
-        """Write the mean of ``value`` over the dimensions from ``axis`` on; return its name."""
+        """Emit the mean of ``value`` over the dimensions from ``axis`` on; return its name."""
         rank = len(self.shape_of(value))
         self.expect(-rank <= axis < rank, f"an axis from {-rank} to {rank - 1}", axis)
         axes = list(range(axis % rank, rank))

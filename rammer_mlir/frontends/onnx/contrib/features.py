@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml on features and linear models, expanded to ONNX operators."""
+"""Feature transformations and linear models of ai.onnx.ml, expanded to ONNX operators."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _list(call: Call, name: str) -> list[float]:
 
 
 def _label_encoder(call: Call) -> None:
-    """Write LabelEncoder: compare with every key; the first equal key selects the value."""
+    """Emit LabelEncoder: the value of the first key that is equal to the input, else a default."""
     x = call.find(0)
     keys, values, default = (_table(call, what) for what in ("keys", "values", "default"))
     if default is None:
@@ -207,4 +207,4 @@ RULES: dict[str, Rule] = {
     "OneHotEncoder": Rule(_one_hot_encoder, "X", "Y", "cats_int64s cats_strings", {"zeros": 1}),
     "Scaler": Rule(_scaler, "X", "Y", "offset scale"),
 }
-"""Rules by operator."""
+"""Rules by operator name."""

@@ -1,6 +1,7 @@
 """Ensembles of decision trees as arrays, and their traversal expanded to ONNX operators.
 
-All trees descend for all rows by one level at a time; leaves are their own successors.
+Each step moves from a node to its successor, for all rows and trees at once; a leaf is its own
+successor.
 """
 
 from __future__ import annotations
@@ -19,22 +20,23 @@ Integers = NDArray[np.int64]
 
 LEAF, MEMBER = -1, 6
 COMPARISONS = ("LessOrEqual", "Less", "GreaterOrEqual", "Greater", "Equal", "NotEqual")
-"""Comparison operators; the index is the number of a node's mode."""
+"""ONNX operators of a node's comparison; the index is the node's mode."""
 
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees with a common numbering of nodes and leaves.
+    """Trees with a common numbering of nodes and leaves, by which all arrays but roots are indexed.
 
     Attributes:
         roots: number of each tree's root.
-        features: column that a node compares.
+        features: column of the input that a node compares.
         splits: value that the column is compared with.
-        modes: number of the comparison; ``LEAF`` for a leaf.
-        yes: successor if the comparison holds.
+        modes: index of the comparison in ``COMPARISONS``; ``LEAF`` for a leaf; ``MEMBER`` for
+            membership in the node's set.
+        yes: successor if the comparison is true.
         no: successor otherwise.
-        missing: whether the comparison holds for NaN.
-        members: for each node, the values of its set, padded with NaN; None without sets.
+        missing: whether the comparison counts as true for NaN.
+        members: for each node, the elements of its set, padded with NaN; None without sets.
         weights: for each node, a row with a leaf's contribution to each target.
     """
 
@@ -67,9 +69,9 @@ class Forest:
         return count
 
     def descend(self, call: Call, x: str) -> str:
-        """Write the descent of each row of ``x`` through each tree.
+        """Emit the traversal of each tree for each row of ``x``.
 
-        Returns the name of the leaves' numbers [rows, trees].
+        Returns the name of a value [rows, trees]: the numbers of the leaves that are reached.
         """
         (rows, columns), trees = call.shape_of(x), len(self.roots)
         last = int(self.features.max(initial=0))
@@ -91,9 +93,10 @@ class Forest:
         return call.op("Where", holds, look_up(self.yes), look_up(self.no))
 
     def _holds(self, call: Call, value: str, split: str, node: str) -> str:
-        """Write whether ``value`` compared with ``split`` holds at each ``node``; return the name.
+        """Emit whether the comparison of ``value`` and ``split`` is true; return the name.
 
-        Every comparison that occurs is written, and a node's mode selects among them.
+        ``node`` has the number of the node for each row and tree. Every comparison that occurs is
+        emitted, and a node's mode selects among them.
         """
         modes = [int(mode) for mode in np.unique(self.modes) if mode != LEAF]
         found = ""
@@ -118,7 +121,7 @@ class Forest:
         return call.op("Greater", count, call.write.constant(np.array(0, np.int32)))
 
     def evaluate(self, call: Call, x: str, aggregate: str) -> str:
-        """Write ``aggregate`` (SUM, AVERAGE, MIN, MAX) over the trees; return its name.
+        """Emit ``aggregate`` (SUM, AVERAGE, MIN, MAX) over the trees; return its name.
 
         The value is [rows, targets].
 

@@ -23,12 +23,12 @@ from rammer_mlir.frontends.onnx.contrib.rule import Rule
 
 @dataclass(frozen=True)
 class _Past:
-    """Cached keys and values of earlier runs, followed by the new ones.
+    """A cache of keys and values of earlier runs, to which this run adds new ones.
 
     Attributes:
-        slots: capacity of the cache.
+        slots: number of positions that the cache has room for.
         new: number of new positions.
-        valid: int64 value [batch, 1]: number of used slots of each sequence.
+        valid: name of an int64 value [batch, 1]: number of used slots of each sequence.
     """
 
     slots: int
@@ -37,7 +37,7 @@ class _Past:
 
     @staticmethod
     def of(call: Call, new: int) -> _Past | None:
-        """Return the cache of a call with ``new`` positions; None if the call has no cache."""
+        """Return the cache of a node, to which it adds ``new`` positions; None without a cache."""
         slots = [call.shape(number)[2] if call.find(number) else 0 for number in (3, 4)]
         call.expect(slots[0] == slots[1], "as many past values as keys", slots)
         if not slots[0]:
@@ -47,11 +47,11 @@ class _Past:
         return _Past(slots[0], new, call.op("Add", last, offset))
 
     def positions(self, call: Call) -> str:
-        """Write the positions of the new tokens: [batch, new]."""
+        """Emit the positions of the new tokens in their sequences: [batch, new]."""
         return call.op("Add", self.valid, call.write.integers(*range(self.new)))
 
     def visible(self, call: Call, window: int) -> str:
-        """Write the mask of slots that new tokens attend to: [batch, 1, 1, new, slots + new].
+        """Emit the mask of slots that new tokens attend to: [batch, 1, 1, new, slots + new].
 
         ``window`` is the number of positions that a token attends to; -1 for no limit.
         """
@@ -73,7 +73,7 @@ class _Past:
         return call.op("Unsqueeze", found, call.write.integers(1, 2))
 
     def present(self, call: Call, joint: str) -> str:
-        """Write ``joint`` with the new keys or values moved directly after the used slots.
+        """Emit ``joint`` with the new keys or values moved directly after the used slots.
 
         ``joint`` has all slots of the cache, followed by the new keys or values. The next run
         expects the returned value as its cache.
@@ -89,7 +89,7 @@ class _Past:
 
 
 def _grouped(call: Call) -> None:
-    """Write GroupQueryAttention, which attends causally.
+    """Emit GroupQueryAttention, which attends causally.
 
     Padding rows of shorter sequences are computed like all other rows.
     """

@@ -1,4 +1,4 @@
-"""Common parts of attention operators: heads, masks, scores."""
+"""Common parts of attention operators: splitting into heads, masks, softmax of scores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rammer_mlir.frontends.onnx.limits import MOST_ELEMENTS
 
 
 def split_heads(call: Call, value: str, heads: int) -> str:
-    """Write [batch, heads, sequence, size] for a value [batch, sequence, heads * size].
+    """Emit value [batch, sequence, heads * size] as [batch, heads, sequence, size].
 
     Returns the result's name; the name of a value of four dimensions is returned unchanged.
     """
@@ -29,7 +29,7 @@ def split_heads(call: Call, value: str, heads: int) -> str:
 
 
 def parts(call: Call, value: str, sizes: Sequence[int]) -> list[str]:
-    """Write the parts of ``sizes`` of a value's last dimension; return their names in order."""
+    """Emit a split of a value's last dimension into ``sizes``; return the parts' names in order."""
     ends = np.cumsum(sizes).tolist()
     axis = len(call.shape_of(value)) - 1
     pairs = zip([0, *ends], ends, strict=False)
@@ -37,7 +37,7 @@ def parts(call: Call, value: str, sizes: Sequence[int]) -> list[str]:
 
 
 def joined(call: Call, value: str) -> str:
-    """Write [batch, sequence, heads * size] for a value [batch, heads, sequence, size].
+    """Emit value [batch, heads, sequence, size] as [batch, sequence, heads * size].
 
     Returns the result's name.
     """
@@ -53,14 +53,14 @@ def attended(
     kept: NDArray[np.bool_] | str | None,
     cap: float = 0.0,
 ) -> str:
-    """Write softmax(scale Q K^T + masks) V over the last two dimensions.
+    """Emit softmax(scale Q K^T + masks) V over the last two dimensions; return its name.
 
     Args:
-        call: the operator.
-        operands: queries, keys and values.
+        call: the operator's node.
+        operands: names of queries, keys and values.
         scale: factor of the scores.
-        masks: added to the scores; empty names are skipped.
-        kept: boolean mask of scores, as a constant or by name; None for all.
+        masks: names of values added to the scores; empty names are skipped.
+        kept: boolean mask of the scores that count, as a constant or by name; None for all.
         cap: soft limit of the scores by a tanh, applied before masks; 0 for none.
     """
     query, key, value = operands
@@ -79,17 +79,18 @@ def attended(
 
 
 def key_mask(call: Call, number: int, key: str, filler: float) -> str:
-    """Write the additive mask of scores for an integer mask of keys.
+    """Emit the mask to add to scores for an integer mask of keys; return its name.
 
     Args:
-        call: the operator.
-        number: number of the input: [batch] are numbers of keys, [2 * batch] are ends and starts,
-            [batch, keys] and [batch, queries, keys] are 1 for each key that counts.
-        key: the keys, [batch, heads, keys, size].
-        filler: value of the additive mask for excluded keys.
+        call: the operator's node.
+        number: number of the input with the integer mask: [batch] are numbers of keys, [2 * batch]
+            are ends and starts, [batch, keys] and [batch, queries, keys] are 1 for each key that
+            counts.
+        key: name of the keys, [batch, heads, keys, size].
+        filler: value of the additive mask for keys that do not count.
 
     Raises:
-        UnsupportedError: if the mask has another form.
+        UnsupportedError: if the mask has another shape.
     """
     mask, shape, batch = call.find(number), call.shape(number), call.shape(0)[0]
     length = call.shape_of(key)[2]
@@ -107,7 +108,7 @@ def key_mask(call: Call, number: int, key: str, filler: float) -> str:
 
 
 def _within(call: Call, bounds: str, batch: int, length: int) -> str:
-    """Write whether each key's position is before the end of its row, and not before its start.
+    """Emit whether each key's position is before the end of its row, and not before its start.
 
     ``bounds`` has ``batch`` ends, optionally followed by ``batch`` starts; ``length`` is the number
     of keys. The result is [batch, 1, 1, length].

@@ -1,4 +1,4 @@
-"""Normalizations of the last dimensions, with additions before them."""
+"""Layer and root-mean-square normalizations of ONNX Runtime, some with additions before them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SKIP_RESULTS = "output mean! inv_std_var! input_skip_bias_sum"
 def layer_normalized(
     call: Call, x: str, scale: str, bias: str, epsilon: float = 1e-12, axis: int = -1
 ) -> str:
-    """Write a layer normalization of ``x`` over the dimensions from ``axis`` on, in any opset.
+    """Emit a layer normalization of ``x`` over the dimensions from ``axis`` on, in any opset.
 
     Returns the result's name; ``bias`` is empty for no bias.
     """
@@ -37,7 +37,7 @@ def _root_mean_square(call: Call, x: str, scale: str, epsilon: float, axis: int 
 def _scaled(
     call: Call, wide: str, x: str, factors: tuple[str, str], epsilon: float, axis: int
 ) -> str:
-    """Write ``wide`` divided by its root mean square, times a scale, plus a bias; return its name.
+    """Emit ``wide`` divided by its root mean square, times a scale, plus a bias; return its name.
 
     The mean is over the dimensions from ``axis`` on. ``wide`` is computed from ``x`` in f32, as
     ONNX specifies; the result has the dtype of ``x``. ``factors`` are scale and bias.
@@ -78,7 +78,7 @@ def _operands(call: Call) -> tuple[str, str, str]:
 
 
 def _embed(call: Call) -> None:
-    """Write the sum of embeddings of words, positions and segments, normalized."""
+    """Emit EmbedLayerNormalization: the normalized sum of word, position and segment embeddings."""
     ids, segments, words, positions, kinds, gamma, beta, mask, places = map(call.find, range(9))
     length = call.shape(0)[1]
     total = call.op("Gather", words, ids)
@@ -96,7 +96,7 @@ def _embed(call: Call) -> None:
 
 
 def _lengths(call: Call, mask: str) -> str:
-    """Write the number of ones in each row of ``mask``, 0 without a mask; return its name."""
+    """Emit the number of ones in each row of ``mask``, 0 without a mask; return its name."""
     rows = mask or call.op("Mul", call.find(0), call.scalar(0))
     wide = call.cast(rows, onnx.TensorProto.INT32)
     return call.op("ReduceSum", wide, call.write.integers(1), keepdims=0)

@@ -1,4 +1,4 @@
-"""Products and convolutions fused with transpositions, factors and activations."""
+"""Matrix products and convolutions of ONNX Runtime, fused with transpositions and activations."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _fused_conv(call: Call) -> None:
 
 
 def _nhwc_conv(call: Call) -> None:
-    """Write a convolution of an operator with channels last; filters are in ONNX's layout."""
+    """Emit NhwcConv or NhwcFusedConv: data with channels last, filters in ONNX's layout."""
     bias = [call.find(2)] if call.find(2) else []
     operands = [_channels_first(call, call.find(0)), call.find(1), *bias]
     found = _channels_last(call, call.op("Conv", *operands, **kept_attributes(call, _CONV)))
@@ -79,14 +79,14 @@ def _channels_last(call: Call, value: str) -> str:
 
 
 def _matmul_nbits(call: Call) -> None:
-    """Write a product with weights of 4 or 8 bits, which are dequantized at compile time."""
+    """Emit MatMulNBits: the weights of 4 or 8 bits are dequantized at compile time."""
     weights = _from_blocks(call).astype(call.dtype(0))
     found = call.op("MatMul", call.find(0), call.write.constant(weights.T))
     call.finish(call.sum(found, call.find(5)))
 
 
 def _from_blocks(call: Call) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    """Return dequantized weights [N, K] of packed integers with a scale per block of a row."""
+    """Return MatMulNBits' dequantized weights [N, K]; each block of a row has a scale."""
     rows, depth, size = call.required("N"), call.required("K"), call.required("block_size")
     bits = call.attribute("bits", 4)
     if bits not in (4, 8):

@@ -15,10 +15,10 @@ _WIDE_QUANTIZATION = 21
 
 
 def _real(call: Call, number: int, axis: int | None = None) -> str:
-    """Dequantize input ``number``, and return the name of the result.
+    """Emit input ``number`` dequantized, and return the name of the result.
 
-    Its scale and zero point are the next two inputs: one for each element along ``axis``, or one
-    for the whole tensor without axis.
+    Its scale and zero point are the next two inputs, with an element per index of ``axis``, or a
+    single element if ``axis`` is None.
     """
     inputs = [call.find(number + offset) for offset in range(3)]
     return call.op("DequantizeLinear", *_without_last(inputs), axis=axis)
@@ -29,7 +29,7 @@ def _without_last(names: list[str]) -> list[str]:
 
 
 def _quantized(call: Call, value: str, number: int, result: int = 0) -> None:
-    """Write the quantization of ``value`` as result ``result`` of the node.
+    """Emit ``value``, quantized, as result ``result`` of the node.
 
     Its scale is input ``number``, and its zero point the next input.
     """
@@ -76,7 +76,7 @@ def _concat(call: Call) -> None:
 
 
 def _softmax(call: Call) -> None:
-    """Write QLinearSoftmax.
+    """Emit QLinearSoftmax.
 
     Before opset 13, the dimensions from the axis on are flattened.
     """
@@ -89,7 +89,7 @@ def _softmax(call: Call) -> None:
 
 
 def _dequantize(call: Call) -> None:
-    """Write a dequantization, for any integer type: subtract the zero point, then scale."""
+    """Emit a dequantization of any integer type: subtract the zero point, then scale."""
     scale, zero, axis = call.find(1), call.find(2), call.attribute("axis", 1)
     value = call.cast(call.find(0), _FLOAT)
     if zero:
@@ -98,7 +98,7 @@ def _dequantize(call: Call) -> None:
 
 
 def _along(call: Call, value: str, axis: int) -> str:
-    """Write a reshape of a vector to lie along ``axis`` of input 0; return its name.
+    """Emit a reshape of a vector so that it lies along ``axis`` of input 0; return its name.
 
     The name of a value that is no vector is returned unchanged.
     """
@@ -123,14 +123,14 @@ def _quantize(call: Call) -> None:
 
 
 def _dynamic_matmul(call: Call) -> None:
-    """Write DynamicQuantizeMatMul: quantize the left operand dynamically, multiply integers."""
+    """Emit DynamicQuantizeMatMul: quantize the left operand by its range, multiply integers."""
     value, scale, zero = call.write.node_with_results("DynamicQuantizeLinear", [call.find(0)], 3)
     product = call.op("MatMulInteger", *_without_last([value, call.find(1), zero, call.find(3)]))
     _scaled(call, product, (scale, call.find(2)), call.find(4))
 
 
 def _integer_matmul(call: Call) -> None:
-    """Write MatMulIntegerToFloat: multiply integers minus their zero points, then scale."""
+    """Emit MatMulIntegerToFloat: multiply integers minus their zero points, then scale."""
     product = call.op("MatMulInteger", *[call.find(number) for number in (0, 1, 4, 5)])
     _scaled(call, product, (call.find(2), call.find(3)), call.find(6))
 
@@ -141,7 +141,7 @@ def _scaled(call: Call, product: str, scales: tuple[str, str], bias: str) -> Non
 
 
 def _gemm(call: Call) -> None:
-    """Write QGemm: multiply integers minus zero points, add an integer bias, and scale.
+    """Emit QGemm: multiply integers minus zero points, add an integer bias, and scale.
 
     The result is quantized if its scale is given.
     """

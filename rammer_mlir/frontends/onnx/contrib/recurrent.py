@@ -23,16 +23,16 @@ _X, _W, _R, _B, _H, _C, _W_SCALE, _R_SCALE = 0, 1, 2, 3, 5, 6, 8, 10
 
 @dataclass(frozen=True)
 class _Weight:
-    """A direction's quantized matrix, as the names of its values, its scales and zero points."""
+    """A quantized weight matrix of a direction: names of its integers, scales and zero points."""
 
     values: str
     scale: str
     zero: str
 
     def product(self, write: NodeWriter, rows: str) -> str:
-        """Write the f32 product of float rows and the matrix; return its name.
+        """Emit the f32 product of float rows and the matrix; return its name.
 
-        The rows are quantized by their range.
+        The rows are quantized, all by their common range.
         """
         quantized, scale, zero = write.node_with_results("DynamicQuantizeLinear", [rows], 3)
         product = write.node("MatMulInteger", [quantized, self.values, zero, self.zero])
@@ -70,10 +70,10 @@ def _require_default_activations(call: Call, directions: int) -> None:
 
 
 def _direction(call: Call, number: int, shape: tuple[int, int], *, is_reversed: bool) -> list[str]:
-    """Write direction ``number``; return the outputs of all steps, and the last states h and c.
+    """Emit direction ``number``; return the outputs of all steps, and the last states h and c.
 
-    If it ``is_reversed``, it visits the last step first.
-    ``shape`` is the shape of a state: batch and hidden size.
+    If it ``is_reversed``, it visits the last step first. ``shape`` is the shape of a state: batch
+    and hidden size.
     """
     projected = _weight(call, number, _W, _W_SCALE).product(call.write, call.find(_X))
     if call.find(_B):
@@ -108,9 +108,10 @@ def _initial(call: Call, position: int, number: int, shape: tuple[int, int]) -> 
 
 
 def _body(call: Call, weight: _Weight, shape: tuple[int, int]) -> onnx.GraphProto:
-    """Return the Scan body of a step, with states h and c of shape ``shape``.
+    """Return the body of the Scan over steps, with states h and c of shape ``shape``.
 
     Its inputs are the states and the projected input, its results the new states and the output.
+    ``weight`` is the recurrence matrix R.
     """
     prefix = call.write.fresh()
     write = NodeWriter(call.write.model, prefix)

@@ -19,16 +19,19 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, opset
 from rammer_mlir.frontends.onnx.traversal import nodes_within
 
 _LAYER_NORMALIZATION = 17
-"""The first opset of ONNX with an operator of that name."""
+"""The first opset of ONNX with LayerNormalization."""
 
 _REWRITE_FAULTS = (
     ArithmeticError, LookupError, TypeError, ValueError, onnx.checker.ValidationError
 )  # fmt: skip
-"""Exceptions from expanding a node with contradictory operands."""
+"""Exceptions that a rule may raise for a node with contradictory inputs and attributes."""
 
 
 def claim_contrib(proto: onnx.ModelProto) -> None:
-    """Move ONNX Runtime's operators that its optimizer puts in ONNX's domain to their domain."""
+    """Set the domain of ONNX Runtime's operators that its optimizer puts in ONNX's domain.
+
+    They are SimplifiedLayerNormalization and, in old opsets, LayerNormalization.
+    """
     names = {"SimplifiedLayerNormalization"}
     if opset(proto) < _LAYER_NORMALIZATION:
         names.add("LayerNormalization")
@@ -41,13 +44,13 @@ def claim_contrib(proto: onnx.ModelProto) -> None:
 
 
 def rewrite_contrib(model: Model) -> bool:
-    """Replace contrib nodes whose inputs have static shapes, in place.
+    """Expand contrib nodes whose inputs have static shapes to ONNX nodes, in place.
 
-    Returns whether a node was replaced.
+    Returns whether a node was expanded.
 
     Raises:
         ModelError: if a node's inputs and attributes contradict each other.
-        UnsupportedError: if a node's form is not supported.
+        UnsupportedError: if the operator's rule does not support an input or attribute of a node.
     """
     if not any(map(has_rule, model.graph.node)):
         return False

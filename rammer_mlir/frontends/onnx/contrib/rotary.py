@@ -11,20 +11,21 @@ from rammer_mlir.frontends.onnx.contrib.rule import Rule
 
 
 def positions_from(call: Call, first: int, batch: int, length: int) -> str:
-    """Write positions [batch, length] that count up from ``first`` in each sequence."""
+    """Emit positions [batch, length] that count up from ``first`` in each sequence."""
     row = np.arange(first, first + length, dtype=np.int64)
     return call.write.constant(np.broadcast_to(row, (batch, length)))
 
 
 def rotated(call: Call, value: str, angles: tuple[str, str, str], is_interleaved: bool) -> str:
-    """Write rotated pairs of elements of [batch, heads, sequence, size]; return the name.
+    """Emit ``value`` with pairs of its elements rotated; return the result's name.
 
     Args:
-        call: the operator.
-        value: elements beyond twice the width of the tables are unchanged.
-        angles: positions [batch, sequence], cosines and sines [positions, pairs].
-        is_interleaved: whether pairs are neighbours; else the first half pairs with the second
-            half.
+        call: the operator's node.
+        value: name of a value [batch, heads, sequence, size]; elements beyond twice the number of
+            pairs are unchanged.
+        angles: names of positions [batch, sequence], of cosines and of sines [positions, pairs].
+        is_interleaved: whether pairs are adjacent elements; else the first half pairs with the
+            second half.
     """
     places, *tables = angles
     call.expect(all(tables), "tables of cosines and sines", "none")
@@ -56,7 +57,7 @@ def _turned(call: Call, value: str, cosines: str, sines: str, is_interleaved: bo
 
 
 def _rotary_embedding(call: Call) -> None:
-    """Write RotaryEmbedding.
+    """Emit RotaryEmbedding.
 
     The positions are given for each token, or for the first token of a sequence, from which they
     count up.

@@ -1,4 +1,4 @@
-"""Rules of contrib operators: rewriting functions with their supported forms."""
+"""Rules of contrib operators: rewriting functions, and the forms of the operator they support."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _ADVICE = "give the original model, from before its optimization"
 
 @dataclass(frozen=True)
 class Rule:
-    """A rewriting function, with the operands and attributes that it supports.
+    """A function that expands an operator, with the operands and attributes that it supports.
 
     Attributes:
-        rewrite: writes the replacement.
-        inputs: names in order; a suffix ``?`` marks an optional input, ``!`` an input that must be
-            omitted, ``*`` stands for any number of more inputs.
+        rewrite: emits the nodes that replace a node.
+        inputs: names in order, separated by spaces; a suffix ``?`` marks an optional input, ``!``
+            an input that must be omitted, ``*`` stands for any number of more inputs.
         results: names in order, with the suffixes of inputs; an unused result counts as omitted.
-        attributes: names of supported attributes.
-        defaults: attributes that must have these values.
+        attributes: names of supported attributes, separated by spaces.
+        defaults: attributes that must have these values, by name.
     """
 
     rewrite: Callable[[Call], None]
@@ -34,7 +34,7 @@ class Rule:
     defaults: Mapping[str, int | float] = field(default_factory=dict[str, "int | float"])
 
     def check(self, call: Call) -> None:
-        """Refuse a call whose operands or attributes the rule does not support.
+        """Refuse a node whose operands or attributes the rule does not support.
 
         Raises:
             ModelError: if an input is missing.

@@ -8,7 +8,7 @@ POST_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 
 def post_transform(call: Call, scores: str, kind: str) -> str:
-    """Write the post-transform ``kind`` of scores [rows, classes].
+    """Emit the post-transform ``kind`` of scores [rows, classes]; return the result's name.
 
     Raises:
         UnsupportedError: for the rarely used transforms SOFTMAX_ZERO and PROBIT.

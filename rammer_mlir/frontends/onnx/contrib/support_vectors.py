@@ -1,4 +1,4 @@
-"""SVMRegressor of ai.onnx.ml: a kernel function of every row and support vector, and a sum."""
+"""SVMRegressor of ai.onnx.ml: a weighted sum of a kernel function of a row and support vectors."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def _number(call: Call, value: float) -> str:
 
 
 def _sides(call: Call, distances: str) -> str:
-    """Write 1 for rows with a positive distance, which are inside of the class, else -1."""
+    """Emit 1 for rows with a positive distance, which are inside of the class, else -1."""
     is_inside = call.op("Greater", distances, _number(call, 0.0))
     return call.op("Where", is_inside, _number(call, 1.0), _number(call, -1.0))
 
 
 def _kernel(call: Call, rows: str, vectors: np.ndarray[tuple[int, int], np.dtype[_F32]]) -> str:
-    """Write the kernel function of each row and vector, [rows, vectors]; return its name."""
+    """Emit the kernel function of each row and support vector, [rows, vectors]; return its name."""
     kind = call.attribute("kernel_type", "LINEAR")
     gamma, offset, degree = call.attribute("kernel_params", [0.0, 0.0, 0.0])
     if kind == "RBF":
@@ -62,9 +62,9 @@ def _kernel(call: Call, rows: str, vectors: np.ndarray[tuple[int, int], np.dtype
 
 
 def _distances(call: Call, rows: str, vectors: np.ndarray[tuple[int, int], np.dtype[_F32]]) -> str:
-    """Write the squared distances of rows and vectors; return the name.
+    """Emit the squared distance of each row and vector, [rows, vectors]; return its name.
 
-    They are computed from differences: expanded products would cancel for near vectors.
+    Distances are computed from differences: expanded products would cancel for near vectors.
     """
     apart = call.op("Unsqueeze", rows, call.write.integers(1))
     difference = call.op("Sub", apart, call.write.constant(vectors))

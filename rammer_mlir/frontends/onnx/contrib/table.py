@@ -34,7 +34,7 @@ RULES: dict[str, Rule] = {
 ML_DOMAIN = "ai.onnx.ml"
 
 ML_RULES: dict[str, Rule] = {**features.RULES, **support_vectors.RULES, **trees.RULES}
-"""Rules of ONNX's domain of classical machine learning, by operator."""
+"""Rules of ai.onnx.ml, ONNX's domain of classical machine learning, by operator."""
 
 _DOMAINS = {CONTRIB_DOMAIN: RULES, ML_DOMAIN: ML_RULES}
 

@@ -67,7 +67,7 @@ def _tree_ensemble(call: Call) -> None:
 def _members(values: Array | None, modes: Integers) -> Array | None:
     """Return each node's set as a row, padded by NaN; None if ``values`` is None.
 
-    ``values`` joins the sets of the nodes of mode MEMBER, each set terminated by NaN.
+    ``values`` has the elements of the sets, in order of the nodes of mode MEMBER; NaN ends a set.
     """
     if values is None:
         return None
@@ -82,10 +82,12 @@ def _members(values: Array | None, modes: Integers) -> Array | None:
 def _forest_of_tables(
     call: Call, given: Mapping[str, Any], prefix: str, targets: int, dtype: np.dtype[np.generic]
 ) -> Forest:
-    """Return the trees of the older operators, whose nodes are identified by tree and number.
+    """Return the trees of TreeEnsembleRegressor or TreeEnsembleClassifier.
+
+    Their attributes identify a node by tree and number.
 
     Args:
-        call: the operator.
+        call: the operator's node.
         given: its attributes.
         prefix: prefix of the attributes of leaves: ``target`` or ``class``.
         targets: number of targets or classes.
@@ -195,4 +197,4 @@ RULES: dict[str, Rule] = {
         "target_weights target_weights_as_tensor",
     ),
 }
-"""Rules by operator."""
+"""Rules by operator name."""

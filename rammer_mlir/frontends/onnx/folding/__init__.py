@@ -1,1 +1,1 @@
-"""Constant folding: values that determine shapes, and the sweep that evaluates nodes."""
+"""Constant folding: evaluation of nodes with constant inputs; values that determine shapes."""

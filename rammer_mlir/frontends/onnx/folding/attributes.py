@@ -1,4 +1,4 @@
-"""Attributes of nodes in the form that evaluators expect."""
+"""Conversion of ONNX nodes' attributes to the values that evaluators expect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 from rammer_mlir.frontends.onnx.tensors import dtype_of
 
 _ELEMENT_TYPES = ("dtype", "output_datatype", "to")
-"""Attributes that are element types, by number."""
+"""Names of the attributes whose integer is an ONNX element type."""
 
 
 def attributes_of(node: onnx.NodeProto) -> Mapping[str, object]:

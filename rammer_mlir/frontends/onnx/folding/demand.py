@@ -46,7 +46,7 @@ SHAPE_INPUTS: Mapping[str, tuple[int, ...]] = {
         (1,),
     ),
 }
-"""Inputs by operator whose values, not only shapes, determine the shape of the result."""
+"""By operator: the numbers of the inputs whose values determine the shape of a result."""
 
 _DECISIONS: Mapping[str, tuple[int, ...]] = {
     "If": (0,),
@@ -57,11 +57,11 @@ _DECISIONS: Mapping[str, tuple[int, ...]] = {
     "SplitToSequence": (1,),
     "Unique": (0,),
 }
-"""Inputs by operator whose values determine whether and how well the node can be compiled."""
+"""By operator: the numbers of the inputs whose values decide how the node can be compiled."""
 
 
 def demanded_names(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of all values from which shapes are computed, constant or not."""
+    """Return the names of all values, constant or not, from which shapes are computed."""
     names: set[str] = set()
     _visit(graph, names)
     return names

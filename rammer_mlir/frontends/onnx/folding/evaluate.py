@@ -29,9 +29,9 @@ from rammer_mlir.frontends.onnx.model import LARGE, Model, names_used_by, set_gr
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, opset
 
 _MOST_BYTES = 4 << 20
-"""Bytes up to which results larger than their operands are stored.
+"""Largest number of bytes of a stored result that is larger than its operands.
 
-A mask of 1024 x 1024 floats; reading more costs as much as computing it.
+It is a mask of 1024 x 1024 floats; reading more costs as much as computing it.
 """
 
 _QUANTIZATION = frozenset({"DequantizeLinear", "QuantizeLinear"})
@@ -69,18 +69,20 @@ _Rewrite = Callable[
     [onnx.NodeProto, Mapping[str, Array], Types],
     tuple[Sequence[onnx.NodeProto], Types] | None,
 ]
-"""A function that returns a node's replacement and the types of its results.
+"""A function of a node, the constants by name and the types by name.
 
-It returns None to keep the node.
+It returns the nodes that replace the node, with the types of their results by name; None to keep
+the node.
 """
 
 
 def evaluate_constants(model: Model, rewrite: _Rewrite | None = None) -> bool:
-    """Replace constant nodes by their results in place; return whether there were any.
+    """Fold nodes with constant inputs to constants, in place; return whether any was folded.
 
     Args:
         model: a model with inferred shapes.
-        rewrite: called for each remaining node of the graph, with the facts known before it.
+        rewrite: called for each remaining node of the graph, with the constants and types known
+            before it.
     """
     values = ChainMap[str, Array](model.constants())
     sweep = _Sweep(model.proto)
@@ -108,10 +110,10 @@ class _Sweep:
 
         Args:
             graph: modified in place.
-            values: constants, including those of enclosing graphs; new ones are added.
-            types: of all values; new ones are added.
-            store: adds a constant to the graph.
-            rewrite: rewrites nodes that are not constant.
+            values: constants by name, including those of enclosing graphs; new ones are added.
+            types: types of all values by name; new ones are added.
+            store: called with the name and value of each constant to add to the graph.
+            rewrite: called for nodes that are not constant; returns nodes that replace them.
         """
         folded: set[int] = set()
         nodes: list[onnx.NodeProto] = []
@@ -266,7 +268,7 @@ def _fits(name: str, value: Numbers, types: ChainMap[str, TensorKind]) -> bool:
 def _replace(
     graph: onnx.GraphProto, folded: set[int], values: ChainMap[str, Array], store: _Store
 ) -> None:
-    """Remove folded nodes and store the results that other nodes use."""
+    """Remove folded nodes, and pass their results that other nodes use to ``store``."""
     kept = [node for number, node in enumerate(graph.node) if number not in folded]
     used = {value.name for value in graph.output} | names_used_by(kept)
     nodes: list[onnx.NodeProto] = []

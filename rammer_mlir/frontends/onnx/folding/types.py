@@ -73,10 +73,11 @@ def graph_types(graph: onnx.GraphProto) -> dict[str, TensorKind]:
 def infer_node(
     node: onnx.NodeProto, version: int, types: Types, values: Mapping[str, Array]
 ) -> dict[str, TensorKind]:
-    """Return the types of a node's results, inferred from its operands' types and constant values.
+    """Return the types of a node's results, by name, inferred from its operands.
 
-    Empty if all results are known, an operand's type is not, or ONNX refuses the node. The last
-    inference of the whole graph decides.
+    ``types`` and ``values`` have the types and the constant values of operands, and ``version`` is
+    the opset. Empty if all results are known, an operand's type is unknown, or ONNX refuses the
+    node, which the later inference of the whole graph reports.
     """
     names = [name for name in node.output if name]
     if all(name in types and types[name].is_static for name in names):

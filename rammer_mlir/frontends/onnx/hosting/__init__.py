@@ -1,1 +1,1 @@
-"""Models beyond a single static program, as host programs around static parts."""
+"""Models whose shapes or control flow depend on data: the host runs them, and calls their parts."""

@@ -1,4 +1,4 @@
-"""Upper bounds of data-dependent sizes, derived from operators and shapes."""
+"""Upper bounds of data-dependent sizes, derived from the operators that compute the values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, small_consta
 from rammer_mlir.frontends.onnx.traversal import subgraphs
 
 Bounds = tuple[int | None, ...]
-"""Upper bound of each dimension; None if unknown."""
+"""Upper bound of the size of each dimension; None if unknown."""
 
 
 class SizeBounds:
-    """Upper bounds of the sizes of a model's values, including those in branches."""
+    """Upper bounds of the sizes of a model's values, including those in subgraphs."""
 
     def __init__(self, model: Model) -> None:
         """Compute the bounds of all values of a model, which must have inferred shapes."""
@@ -50,7 +50,7 @@ class SizeBounds:
                 self._found[name] = _smaller(self._found.get(name), bounds)
 
     def _bounds(self, node: onnx.NodeProto) -> Bounds | None:
-        """Return the upper bounds of a node's first result; None without a rule."""
+        """Return the upper bounds of a node's first result; None if its operator has no rule."""
         if node.op_type == "If":
             branches = [self._found.get(graph.output[0].name) for graph in subgraphs(node)]
             return _larger(branches)
@@ -213,4 +213,4 @@ _RULES: Mapping[str, _Rule] = {
     "Unique": _unique,
     "Unsqueeze": _unsqueeze,
 }
-"""Rules for the bounds of the first result, by operator."""
+"""Functions that return the bounds of the first result, by operator."""

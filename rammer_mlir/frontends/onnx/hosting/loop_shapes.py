@@ -1,4 +1,4 @@
-"""Shapes of loop results, if the states keep their shapes.
+"""Shape inference of the results of loops whose states keep their shapes.
 
 ONNX's inference assumes that the shape of a state changes between iterations.
 """
@@ -25,11 +25,11 @@ Shape = tuple[int, ...]
 
 
 def infer_loops(model: Model, infer: Callable[[Model], Model]) -> Model:
-    """Return the model with inferred shapes of its loops' results and all shapes that follow.
+    """Return the model with inferred shapes of its loops' results and of values computed from them.
 
     Args:
         model: a model after ONNX's shape inference.
-        infer: returns a model with inferred shapes, possibly the given one.
+        infer: called with a model; returns it with inferred shapes, possibly the same object.
     """
     is_news = False
     for node in list(model.graph.node):
@@ -75,7 +75,7 @@ def _inputs(
 ) -> list[onnx.ValueInfoProto]:
     """Return the declarations of a Loop body's inputs in the first iteration.
 
-    ``kinds`` are the ONNX element types of the states, ``shapes`` their shapes.
+    ``kinds`` are the ONNX element types of the initial states, ``shapes`` their shapes.
     """
     number, condition, *states = body.input
     one = [[1] * len(value.type.tensor_type.shape.dim) for value in (number, condition)]

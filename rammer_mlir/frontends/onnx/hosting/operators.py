@@ -24,7 +24,7 @@ _FIXED_INPUTS: Mapping[str, tuple[int, ...]] = {
     "STFT": (1, 3),
     "Trilu": (1,),
 }
-"""Inputs by operator that must be constants in a static program."""
+"""By operator: the numbers of the inputs that must be constants in a static program."""
 
 _DECISIONS: Mapping[str, tuple[int, ...]] = {"If": (0,), "Loop": (0, 1)}
 
@@ -38,14 +38,16 @@ def is_control_flow(node: onnx.NodeProto) -> bool:
 
 
 def is_host_operator(node: onnx.NodeProto) -> bool:
-    """Whether only the host can execute a node."""
+    """Whether only the host can execute a node: control flow, sequences, data-dependent shapes."""
     return is_control_flow(node) or (
         node.domain in ONNX_DOMAINS and node.op_type in HOST_EVALUATORS
     )
 
 
 def is_long_sort(node: onnx.NodeProto, types: Mapping[str, onnx.ValueInfoProto]) -> bool:
-    """Whether a node is a TopK of more than MOST_SEARCHED of more than RANK_BY_COUNTING elements.
+    """Whether a node is a TopK that no static program computes, because it selects too much.
+
+    It selects more than MOST_SEARCHED of more than RANK_BY_COUNTING elements.
 
     Args:
         node: any node.
@@ -66,7 +68,7 @@ def _extent(value: onnx.ValueInfoProto | None, axis: int) -> int:
 
 
 def is_light(node: onnx.NodeProto) -> bool:
-    """Whether the host may evaluate a node: its evaluator costs about as much as a copy."""
+    """Whether the host may evaluate a node, because its evaluator costs about as much as a copy."""
     return node.domain in ONNX_DOMAINS and node.op_type in EVALUATORS and node.op_type not in _HEAVY
 
 
@@ -77,7 +79,7 @@ def fixed_operands(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def decisions(node: onnx.NodeProto) -> Iterator[str]:
-    """Yield the names of operands that control conditionals and loops."""
+    """Yield the names of the operands of If and Loop that are conditions or trip counts."""
     if node.domain in ONNX_DOMAINS:
         yield from _inputs(node, _DECISIONS.get(node.op_type, ()))
 

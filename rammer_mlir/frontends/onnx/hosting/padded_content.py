@@ -1,4 +1,4 @@
-"""Shape computations: lists of integers that may contain sizes of open dimensions."""
+"""Rules for nodes that compute with shapes: their integers may be sizes of open dimensions."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def _quotient(one: Dim, other: Dim) -> Dim:
 def _equal(one: Dim, other: Dim) -> Dim:
     """Return 1 if two sizes are equal, else 0.
 
-    An open size differs from negative numbers and equals itself; other comparisons with an open
-    size depend on data.
+    The size of an open dimension differs from negative numbers and equals itself; other comparisons
+    with it depend on data.
 
     Raises:
         DependentRowsError: if the result depends on data.
@@ -128,4 +128,4 @@ CONTENT_RULES: Mapping[str, Callable[[PaddedNode], Content]] = {
     "Unsqueeze": _same,
     "Where": _where,
 }
-"""Rules for the content of results, by operator."""
+"""Functions that return the elements of a node's result, by operator."""

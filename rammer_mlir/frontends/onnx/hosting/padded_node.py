@@ -1,4 +1,4 @@
-"""A node on open dimensions, as input of the operators' rules."""
+"""``PaddedNode``, the argument of rules: a node with operands of open sizes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Dims = tuple[Dim, ...]
 
 @dataclass(frozen=True)
 class PaddedNode:
-    """A node with at least one operand of open size.
+    """A node of a part, with at least one operand of open size.
 
     Attributes:
         kind: name of the operator.
-        attributes: as evaluators expect them.
-        operands: None for omitted operands.
+        attributes: values by name, as evaluators expect them.
+        operands: facts about its operands; None for omitted operands.
         inferred: shapes of its results with static sizes in place of open ones.
-        demands: requirements of the part, extended by the rules.
+        demands: requirements on the part's inputs, to which rules add.
     """
 
     kind: str
@@ -40,7 +40,7 @@ class PaddedNode:
         return self.operands[number] if number < len(self.operands) else None
 
     def operand(self, number: int) -> PartValue:
-        """Return a required operand.
+        """Return the facts about operand ``number``.
 
         Raises:
             DependentRowsError: if it is omitted.
@@ -61,6 +61,8 @@ class PaddedNode:
     def axes(self, rank: int, number: int = 1, default: Sequence[int] | None = None) -> list[int]:
         """Return the attribute ``axes``, or else operand ``number``, or else the default axes.
 
+        Axes are from 0 to ``rank - 1``.
+
         Raises:
             DependentRowsError: if they are unknown.
         """
@@ -73,16 +75,16 @@ class PaddedNode:
         return [axis % rank if rank else axis for axis in given]
 
     def require_static_axes(self, shape: Dims, axes: Sequence[int]) -> None:
-        """Refuse open axes along which rows influence each other.
+        """Refuse a node whose result mixes elements of ``shape`` along open dimensions.
 
         Raises:
-            DependentRowsError: if an axis is open.
+            DependentRowsError: if any of ``axes``, along which it mixes elements, is open.
         """
         if any(isinstance(shape[axis], Padded) for axis in axes):
             raise DependentRowsError
 
     def require_static(self, *numbers: int) -> None:
-        """Refuse operands that depend on open dimensions.
+        """Refuse a node if any of the operands ``numbers`` depends on open dimensions.
 
         Raises:
             DependentRowsError: if an operand does.

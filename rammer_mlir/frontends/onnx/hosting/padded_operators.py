@@ -1,7 +1,7 @@
 """Rules for operators that compute the rows of an open dimension independently.
 
 A rule returns the shapes of a node's results, or refuses the node; operators without a rule are
-refused. A padded row must not influence other rows, and its index must be harmless.
+refused. A padding row must not influence other rows, and an index in it must be harmless.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _gather_elements(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _beside(node: PaddedNode, data: Dims, indices: Dims, axis: int) -> Dims:
-    """Return the indices' shape; its open sizes but that of ``axis`` must equal the data's."""
+    """Return the indices' shape; its open sizes, except along ``axis``, must equal the data's."""
     pairs = list(zip(data, indices, strict=True))
     for place, (one, other) in enumerate(pairs):
         if place != axis and (isinstance(one, Padded) or isinstance(other, Padded)):
@@ -397,4 +397,4 @@ SHAPE_RULES: Mapping[str, Rule] = {
     "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
 }
-"""Rules by operator."""
+"""Rules by operator: each returns the shapes of a node's results."""

@@ -1,4 +1,4 @@
-"""Values of a part with data-dependent sizes: open axes, and known contents."""
+"""Facts about values of a part: shapes with open dimensions, and integers computed from shapes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import onnx
 from rammer_mlir.frontends.onnx.tensors import Array
 
 STAND_IN = 13
-"""Size of every open axis in ONNX's shape inference."""
+"""Static size that ONNX's shape inference sees for every open dimension."""
 
 _MOST_CONTENT = 64
-"""Largest length of a list of integers with elements that are tracked through the nodes."""
+"""Largest length of a list of integers whose elements are tracked through the nodes."""
 
 
 class DependentRowsError(Exception):
-    """A node mixes rows of an open dimension, or has no rule to prove that it does not."""
+    """Raised for a node that mixes rows of an open dimension, or that no rule proves not to."""
 
 
 @dataclass(frozen=True)
@@ -55,23 +55,23 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def standing_in(dims: Iterable[Dim]) -> tuple[int, ...]:
-    """Return sizes in which static placeholders replace open sizes."""
+    """Return sizes with ``STAND_IN`` rows for each row of an open dimension."""
     return tuple(d if isinstance(d, int) else STAND_IN * d.factor for d in dims)
 
 
 @dataclass(frozen=True)
 class PartValue:
-    """Facts about a value.
+    """Facts about a value of a part.
 
     Attributes:
-        shape: sizes, some of which may be open.
+        shape: its sizes, some of which may be open.
         elem_type: ONNX's number of its element type.
         content: its elements, if it is an integer or a list of integers computed from shapes.
         constant: its elements, if it is constant.
-        sources: names of the part's inputs that the elements are copied from, and an empty name
+        sources: names of the part's inputs from which its elements are copied, and an empty name
             for constants; None if elements are computed.
-        direct: the input with the same elements in the same order, possibly each repeated; empty if
-            there is none.
+        direct: name of the part's input with the same elements in the same order, possibly each
+            repeated; empty if there is none.
     """
 
     shape: tuple[Dim, ...]
@@ -128,13 +128,13 @@ class PartValue:
 
 @dataclass
 class Demands:
-    """Requirements of a part's nodes on its inputs.
+    """Requirements of a part's nodes on its padded inputs.
 
     Attributes:
         leaders: union-find forest of open dimensions that must have the same size.
-        indices: inputs whose elements must not be negative.
-        zeros: inputs whose padding must be 0.
-        lasts: inputs whose padding must be the number of the last row.
+        indices: names of inputs whose elements must not be negative.
+        zeros: names of inputs whose padding must be 0.
+        lasts: names of inputs whose padding must be the number of the last row.
     """
 
     leaders: dict[int, int] = field(default_factory=dict[int, int])
@@ -143,7 +143,7 @@ class Demands:
     lasts: set[str] = field(default_factory=set[str])
 
     def leader(self, symbol: int) -> int:
-        """Return the representative of all open dimensions of the same size."""
+        """Return the number that represents all open dimensions of the same size as ``symbol``."""
         while symbol in self.leaders:
             symbol = self.leaders[symbol]
         return symbol
@@ -182,7 +182,7 @@ class Demands:
         return tuple(found)
 
     def read(self, data: PartValue, axis: int, indices: PartValue) -> None:
-        """Record that indices along an axis must stay in range if data or indices are padded.
+        """Require that padded ``indices`` of ``data`` along an axis stay in range.
 
         Raises:
             DependentRowsError: if no requirement on inputs ensures this, as for computed indices.
@@ -205,10 +205,10 @@ class Demands:
             self.zeros |= names
 
     def write(self, dim: Dim, indices: PartValue) -> None:
-        """Record that padded indices along an axis must write only to padding.
+        """Require that padding in ``indices`` along a dimension ``dim`` writes only to padding.
 
         Raises:
-            DependentRowsError: if the axis has no padding, or the indices are not an input.
+            DependentRowsError: if the dimension has no padding, or the indices are not an input.
         """
         if not isinstance(dim, Padded):
             raise DependentRowsError
@@ -222,7 +222,7 @@ Values = Mapping[str, PartValue]
 
 
 def stand_in_content(value: PartValue) -> Array | None:
-    """Return a value's elements with static placeholders for open sizes; None if unknown."""
+    """Return a value's elements, with static sizes for open ones; None if they are unknown."""
     if value.constant is not None:
         return value.constant
     if value.content is None:

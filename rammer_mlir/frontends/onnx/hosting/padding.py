@@ -1,4 +1,4 @@
-"""Analysis whether the data-dependent sizes of a part may be padded.
+"""Analysis whether inputs of a part may be padded, so that one program serves several sizes.
 
 Every open dimension of an input is tracked through the part. Each node on it must compute rows
 independently, according to a table of rules; a part with any other node is compiled for each size.
@@ -56,7 +56,8 @@ class Verdict:
     """The result of the analysis of a part.
 
     Attributes:
-        padding: the padding; None if the part is not padded.
+        padding: the open axes of inputs to pad and of outputs to cut; None if the part is not
+            padded.
         obstacle: the node that prevents padding, for messages; empty if there is none.
     """
 
@@ -65,7 +66,7 @@ class Verdict:
 
 
 def padding_of(part: Part, bounds: SizeBounds | None = None) -> Verdict:
-    """Return the padding of a part's open dimensions, if it is allowed.
+    """Return the padding of a part's open dimensions, or the obstacle to padding.
 
     Args:
         part: a part of a model.
@@ -83,7 +84,7 @@ def padding_of(part: Part, bounds: SizeBounds | None = None) -> Verdict:
 
 
 def _most(padding: Padding, bounds: SizeBounds) -> int | None:
-    """Return the greatest size that any group of axes can have; None if unknown."""
+    """Return the greatest size that any group of equal axes can have; None if unknown."""
     found: dict[int, list[int]] = {}
     for each in padding.inputs:
         sizes = bounds.of(each.name) or ()
@@ -94,7 +95,7 @@ def _most(padding: Padding, bounds: SizeBounds) -> int | None:
 
 
 class _Analysis:
-    """Facts about a part's values, as far as its nodes have been visited."""
+    """Analysis of a part: facts about its values, as far as its nodes have been visited."""
 
     def __init__(self, model: Model) -> None:
         self._model, self._opset = model, opset(model.proto)
@@ -242,7 +243,10 @@ class _Analysis:
         return infer_node(node, self._opset, types, arrays)
 
     def _with_origin(self, node: onnx.NodeProto, results: list[PartValue]) -> list[PartValue]:
-        """Add the part's inputs whose elements a node moves to the facts about its results."""
+        """Return the facts about a node's results with the inputs from which elements are copied.
+
+        These inputs of the part are added if the node only moves elements.
+        """
         if node.op_type == "ConstantOfShape":
             return [replace(value, sources=frozenset({""})) for value in results]
         if node.op_type not in _MOVING:
@@ -292,7 +296,7 @@ class _Analysis:
         return self._values[name].shape
 
     def _cuts(self, shape: Dims) -> list[tuple[int, int, int]]:
-        """Return, for each open axis, its number, its group and its factor (``Padded.factor``)."""
+        """Return number, group of equal size, and ``Padded.factor`` of each open axis."""
         return [
             (axis, self._demands.leader(dim.symbol), dim.factor)
             for axis, dim in enumerate(shape)

@@ -1,4 +1,4 @@
-"""Partition of a prepared model into a host program and parts."""
+"""Partition of a model into a program of the host and the compiled parts that it calls."""
 
 from __future__ import annotations
 
@@ -48,19 +48,24 @@ from rammer_mlir.programs.host_program import (
 Shape = tuple[int, ...]
 
 _MOST_TRIVIAL = 16
-"""Largest number of small nodes that the host evaluates instead of making them a part."""
+"""Largest number of small nodes that the host evaluates instead of compiling them as a part."""
 
 
 @dataclass(frozen=True)
 class HostedGraph:
-    """A host program, and its parts as models."""
+    """A model as steps of the host and compiled parts.
+
+    Attributes:
+        program: the host's steps; a step may evaluate a node, or call a part by number.
+        parts: the parts as models, by number.
+    """
 
     program: HostProgram
     parts: tuple[Part, ...]
 
 
 def needs_host(model: Model) -> bool:
-    """Whether a model with inferred shapes needs more than a single static program."""
+    """Whether a model with inferred shapes cannot be a single static program."""
     nodes, types = model.graph.node, value_infos(model.graph)
     if any(map(is_host_operator, nodes)) or open_nodes(model.graph):
         return True
@@ -71,7 +76,9 @@ def needs_host(model: Model) -> bool:
 
 
 def partition(model: Model, *, is_repeated: bool = False) -> HostedGraph:
-    """Partition a model; requires folded constants and inferred shapes.
+    """Partition a model into steps of the host and parts.
+
+    The model's shapes must be inferred, and its constants folded.
 
     Args:
         model: not modified.
@@ -86,7 +93,7 @@ def partition(model: Model, *, is_repeated: bool = False) -> HostedGraph:
 
 
 def _require_progress(model: Model, hosted: HostedGraph) -> None:
-    """Raise an error if the only part is the unpadded model itself, with unknown sizes."""
+    """Raise ShapeError if the only part is the whole model, with unknown sizes and unpadded."""
     steps, parts = hosted.program.steps, hosted.parts
     computes = [step for step in steps if isinstance(step, Compute) and step.padding is None]
     is_whole = len(computes) == len(steps) == 1 and not parts[0].shape_values
@@ -135,7 +142,7 @@ class _Partition:
         shape_values: Iterable[str],
         others: Iterable[onnx.NodeProto],
     ) -> Compute:
-        """Make a part of nodes, and return the step that calls it.
+        """Add a part that consists of ``nodes``, and return the step that calls it.
 
         Args:
             nodes: nodes of the part.
@@ -191,10 +198,12 @@ class _Partition:
         *,
         is_repeated: bool,
     ) -> Call:
-        """Make a part of a branch, or of the body of a loop, and return its call.
+        """Add a part for a branch of an If or the body of a loop, and return its call.
+
+        An equal part that exists already is called instead.
 
         Args:
-            body: not modified.
+            body: the subgraph, not modified.
             inputs: inputs of the body.
             shapes: known shapes of the inputs at the first call.
             is_repeated: whether it is the body of a loop, or within one.
@@ -267,7 +276,11 @@ class _Partition:
     def _states(
         self, inputs: Iterable[onnx.ValueInfoProto], given: Iterable[str]
     ) -> list[onnx.ValueInfoProto]:
-        """Return declarations without shapes; a missing type is taken from the initial value."""
+        """Return declarations of a loop body's states, without shapes.
+
+        An element type that ``inputs`` lacks is taken from ``given``, the names of the initial
+        values.
+        """
         found: list[onnx.ValueInfoProto] = []
         for value, source in zip(inputs, given, strict=True):
             copy = without_shape(value)
@@ -279,7 +292,7 @@ class _Partition:
         return found
 
     def _constants(self) -> dict[str, Array]:
-        """Return the constants that steps or outputs use."""
+        """Return the constants that steps or outputs use, by name."""
         used = {name for step in self.steps for name in operands_of(step)}
         used |= {value.name for value in self.model.graph.output}
         found = {n: value for n, value in self.model.constants().items() if n in used}
@@ -287,7 +300,7 @@ class _Partition:
 
 
 def _without_dead(steps: Sequence[Step], used: set[str]) -> Iterator[Step]:
-    """Yield the steps, except evaluations with results that neither a step nor ``used`` has."""
+    """Yield the steps, without evaluations whose results neither a step nor ``used`` contains."""
     kept: list[Step] = []
     for step in reversed(steps):
         if not isinstance(step, Evaluate) or not used.isdisjoint(results_of(step)):

@@ -22,13 +22,13 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, dtype_of, static_sh
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a model.
+    """A part of a model, which is compiled separately.
 
     Attributes:
-        model: a model with the part's inputs and outputs.
+        model: a model with the part's nodes, inputs and outputs.
         shape_values: names of inputs that must be constants in a static program.
         is_repeated: whether it is the body of a loop, or within one.
-        is_eager: whether every run of the model executes it.
+        is_eager: whether every run of the whole model executes it.
     """
 
     model: Model
@@ -49,7 +49,7 @@ class PartMaker:
     def of_nodes(
         self, nodes: Sequence[onnx.NodeProto], inputs: Iterable[str], outputs: Iterable[str]
     ) -> Model:
-        """Return a model of given nodes, whose inputs and outputs are named."""
+        """Return a model of given nodes; ``inputs`` and ``outputs`` are names of values."""
         graph = onnx.GraphProto(name="part")
         graph.node.extend(nodes)
         graph.input.extend(self._input(name) for name in inputs)
@@ -62,7 +62,7 @@ class PartMaker:
         """Return a model of a branch or the body of a loop.
 
         Args:
-            body: not modified.
+            body: the branch or body, not modified.
             inputs: inputs of the body, in order.
             captured: names of captured values, which become additional inputs.
         """
@@ -75,12 +75,12 @@ class PartMaker:
         return self._finished(graph, free_names(body).difference(captured))
 
     def captured(self, body: onnx.GraphProto) -> list[str]:
-        """Return the values that a subgraph captures, except constants."""
+        """Return the names of the values that a subgraph captures, except constants."""
         constants = self._constants.keys() | self._model.weights.keys()
         return sorted(free_names(body) - constants)
 
     def elementwise_weights(self, body: onnx.GraphProto) -> list[str]:
-        """Return captured large constants that a subgraph uses only in elementwise operators."""
+        """Return names of captured large constants that only elementwise operators use."""
         weights = free_names(body) & self._model.weights.keys()
         for node in body.node:
             if node.domain not in ONNX_DOMAINS or node.op_type not in ELEMENTWISE:
@@ -107,7 +107,7 @@ class PartMaker:
         return shape[:axis] + shape[axis + 1 :]
 
     def element(self, name: str, axis: int) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
-        """Return dtype and shape of the elements that ``name`` stacks along an axis.
+        """Return dtype and shape of the elements that value ``name`` stacks along an axis.
 
         Unknown sizes are 0; an unknown value has float32 elements of shape ().
         """
@@ -135,7 +135,7 @@ class PartMaker:
         return value
 
     def _finished(self, graph: onnx.GraphProto, used: set[str]) -> Model:
-        """Add the constants that a graph uses, and return the model."""
+        """Return a graph as a model, with the constants named in ``used``."""
         graph.initializer.extend(t for name, t in self._constants.items() if name in used)
         proto = onnx.ModelProto()
         for field, value in self._model.proto.ListFields():

@@ -39,8 +39,9 @@ class Place:
     """The place of a node.
 
     Attributes:
-        slot: its number; slot n of the host comes before part n.
-        on_host: whether the host executes it.
+        slot: for the host, the number of the slot; else that of the part. The host runs the steps
+            of slot n before part n.
+        on_host: whether the host executes the node.
     """
 
     slot: int
@@ -54,7 +55,7 @@ class Placement:
     Attributes:
         places: place of each node, in order.
         is_trivial: for each node, whether the host evaluates it faster than it could call a part.
-        shape_values: by part, the names of its inputs that must be constants.
+        shape_values: for each part, the names of its inputs that must be constants.
     """
 
     places: tuple[Place, ...]
@@ -63,7 +64,9 @@ class Placement:
 
 
 def place_nodes(model: Model, *, is_repeated: bool) -> Placement:
-    """Place the nodes of a model; requires folded constants and inferred shapes.
+    """Return the places of a model's nodes: on the host or in a part.
+
+    The model's shapes must be inferred, and its constants folded.
 
     Args:
         model: not modified.
@@ -114,7 +117,7 @@ class _Placer:
         return Place(slot, on_host)
 
     def is_trivial(self, node: onnx.NodeProto) -> bool:
-        """Whether a node is light and its operands and results are small."""
+        """Whether a node's evaluator is light (``is_light``), and its values are small."""
         return is_light(node) and self._is_small(node)
 
     def _host_slot(self, name: str) -> int:
@@ -122,7 +125,7 @@ class _Placer:
         return self._part[name] + 1 if name in self._part else self._host[name]
 
     def _part_slot(self, node: onnx.NodeProto, operands: Iterable[str]) -> int:
-        """Return the part for a node, and record the operands that must be constant there."""
+        """Return the number of a node's part, and record operands that must be constant there."""
         # A part reads values of the host of its own slot, because host steps precede the part.
         slot = max((self._part.get(name, self._host.get(name, 0)) for name in operands), default=0)
         fixed = [name for name in fixed_operands(node) if name not in self._constants]
@@ -174,7 +177,7 @@ class _Placer:
         return kind.tensor_type.elem_type != onnx.TensorProto.STRING
 
     def _shape_decided(self, nodes: Iterable[onnx.NodeProto]) -> set[str]:
-        """Return the values that are computed from shapes only."""
+        """Return the names of the values that are computed from shapes only."""
         decided = set(self._constants)
         for node in nodes:
             is_shape = node.op_type in _SHAPES and node.domain in ONNX_DOMAINS
@@ -183,7 +186,7 @@ class _Placer:
         return decided
 
     def _small_deciders(self, nodes: Iterable[onnx.NodeProto]) -> set[str]:
-        """Return the small data-dependent values that determine other values' shapes."""
+        """Return the names of small data-dependent values that determine shapes of others."""
         wanted: set[str] = set()
         found: set[str] = set()
         for node in reversed(list(nodes)):

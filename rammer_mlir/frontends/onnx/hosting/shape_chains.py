@@ -1,7 +1,7 @@
 """Recomputation of shape-dependent values within the parts that need them.
 
 A part then depends on the sizes of its inputs instead of values that the host computes from these
-sizes: specializations are found by sizes, and the constants of each are folded.
+sizes: its specialisations are found by sizes, and these values are constants in each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SHAPE_OPERATORS = ("Shape", "Size")
 
 
 class ShapeChains:
-    """Chains of host nodes that begin with a value's shape."""
+    """Chains of the host's nodes that compute values from shapes, beginning with Shape or Size."""
 
     def __init__(self, model: Model, host_nodes: Sequence[onnx.NodeProto]) -> None:
         """Take a model, and its nodes that the host evaluates, in order."""
@@ -32,7 +32,9 @@ class ShapeChains:
         self._types = value_infos(model.graph)
 
     def nodes_for(self, names: Iterable[str], given: set[str]) -> list[onnx.NodeProto]:
-        """Return the nodes, in order, that compute values from shapes; none for other values.
+        """Return the nodes, in order, that compute given values from shapes only.
+
+        Values that depend on other data have no nodes.
 
         Args:
             names: names of the values.

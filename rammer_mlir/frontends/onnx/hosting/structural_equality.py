@@ -15,7 +15,10 @@ Names = dict[str, object]
 
 
 def identity(part: Part) -> bytes:
-    """Return a digest that is equal only for parts that compute the same function."""
+    """Return a digest that is equal only for parts that compute the same function.
+
+    The names of values and nodes have no influence on it.
+    """
     graph = part.model.graph
     names: Names = {value.name: number for number, value in enumerate(part.model.inputs)}
     shape_values = [names[name] for name in part.shape_values]
@@ -31,7 +34,7 @@ def identity(part: Part) -> bytes:
 def _of_graph(
     graph: onnx.GraphProto, names: Names, constants: Mapping[str, Array]
 ) -> Iterator[object]:
-    """Yield a description of each computation of a graph; ``names`` is extended by its values."""
+    """Yield a description of each computation of a graph; ``names`` numbers its values."""
     for node in graph.node:
         yield node.op_type, node.domain
         yield [_name(name, names, constants) for name in node.input]

@@ -1,4 +1,4 @@
-"""Loop bodies: producers and uses of their values, and the values' types."""
+"""Loop bodies: the producers and uses of their values, and the types of their values."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rammer_mlir.frontends.onnx.traversal import subgraphs
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Facts about the values around a loop.
+    """Facts about the values outside of a loop's body.
 
     Attributes:
-        values: values of constants.
-        types: known types of all values.
+        values: values of constants, by name.
+        types: known types of all values, by name.
         opset: opset of the model.
     """
 
@@ -45,7 +45,7 @@ class Body:
     """A loop body, which must not be modified while this object is used."""
 
     def __init__(self, graph: onnx.GraphProto, around: Surroundings) -> None:
-        """Take the body, and the facts about its surroundings."""
+        """Take the body, and the facts about the values outside of it."""
         self.graph = graph
         self._around = around
         self._constants = small_constants(graph)
@@ -70,7 +70,7 @@ class Body:
         return self._constants.get(name, self._around.values.get(name))
 
     def captured(self, name: str) -> tuple[int, ...] | None:
-        """Return the static shape of value ``name``, if the body captures it; else None."""
+        """Return the static shape of value ``name`` if the body captures it; else None."""
         own = {value.name for value in self.graph.input}
         if name in own or name in self._constants or name in self.producers:
             return None
@@ -78,17 +78,17 @@ class Body:
         return kind.shape if kind is not None and kind.is_static else None
 
     def behind(self, name: str) -> str:
-        """Return the name of the value that ``name`` copies by Identity nodes; else ``name``."""
+        """Return the value of which ``name`` is a copy by Identity nodes, else ``name``."""
         while name in self.producers and self.producers[name].op_type == "Identity":
             name = self.producers[name].input[0]
         return name
 
     def types(self, inputs: Sequence[TensorKind], known: Types) -> Mapping[str, TensorKind]:
-        """Return the types of all values in an iteration with these input types.
+        """Return the types of all values, by name, in an iteration with inputs of given types.
 
         Args:
-            inputs: types of the inputs.
-            known: types of values that need not be inferred.
+            inputs: types of the inputs, in order.
+            known: types, by name, of values that need not be inferred.
         """
         names = [value.name for value in self.graph.input]
         declared = graph_types(onnx.GraphProto(initializer=self.graph.initializer))
@@ -105,15 +105,15 @@ class Body:
 def step_types(
     body: Body, states: Sequence[str], around: Surroundings, known: Types | None = None
 ) -> Mapping[str, TensorKind] | None:
-    """Return the types in the body of a Loop; None if a state's type changes or is unknown.
+    """Return the types in the body of a Loop, by name; None if a state's type changes.
 
-    Sequences among the states have no type here.
+    None also if a state's type is unknown. Sequences among the states have no type here.
 
     Args:
         body: body of the loop.
         states: names of the initial states.
-        around: facts about the loop's surroundings.
-        known: types of values that need not be inferred.
+        around: facts about the values outside of the loop.
+        known: types, by name, of values that need not be inferred.
     """
     unknown = TensorKind(0, None)
     kinds = [around.types.get(name, unknown) for name in states]

@@ -1,4 +1,4 @@
-"""Loops of known trip count, rewritten as Scans over tensors that are read by element."""
+"""Loops of known trip count that read an element of a tensor per iteration, rewritten as Scans."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.programs.host_program import Source
 
 _MOST_NUMBERS = 1 << 20
-"""Largest number of iterations with numbers stored in a constant, which then takes 8 MiB."""
+"""Largest trip count for which all iteration numbers are stored in a constant, of 8 MiB then."""
 
 
 def write_scan(
     node: onnx.NodeProto, steps: int, around: Surroundings, write: NodeWriter
 ) -> dict[str, TensorKind]:
-    """Write a Loop as a Scan, if each iteration reads an element of a tensor.
+    """Emit a Scan that replaces a Loop, if each iteration reads an element of a tensor.
 
     Args:
-        node: a Loop whose condition always holds; not modified.
+        node: a Loop whose condition is always true; not modified.
         steps: its trip count.
-        around: facts about its surroundings.
+        around: facts about the values outside of the loop.
         write: collects the nodes.
 
     Returns:
-        The types of the results; empty if nothing is written.
+        The types of the Scan's results, by name; empty if no Scan is emitted.
     """
     body = Body(body_of(node), around)
     number = body.graph.input[0]
@@ -95,7 +95,7 @@ def _results(
 
 
 def _kind_of(read: ElementRead, types: Types) -> TensorKind:
-    """Return the type of the element that ``read`` reads."""
+    """Return the type of the element that a read node of a body returns."""
     kind = types[read.value]
     assert kind.shape is not None, "reads of unknown shapes are not found"
     kept = (1,) if read.keeps_axis else ()
@@ -108,7 +108,8 @@ def _take_elements(
 ) -> dict[Source, onnx.ValueInfoProto]:
     """Replace the reads of a body by elements of a Scan's sources, in place.
 
-    Returns each source with the declaration of its element; new names begin with ``prefix``.
+    A source is a tensor of which a Scan reads an element per iteration. Returns each source with
+    the declaration of its element in the body; new names begin with ``prefix``.
     """
     sources: dict[Source, onnx.ValueInfoProto] = {}
     replaced: dict[str, onnx.NodeProto] = {}
@@ -131,12 +132,12 @@ def _take_elements(
 def _replace_counter(
     graph: onnx.GraphProto, loop: onnx.GraphProto, used: set[str], steps: int, write: NodeWriter
 ) -> Mapping[Source, onnx.ValueInfoProto]:
-    """Replace a body's condition by a constant, and return a source of iteration numbers.
+    """Replace a body's condition by a constant; return a source of iteration numbers.
 
     Args:
-        graph: the new body, modified in place.
+        graph: the body of the Scan, modified in place.
         loop: the Loop's body.
-        used: names that the new body uses.
+        used: names that the Scan's body uses.
         steps: trip count.
         write: collects the constants.
 
@@ -155,7 +156,7 @@ def _replace_counter(
 
 
 def _shortened(source: Source, types: Types, steps: int, write: NodeWriter) -> Source:
-    """Return a source of the first ``steps`` elements of a source."""
+    """Return a source of the first ``steps`` elements of ``source``."""
     kind = types.get(source.value)
     if kind is None or kind.shape is None or kind.shape[source.axis] == steps:
         return source

@@ -1,4 +1,4 @@
-"""Reads of a tensor's element at the iteration number of a loop."""
+"""Nodes of a loop's body that read a tensor's element at the iteration number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import onnx
 from rammer_mlir.frontends.onnx.loops.bodies import Body
 
 _WIDE_INTEGERS = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
-"""Types that hold an iteration number."""
+"""ONNX element types that can represent each iteration number."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ElementRead:
 
 
 def find_element_reads(body: Body, number: str, steps: int) -> list[ElementRead]:
-    """Return the in-bounds element reads of a loop with this trip count.
+    """Return the reads of elements at the iteration number that are always in bounds.
 
     Args:
         body: body of the loop.
@@ -59,7 +59,7 @@ def _element_read(body: Body, node: onnx.NodeProto, number: str) -> ElementRead 
 
 
 def _slice_of_one(body: Body, node: onnx.NodeProto, number: str) -> ElementRead | None:
-    """Return a read by a slice from ``number`` to the next number; None for other nodes.
+    """Return the read by a Slice from ``number`` to ``number + 1``; None for other nodes.
 
     ``number`` is the name of the iteration number.
     """
@@ -75,7 +75,7 @@ def _slice_of_one(body: Body, node: onnx.NodeProto, number: str) -> ElementRead 
 
 
 def _scalar(body: Body, name: str) -> str:
-    """Return the name of the scalar that a node reshapes to the list ``name``; else ``name``."""
+    """Return the scalar that a node reshapes to the list of one element ``name``; else ``name``."""
     name = _behind_casts(body, name)
     node = body.producers.get(name)
     is_list = node is not None and node.op_type in ("Unsqueeze", "Reshape")
@@ -83,7 +83,7 @@ def _scalar(body: Body, name: str) -> str:
 
 
 def _behind_casts(body: Body, name: str) -> str:
-    """Return the name of the value that ``name`` copies by Identity and casts to wide integers."""
+    """Return the value of which ``name`` is a copy, by Identity and casts to wide integers."""
     while True:
         name = body.behind(name)
         node = body.producers.get(name)

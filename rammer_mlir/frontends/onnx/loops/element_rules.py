@@ -17,7 +17,7 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS
 
 Shape = Sequence[int]
 Shapes = Callable[[str], Shape | None]
-"""Returns the static shape of a value; None if unknown."""
+"""A function that returns the static shape of a value, given by name; None if unknown."""
 
 ELEMENTWISE = frozenset(
     (
@@ -50,26 +50,26 @@ class Operand:
 
 
 class ElementWriter(Protocol):
-    """Writes the nodes that compute one element of a stacked value from its operands' elements."""
+    """Emits the nodes that compute one element of a value from its operands' elements."""
 
     def operand(self, operand: Operand) -> str:
         """Return the name of an operand's element."""
         ...
 
     def node(self, operator: str, inputs: Sequence[str], **attributes: object) -> str:
-        """Write a node of ``operator``, and return the name of its result."""
+        """Emit a node of ``operator``, and return the name of its result."""
         ...
 
     def transpose(self, value: str, perm: Sequence[int], *, is_invariant: bool = False) -> str:
-        """Write a transposition of ``value``, once for all elements if it ``is_invariant``."""
+        """Emit a transposition of ``value``, once for all elements if it ``is_invariant``."""
         ...
 
     def copy(self, node: onnx.NodeProto, inputs: Sequence[str]) -> str:
-        """Write a copy of ``node`` with operands ``inputs``, and return the name of its result."""
+        """Emit a copy of ``node`` with operands ``inputs``; return its result's name."""
         ...
 
     def reshape(self, value: str, shape: Shape, *, is_invariant: bool = False) -> str:
-        """Write a reshape of ``value``, once for all elements if it ``is_invariant``."""
+        """Emit a reshape of ``value``, once for all elements if it ``is_invariant``."""
         ...
 
 
@@ -79,7 +79,7 @@ class Rule:
 
     Attributes:
         operands: operands of the expression.
-        write: writes the expression, and returns the name of the element.
+        write: called with a writer; emits the expression, and returns the name of the element.
         is_view: whether the element is a view of the only operand's element.
     """
 
@@ -142,7 +142,7 @@ def _transpose(node: onnx.NodeProto, axis: int, rank: int) -> Rule:
 
 
 def _view(node: onnx.NodeProto, axis: int, shape: Shape, shapes: Shapes) -> Rule | None:
-    """Return the rule of a reshape that keeps the axis: a reshape of the element; else None."""
+    """Return the rule of a reshape that keeps the axis: it reshapes the element; else None."""
     given = shapes(node.input[0])
     before = prod(shape[:axis])
     axes = [
@@ -197,7 +197,10 @@ Factor = tuple[str, tuple[int, ...]]
 
 
 def _is_factor(term: str, shape: Shape, result: str) -> bool:
-    """Return whether an Einsum to labels ``result`` sums no dimension of an operand ``term``."""
+    """Return whether an Einsum to labels ``result`` sums no dimension of an operand.
+
+    ``term`` has the operand's labels, and ``shape`` is its shape.
+    """
     is_known = len(shape) == len(term) == len(set(term))
     return is_known and all(
         label in result or size == 1 for label, size in zip(term, shape, strict=True)
@@ -205,7 +208,10 @@ def _is_factor(term: str, shape: Shape, result: str) -> bool:
 
 
 def _factor(writer: ElementWriter, operand: Operand, sizes: dict[str, int], labels: str) -> Factor:
-    """Write an operand's element with one dimension per label, of size 1 if it lacks the label."""
+    """Emit an operand's element with one dimension per label, of size 1 if it lacks the label.
+
+    ``sizes`` has the size of each of the operand's labels.
+    """
     own, once = [label for label in sizes if label in labels], operand.is_invariant
     order = sorted(own, key=labels.index)
     element = writer.operand(operand)
@@ -221,7 +227,7 @@ def _factor(writer: ElementWriter, operand: Operand, sizes: dict[str, int], labe
 
 
 def _product(writer: ElementWriter, factors: Sequence[Factor]) -> str:
-    """Write the product of factors, the smallest products first; return its name."""
+    """Emit the product of factors, the smallest products first; return its name."""
     left = list(factors)
     while len(left) > 1:
         pairs = combinations(left, 2)

@@ -1,4 +1,4 @@
-"""Loops without invariant states and counters, with a trip count for a counting condition."""
+"""Simplification of Loops: no invariant states, no counters, a trip count where it is known."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from rammer_mlir.frontends.onnx.tensors import Array
 from rammer_mlir.frontends.onnx.trip_counts import count_steps, largest_count
 
 _MOST_STEPS = 1 << 14
-"""Largest number of iterations that are counted, which takes some tens of microseconds for each."""
+"""Largest number of iterations of a loop to count; each takes some tens of microseconds."""
 
 _COUNTERS = (np.dtype(np.int32), np.dtype(np.int64))
-"""Types of counters."""
+"""Element types of states that count iterations."""
 
 
 def normal_form(
     node: onnx.NodeProto, around: Surroundings, model: Model
 ) -> list[onnx.NodeProto] | None:
-    """Return nodes that replace a Loop by one nearer to normal form; None if it has normal form.
+    """Return nodes that replace a Loop by a simpler one; None if it is as simple as possible.
 
     A state that each iteration returns unchanged, as TensorFlow's loops return their weights, is
-    captured instead. A condition that counts to a number that is known becomes a trip count, and a
-    state that is a counter is computed from the iteration number if the trip count is known.
+    captured instead. A condition that counts to a known number becomes a trip count. A counter is
+    computed from the iteration number if the trip count is known.
 
     Args:
         node: the Loop; not modified.
-        around: facts about its surroundings.
+        around: facts about the values outside of the loop.
         model: takes constants.
     """
     for rule in (_without_invariants, _with_trip_count, _without_counters):
@@ -47,7 +47,7 @@ def normal_form(
 def _with_trip_count(
     node: onnx.NodeProto, around: Surroundings, write: NodeWriter
 ) -> onnx.NodeProto | None:
-    """Return a Loop with a trip count instead of its counting condition; None without one."""
+    """Return a Loop with a trip count instead of a condition that counts; None without any."""
     steps = _counted_steps(node, around)
     if steps is None:
         return None
@@ -77,7 +77,7 @@ def _invariant_states(node: onnx.NodeProto) -> list[int]:
 def _without_invariants(
     node: onnx.NodeProto, around: Surroundings, write: NodeWriter
 ) -> onnx.NodeProto | None:
-    """Return a Loop whose body captures the states that it returns unchanged; None without any."""
+    """Return a Loop that captures the states that its body returns unchanged, or None."""
     del around
     states = _invariant_states(node)
     if not states:
@@ -107,9 +107,10 @@ def _drop_state(loop: onnx.NodeProto, number: int) -> None:
 def _without_counters(
     node: onnx.NodeProto, around: Surroundings, write: NodeWriter
 ) -> onnx.NodeProto | None:
-    """Return a Loop of known trip count without the states to which each iteration adds a number.
+    """Return a Loop of known trip count without counters; None if it has no counter.
 
-    None if it has no such state, which is a single integer with a known initial value.
+    A counter is a state of a single integer with a known initial value, to which each iteration
+    adds a constant. ``write`` emits the final values.
     """
     steps = known_steps(node, around.values)
     body = Body(body_of(node), around)
@@ -140,7 +141,7 @@ def _without_counters(
 def _read_counter(
     body: Body, node: onnx.NodeProto, number: int, around: Surroundings
 ) -> tuple[Array, Array] | None:
-    """Return a counter's initial value and its increment; None for a state that is no counter."""
+    """Return a counter's initial value and increment; None if state ``number`` is no counter."""
     start = around.values.get(node.input[2 + number])
     value = body.graph.input[2 + number]
     made = body.producers.get(body.behind(body.graph.output[1 + number].name))
@@ -177,22 +178,23 @@ def _counter_nodes(
 
 
 def known_steps(node: onnx.NodeProto, values: Mapping[str, Array]) -> int | None:
-    """Return a loop's trip count; None if its condition or count is not constant."""
+    """Return a loop's trip count; None if its condition or its trip count is not constant."""
     if not _begins(node, values) or always_continues(body_of(node), values) is not True:
         return None
     return largest_count(node, values)
 
 
 def _begins(node: onnx.NodeProto, values: Mapping[str, Array]) -> bool:
-    """Whether the condition is known to hold before the first iteration, or is omitted."""
+    """Whether a loop's condition is known to be true before the first iteration, or is omitted."""
     condition = node.input[1] if len(node.input) > 1 else ""
     return not condition or (condition in values and bool(values[condition].any()))
 
 
 def _counted_steps(node: onnx.NodeProto, around: Surroundings) -> int | None:
-    """Return the trip count of a loop with a counting condition.
+    """Return the trip count of a loop whose condition counts iterations.
 
-    None if the loop has another condition, or data or more than ``_MOST_STEPS`` iterations decide.
+    None if the loop has another condition, if the number depends on data, or if it is not less than
+    ``_MOST_STEPS``.
     """
     if not _begins(node, around.values) or always_continues(body_of(node), around.values):
         return None

@@ -1,4 +1,4 @@
-"""Rewriting of loops during the folding sweep, in which constants and shapes are known."""
+"""Rewriting of loops during constant folding, when constants and shapes are known."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ Results = Mapping[str, TensorKind]
 def rewrite_loops(model: Model) -> bool:
     """Rewrite the loops that are not unrolled, in place; return whether a node was rewritten.
 
-    Requires folded constants and inferred shapes.
+    Loops become Scans, and sequences to which they append become tensors, where that is possible.
+    The model's constants must be folded, and its shapes inferred.
     """
     if all(node.op_type != "Loop" for node in model.graph.node):
         return False
@@ -34,7 +35,10 @@ def rewrite_loops(model: Model) -> bool:
 
 
 class _LoopRewriter:
-    """Rewrites the loops of a model that are not unrolled, and the joins of their sequences."""
+    """Rewrites a model's loops that are not unrolled, and ConcatFromSequence of their sequences.
+
+    It is called for each node by ``evaluate_constants``.
+    """
 
     def __init__(self, model: Model) -> None:
         """Take the model, to which new constants are added."""
@@ -49,7 +53,10 @@ class _LoopRewriter:
     def __call__(
         self, node: onnx.NodeProto, values: Mapping[str, Array], types: Types
     ) -> tuple[list[onnx.NodeProto], Results] | None:
-        """Return the replacement of a node, and types of its results; None to keep the node."""
+        """Return the nodes that replace a node, and the types of their results by name.
+
+        None to keep the node. ``values`` are constants and ``types`` known types, both by name.
+        """
         if node.domain not in ONNX_DOMAINS:
             return None
         if node.op_type == "ConcatFromSequence" and node.input[0] in self._stacks:

@@ -1,4 +1,4 @@
-"""Scan nodes: access to their sources, and replacement of these."""
+"""Sources of Scans, the tensors that they read by element: access and replacement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OF_SOURCES = ("num_scan_inputs", "scan_input_axes", "scan_input_directions")
 
 
 def sources_of(node: onnx.NodeProto) -> list[tuple[Source, str]]:
-    """Return each source of a Scan, with the name of its element in the body."""
+    """Return each source of a Scan, with the name of its element in the Scan's body."""
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name != "body"}
     count = int(given["num_scan_inputs"])
     axes = given.get("scan_input_axes", [0] * count)
@@ -28,7 +28,10 @@ def sources_of(node: onnx.NodeProto) -> list[tuple[Source, str]]:
 def set_sources(
     node: onnx.NodeProto, num_states: int, sources: Mapping[Source, onnx.ValueInfoProto]
 ) -> None:
-    """Set the sources of a Scan, with the declarations of their elements, in place."""
+    """Set the sources of a Scan, in place, after its ``num_states`` states.
+
+    ``sources`` has the declaration of each source's element, an input of the body.
+    """
     graph = body_of(node)
     del node.input[num_states:], graph.input[num_states:]
     node.input.extend(source.value for source in sources)

@@ -1,4 +1,4 @@
-"""Replacement of sequences that loops only append to by stacked tensors.
+"""Sequences to which loops only append, replaced by tensors that stack their elements.
 
 PyTorch's exporter writes ``ys.append(y)`` and ``torch.stack(ys)`` with such sequences.
 """
@@ -20,10 +20,10 @@ from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 
 @dataclass(frozen=True)
 class Stacked:
-    """A stack that replaces a sequence.
+    """A tensor that stacks a sequence's elements along dimension 0, and replaces the sequence.
 
     Attributes:
-        name: name of the stack, a result of the loop.
+        name: name of the tensor, a result of the loop.
         element: shape of an element.
     """
 
@@ -34,15 +34,16 @@ class Stacked:
 def stack_appended(
     node: onnx.NodeProto, around: Surroundings, empty: Iterable[str]
 ) -> tuple[onnx.NodeProto, dict[str, Stacked]] | None:
-    """Return a Loop with stacks for its sequences, and the stacks by sequence; None without any.
+    """Return a Loop with stacked tensors for its sequences, and these tensors by sequence name.
 
-    A stack replaces a sequence that is initially empty, to which each iteration appends a tensor of
-    the same static shape, and that no iteration reads.
+    A tensor replaces a sequence that is initially empty, to which each iteration appends a tensor
+    of the same static shape, and that no iteration reads. Returns None if there is no such
+    sequence.
 
     Args:
-        node: not modified.
-        around: facts about its surroundings.
-        empty: names of the empty sequences around it.
+        node: the Loop, not modified.
+        around: facts about the values outside of the loop.
+        empty: names of the empty sequences outside of the loop.
     """
     body = Body(body_of(node), around)
     appended = _appended(body, node.input[2:], set(empty))
@@ -60,7 +61,7 @@ def stack_appended(
 
 
 def split(stack: Stacked, sequence: str) -> onnx.NodeProto:
-    """Return the node that splits a stack into the sequence named ``sequence``."""
+    """Return the node that splits a stacked tensor into the sequence named ``sequence``."""
     name = f"{sequence}/split"
     return helper.make_node("SplitToSequence", [stack.name], [sequence], name, axis=0, keepdims=0)
 
@@ -68,16 +69,16 @@ def split(stack: Stacked, sequence: str) -> onnx.NodeProto:
 def join(
     node: onnx.NodeProto, stack: Stacked, kind: TensorKind, write: NodeWriter
 ) -> dict[str, TensorKind]:
-    """Write the result of ConcatFromSequence for a stack of at least one element.
+    """Emit the result of ConcatFromSequence from the stacked tensor of at least one element.
 
     Args:
-        node: not modified.
-        stack: the stack that replaces the sequence.
-        kind: type of the stack.
+        node: the ConcatFromSequence, not modified.
+        stack: the tensor that replaces the sequence.
+        kind: type of that tensor.
         write: collects the nodes.
 
     Returns:
-        The type of the result.
+        The type of the result, by its name.
     """
     assert kind.shape is not None
     given = {attribute.name: attribute.i for attribute in node.attribute}
@@ -97,7 +98,7 @@ def join(
 
 
 def _appended(body: Body, states: Sequence[str], empty: set[str]) -> dict[int, str]:
-    """Return the tensor that each iteration appends, by the number of the sequence's state."""
+    """Return the name of the tensor that each iteration appends, by number of the state."""
     found: dict[int, str] = {}
     for number, state in enumerate(states):
         given, result = body.graph.input[2 + number].name, body.graph.output[1 + number].name

@@ -1,7 +1,8 @@
-"""Sinking of elementwise producers of a Scan's sources into its body.
+"""Elementwise nodes that produce a Scan's sources, moved into its body.
 
-A decay ``exp(delta * A)`` of all steps has many times the bytes of ``delta``. If only the steps
-read it, each step computes its element, which then never leaves the caches.
+A source is a tensor of which the Scan reads an element per step. A decay ``exp(delta * A)`` of all
+steps has many times the bytes of ``delta``. If only the steps read it, each step computes its
+element, which then never leaves the caches.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from rammer_mlir.frontends.onnx.well_formed import naming
 from rammer_mlir.programs.host_program import Source
 
 _MOST_DEPTH = 64
-"""Largest length of a chain of moved producers, because expressions are written recursively."""
+"""Largest length of a chain of moved nodes, because expressions are emitted recursively."""
 
 
 def sink_into_scans(model: Model) -> bool:
-    """Move producers of sources into the bodies of Scans, in place; return whether any was moved.
+    """Move nodes that produce sources of Scans into their bodies, in place.
 
-    A producer is moved if its result has no other use and each step then reads fewer bytes.
-    Requires inferred shapes; dead nodes are left in the graph.
+    A node is moved if its result has no other use and each step then reads fewer bytes. Returns
+    whether a node was moved. Shapes must be inferred; dead nodes are left in the graph.
     """
     graph = _Graph(model)
     nodes: list[onnx.NodeProto] = []
@@ -53,7 +54,7 @@ def sink_into_scans(model: Model) -> bool:
 
 
 class _Graph:
-    """Producers and uses of a graph's values."""
+    """A graph's nodes, with the producers and the readers of its values."""
 
     def __init__(self, model: Model) -> None:
         self.nodes = list(model.graph.node)
@@ -78,7 +79,7 @@ class _Graph:
         return self._table.elem_type(name)
 
     def normalized(self, source: Source) -> Source | None:
-        """Return a source with a non-negative axis; None for strings, unknown types and shapes."""
+        """Return a source with its axis from 0; None for strings, unknown types and shapes."""
         shape, kind = self.shape(source.value), self.elem_type(source.value)
         if shape is None or kind in (0, onnx.TensorProto.STRING):
             return None
@@ -91,7 +92,7 @@ class _Graph:
         return element * dtype_of(self._table.elem_type(source.value)).itemsize
 
     def read_by_alone(self, reader: int) -> set[int]:
-        """Return the numbers of nodes whose results are used only for a Scan's sources.
+        """Return the numbers of nodes whose results only contribute to a Scan's sources.
 
         Args:
             reader: number of the Scan.
@@ -125,7 +126,7 @@ def _states(node: onnx.NodeProto) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The computation of a source's element in a step.
+    """The computation of a source's element in a step of a Scan.
 
     Attributes:
         cost: bytes that a step reads for the element.
@@ -144,7 +145,7 @@ class _Planner:
         self._plans: dict[Source, _Plan] = {}
 
     def plan(self, source: Source, depth: int = 0) -> _Plan:
-        """Return the plan for the element of a source."""
+        """Return the plan for the element of a source; ``depth`` counts the moved nodes so far."""
         if source not in self._plans:
             self._plans[source] = self._new(source, depth)
         return self._plans[source]
@@ -165,7 +166,7 @@ class _Planner:
 
 
 def source_of(operand: Operand, parent: Source) -> Source:
-    """Return the source of the elements of ``operand``, read in the order of ``parent``."""
+    """Return the source with the elements of ``operand``, read in the direction of ``parent``."""
     assert operand.axis is not None, "what has elements has an axis of them"
     return Source(operand.value, operand.axis, parent.is_reversed)
 
@@ -175,8 +176,9 @@ class _Sinking:
 
     Attributes:
         nodes: nodes of the body that compute elements.
-        outside: writes nodes before the Scan.
-        sources: sources of the new Scan.
+        outside: emits nodes before the Scan.
+        sources: sources of the new Scan, with the declarations of their elements.
+        constants: initializers of the body.
     """
 
     def __init__(self, graph: _Graph, number: int, outside: NodeWriter) -> None:
@@ -205,7 +207,7 @@ class _Sinking:
         return [*self.outside.nodes, scan]
 
     def element(self, source: Source) -> str:
-        """Return the name of a source's element in the body."""
+        """Return the name of a source's element in the body; emit its nodes at the first call."""
         if source not in self._elements:
             rule = self._planner.plan(source).rule
             found = self._read(source) if rule is None else rule.write(_StepWriter(self, source))
@@ -213,7 +215,7 @@ class _Sinking:
         return self._elements[source]
 
     def invariant(self, operand: Operand) -> str:
-        """Return the name of an operand with equal elements in all steps, without their axis."""
+        """Return the name of an operand that is equal in all steps, without the steps' axis."""
         if operand.axis is None:
             return operand.value
         if operand not in self._invariants:
@@ -227,7 +229,7 @@ class _Sinking:
         return self.outside.fresh()
 
     def _read(self, source: Source) -> str:
-        """Add a source with densely stored elements to the Scan; return the element's name."""
+        """Add a source whose elements are contiguous to the Scan; return the element's name."""
         name = self.fresh()
         shape = list(self._graph.shape(source.value) or ())
         element = [*shape[: source.axis], *shape[source.axis + 1 :]]
@@ -244,7 +246,7 @@ class _Sinking:
 
 
 class _StepWriter:
-    """Writes the expression for the element of a source into the body."""
+    """Emits the expression for the element of a source into a Scan's body."""
 
     def __init__(self, sinking: _Sinking, source: Source) -> None:
         self._sinking, self._source = sinking, source
@@ -256,7 +258,7 @@ class _StepWriter:
         return self._sinking.element(source_of(operand, self._source))
 
     def node(self, operator: str, inputs: Sequence[str], **attributes: object) -> str:
-        """Write a node of ``operator``, and return the name of its result."""
+        """Emit a node of ``operator``, and return the name of its result."""
         name = self._sinking.fresh()
         self._sinking.nodes.append(
             helper.make_node(operator, inputs, [name], name, **attributes)  # type: ignore[arg-type]
@@ -264,7 +266,7 @@ class _StepWriter:
         return name
 
     def copy(self, node: onnx.NodeProto, inputs: Sequence[str]) -> str:
-        """Write a copy of ``node`` with operands ``inputs``; return the name of its result."""
+        """Emit a copy of ``node`` with operands ``inputs``; return the name of its result."""
         name = self._sinking.fresh()
         new = copied(node)
         del new.input[:], new.output[:]
@@ -274,12 +276,12 @@ class _StepWriter:
         return name
 
     def transpose(self, value: str, perm: Sequence[int], *, is_invariant: bool = False) -> str:
-        """Write a transposition of ``value``, before the Scan if it ``is_invariant``."""
+        """Emit a transposition of ``value``, before the Scan if it ``is_invariant``."""
         write = self._sinking.outside.node if is_invariant else self.node
         return write("Transpose", [value], perm=perm)
 
     def reshape(self, value: str, shape: Sequence[int], *, is_invariant: bool = False) -> str:
-        """Write a reshape of ``value`` to ``shape``, before the Scan if it ``is_invariant``."""
+        """Emit a reshape of ``value`` to ``shape``, before the Scan if it ``is_invariant``."""
         if is_invariant:
             outside = self._sinking.outside
             return outside.node("Reshape", [value, outside.integers(*shape)])
