@@ -9,7 +9,7 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Form, Pass
-from rammer_mlir.passes.fusion.boundaries import Parallelism, Separate, UniqueInputs
+from rammer_mlir.passes.fusion.boundaries import ENOUGH_TASKS, Parallelism, Separate, UniqueInputs
 from rammer_mlir.passes.fusion.cheapest import group_by_cost
 from rammer_mlir.passes.fusion.gathered_views import fold_views_of_gathers
 from rammer_mlir.passes.fusion.greedy import group_operations
@@ -40,16 +40,18 @@ class FormOperators(Pass):
     Each call of a function with ``rtask.codegen``, which is a region for a foreign code generator,
     becomes an rOperator. The ``boundary`` selects the operations to fuse among those that can be
     fused. With ``none``, no operations are fused. With ``parallelism``, operations are fused unless
-    that loses parallelism that matters. With ``inputs``, operations are fused while an rOperator
-    reads at most ``inputs`` different tensors (F_max of Dali, 0 for any number). With ``cost``,
-    fusion minimizes the sum of all rOperators' predicted times on ``num-veus`` vEUs of the
-    ``device``, a name or a file; with ``per-operator``, each is a separate launch.
+    that loses parallelism and leaves fewer than ``enough`` independent rTasks. With ``inputs``,
+    operations are fused while an rOperator reads at most ``inputs`` different tensors (F_max of
+    Dali, 0 for any number). With ``cost``, fusion minimizes the sum of all rOperators' predicted
+    times on ``num-veus`` vEUs of the ``device``, a name or a file; with ``per-operator``, each is a
+    separate launch.
     """
 
     name: ClassVar[str] = "rtask-form-operators"
     takes: ClassVar[Form | None] = Form.TENSORS_ALONE
 
     boundary: str = "parallelism"
+    enough: int = ENOUGH_TASKS
     inputs: int = 3
     device: str = "cpu"
     num_veus: int = 1
@@ -79,6 +81,8 @@ class FormOperators(Pass):
                 f"{self.name}: boundary: expected one of {', '.join(BOUNDARIES)}, found "
                 f"'{self.boundary}'"
             )
+        if self.enough < 1:
+            raise OptionError(f"{self.name}: enough: expected at least 1, found {self.enough}")
         if self.inputs < 0:
             raise OptionError(
                 f"{self.name}: inputs: expected at least 0, found {self.inputs}; 0 is no limit"
@@ -88,7 +92,7 @@ class FormOperators(Pass):
         if self.boundary == "none":
             return group_operations(block, Separate())
         if self.boundary == "parallelism":
-            return group_operations(block, Parallelism())
+            return group_operations(block, Parallelism(self.enough))
         fold_views_of_gathers(block)
         if self.boundary == "inputs":
             return group_operations(block, UniqueInputs(self.inputs))

@@ -17,7 +17,7 @@ _SMALL_WORK = 200_000
 For less work, the lost parallelism costs less time than one more rOperator.
 """
 
-_ENOUGH_TASKS = 64
+ENOUGH_TASKS = 64
 """The number of independent rTasks that keeps every vEU of a small device busy."""
 
 
@@ -68,22 +68,26 @@ class Separate:
 
 @dataclass(frozen=True)
 class Parallelism:
-    """The rule that merges groups unless too few independent rTasks remain."""
+    """The rule that merges groups unless too few independent rTasks remain.
 
+    ``enough`` is the number of independent rTasks that are not too few.
+    """
+
+    enough: int = ENOUGH_TASKS
     gathers: ClassVar[bool] = False
 
     def admits(self, joined: Joined) -> bool:
         """Whether the merged group has the parallelism of both parts, or enough parallelism.
 
-        Without a contraction, at least ``_ENOUGH_TASKS`` independent rTasks are enough, or at most
-        ``_SMALL_WORK`` scalar operations of the merged group.
+        Without a contraction, ``enough`` independent rTasks are enough, or at most ``_SMALL_WORK``
+        scalar operations of the merged group.
         """
         merged = joined.merged
         if merged.parallelism >= max(part.parallelism for part in joined.parts):
             return True
         if merged.contractions:
             return False
-        return merged.parallelism >= _ENOUGH_TASKS or merged.work <= _SMALL_WORK
+        return merged.parallelism >= self.enough or merged.work <= _SMALL_WORK
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,14 @@ def check_boundary(boundary: str) -> None:
         )
 
 
-def formed_operators(options: CompileOptions) -> str:
-    """Return the pass that forms rOperators, in the syntax of textual pipelines."""
+def formed_operators(options: CompileOptions, enough: int | None = None) -> str:
+    """Return the pass that forms rOperators, in the syntax of textual pipelines.
+
+    ``enough`` is the number of independent rTasks that occupy all vEUs; by default the pass's own.
+    """
     name, _, most = options.given["boundary"].partition("=")
     if name == "parallelism":
-        return "rtask-form-operators"
+        return f"rtask-form-operators{{enough={enough}}}" if enough else "rtask-form-operators"
     if name == "none":
         return "rtask-form-operators{boundary=none}"
     if name == _INPUTS:

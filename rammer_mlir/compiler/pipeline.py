@@ -25,6 +25,7 @@ from rammer_mlir.compiler.stage_names import REGIONS
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.lowering.llvm.named_machines import NamedMachine
+from rammer_mlir.passes.fusion.boundaries import ENOUGH_TASKS
 from rammer_mlir.passes.regions.codegen import HOST
 from rammer_mlir.programs.module_options import text_of, written
 from rammer_mlir.programs.residency import Multiprocessors
@@ -114,8 +115,13 @@ def _cpu_formed(options: CompileOptions, named: NamedMachine | None) -> tuple[st
         *_right_sides(options),
         *_BLOCKED_CHANNELS,
         *(("rtask-block-reductions",) if machine.byte_products else ()),
-        formed_operators(options),
+        formed_operators(options, _occupying(options.num_veus)),
     )
+
+
+def _occupying(num_veus: int) -> int:
+    """Return the number of independent rTasks that occupy CPU vEUs, however long their rows are."""
+    return min(_ENOUGH_FOR_EACH * num_veus, ENOUGH_TASKS) if num_veus > 1 else 1
 
 
 def _cpu_shaped(options: CompileOptions) -> tuple[str, ...]:

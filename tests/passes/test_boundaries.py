@@ -95,6 +95,16 @@ def test_softmax_reads_one_tensor() -> None:
     assert len(groups(SOFTMAX, 1)) == 1
 
 
+@pytest.mark.parametrize(("enough", "count"), [(64, 4), (17, 4), (16, 1), (1, 1)])
+def test_rows_that_occupy_all_units_are_fused(enough: int, count: int) -> None:
+    """Of 16 long rows, much work would be left to few units."""
+    long = SOFTMAX.replace("64x100xf32", "16x50257xf32").replace("tensor<64xf32>", "tensor<16xf32>")
+    with ir.Context():
+        module = ir.Module.parse(long)
+        run_pipeline(module, "builtin.module(linalg-generalize-named-ops)")
+        assert len(group_operations(entry_block(module), Parallelism(enough))) == count
+
+
 def test_two_products_are_never_one() -> None:
     """What is illegal stays so for every boundary."""
     text = f"""
@@ -134,6 +144,7 @@ def test_groups_do_not_wait_for_each_other(seed: int) -> None:
     ("options", "message"),
     [
         ("boundary=all", "boundary: expected one of none, parallelism, inputs, cost, found 'all'"),
+        ("enough=0", "enough: expected at least 1, found 0"),
         ("boundary=inputs inputs=-1", "inputs: expected at least 0, found -1; 0 is no limit"),
         ("boundary=cost device=abacus", "abacus"),
         ("boundary=cost num-veus=0", "number of vEUs: expected at least 1, found 0"),
