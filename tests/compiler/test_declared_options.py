@@ -79,7 +79,7 @@ def test_a_boundary_that_does_not_exist(boundary: str) -> None:
 @pytest.mark.parametrize(
     ("boundary", "target", "written"),
     [
-        ("parallelism", "cpu", "rtask-form-operators,"),
+        ("parallelism", "cpu", "rtask-form-operators{enough=12},"),
         ("none", "cpu", "rtask-form-operators{boundary=none},"),
         ("inputs=5", "cpu", "rtask-form-operators{boundary=inputs inputs=5}"),
         ("cost", "cpu", 'rtask-form-operators{boundary=cost device="cpu" num-veus=3}'),

@@ -23,8 +23,7 @@ from rammer_mlir.scheduling.device_costs import Device
 class _Graphs:
     """Translates a region to a JSON graph, as a single rTask that the engine ``name`` runs.
 
-    If the option ``threads`` asks for all threads, the rTask has the grain ``device``: no other
-    rTask runs at the same time.
+    With the option ``threads=all``, no other rTask runs at the same time.
     """
 
     name: ClassVar[str]
@@ -44,11 +43,7 @@ class _Graphs:
         return Limits()
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return whether a region has multiply-accumulates.
-
-        Regions without them stay on the host, since the call of an engine costs more time than it
-        saves.
-        """
+        """Return whether a region has multiply-accumulates; others are not worth a call."""
         return facts.macs > 0
 
     def generate(self, region: Region) -> RegionCode | None:

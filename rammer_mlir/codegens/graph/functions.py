@@ -40,11 +40,7 @@ CASTS: Mapping[str, int] = {"f32": 1, "i8": 3, "i32": 6, "f16": 10}
 def write_cast(writer: GraphWriter, value: str, element_type: str, out: str = "") -> str:
     """Append a conversion of tensor ``value`` to ``element_type``; return the name of its result.
 
-    Args:
-        writer: the graph under construction.
-        value: name of the tensor.
-        element_type: the MLIR element type of the result, such as ``f32``.
-        out: the name of the result; empty for a generated name.
+    An empty ``out`` asks for a generated name.
 
     Raises:
         NotExpressibleError: if graphs do not support the type.

@@ -35,8 +35,7 @@ def graph_of(region: Region) -> Graph:
     """Return a region as a JSON graph; value number ``n`` of the region becomes tensor ``vn``.
 
     Raises:
-        NotExpressibleError: if graphs cannot express an operation, or a result is an input or
-            another result.
+        NotExpressibleError: if graphs cannot express an operation.
     """
     writer = GraphWriter()
     for operation in region.operations:
@@ -75,11 +74,7 @@ def is_expressible(reading: Reading) -> bool:
 def write_reading(writer: GraphWriter, reading: Reading, name_of: Namer) -> None:
     """Append the operators that compute an operation to a graph.
 
-    Args:
-        writer: the graph under construction.
-        reading: the reading of the operation.
-        name_of: returns the name in the graph of a tensor value, called for each operand and the
-            result.
+    ``name_of`` returns the name in the graph of each operand and of the result.
 
     Raises:
         NotExpressibleError: if graphs cannot express the operation.

@@ -17,10 +17,7 @@ class GraphWriter:
         self._constants: dict[tuple[object, ...], GraphConstant] = {}
 
     def node(self, op: str, inputs: Sequence[str], out: str = "", **attributes: Value) -> str:
-        """Append operator ``op`` with the input tensors named; return the name of its result.
-
-        The name is ``out``, or a generated name if ``out`` is empty.
-        """
+        """Append operator ``op``; return the name of its result, ``out`` or a generated name."""
         name = out or f"t{len(self._nodes)}"
         self._nodes.append(GraphNode(op, tuple(inputs), (name,), attributes))
         return name

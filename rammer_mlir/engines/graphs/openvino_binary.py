@@ -1,8 +1,7 @@
 """The form ``binary`` of OpenVINO modules: a line of JSON, then models that OpenVINO exported.
 
-The line has the inputs and outputs of the module's graph, and the size in bytes of each function's
-model. A model contains its function's weights in OpenVINO's packing, and only the version that
-exported it imports it.
+The line has the graph's inputs and outputs, and the bytes of each function's model. A model has its
+function's weights in OpenVINO's packing, and only the version that exported it imports it.
 """
 
 from __future__ import annotations
@@ -27,9 +26,7 @@ FORMAT, _VERSION = "rammer-openvino", 1
 
 
 def exported(library: OpenVinoLibrary, compiled: int) -> bytes:
-    """Return a compiled model in the format that OpenVINO imports.
-
-    ``compiled`` is the address of the library's ``ov_compiled_model_t``.
+    """Return the model at an address, an ``ov_compiled_model_t``, in the format of imports.
 
     Raises:
         OpenVinoError: if the library fails.

@@ -93,12 +93,9 @@ class OpenVinoEngine:
         raise AssertionError("the stack lets exceptions pass")
 
     def prebuilt(self, hosts: Sequence[EntryHost]) -> CodeModule | None:
-        """Compile a module's graphs now, if the option ``form`` is ``binary``; else return None.
+        """Return a module of the form ``binary`` if the option ``form`` asks for it, else None.
 
         ``hosts`` has the environment of each function of the module.
-
-        Returns:
-            A module of the form ``binary``, with the compiled models.
 
         Raises:
             TargetError: if OpenVINO refuses the graph.
@@ -173,11 +170,7 @@ def _imported(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int
 class Request:
     """An inference request of a compiled model.
 
-    Attributes:
-        library: OpenVINO's C functions.
-        made: frees the objects of the request when it is closed.
-        model: address of the ``ov_compiled_model_t``.
-        request: address of the ``ov_infer_request_t``.
+    ``model`` and ``request`` are the addresses of OpenVINO's objects, which ``made`` frees.
     """
 
     library: OpenVinoLibrary
@@ -188,8 +181,6 @@ class Request:
     @classmethod
     def of(cls, library: OpenVinoLibrary, made: ExitStack, compiled: int) -> Request:
         """Create a request of the compiled model at an address; closing ``made`` frees it.
-
-        ``compiled`` is the address of the ``ov_compiled_model_t``.
 
         Raises:
             OpenVinoError: if the library fails.

@@ -44,10 +44,7 @@ class OpenVinoLibrary:
     def make(self, function: str, *arguments: Argument, behind: tuple[Argument, ...] = ()) -> int:
         """Call ``ov_{function}``, which creates an object; return the object's address.
 
-        Args:
-            function: name of the function without ``ov_``.
-            arguments: arguments before the pointer to the result.
-            behind: arguments after the pointer to the result.
+        ``arguments`` come before the pointer to the result, ``behind`` after it.
 
         Raises:
             OpenVinoError: if it fails.
