@@ -13,7 +13,7 @@
 // CHECK: rtask.operator @addf_0
 // DUMP: builtin.module(
 // DUMP-NEXT: cse,
-// DUMP-NEXT: rtask-form-operators{boundary=none inputs=3 device=cpu num-veus=1 per-operator=false}
+// DUMP-NEXT: rtask-form-operators{boundary=none enough=64 inputs=3 device=cpu num-veus=1 per-operator=false}
 // DUMP-NEXT: )
 // OPTION: error: unknown option or pass '--mlir-timng': did you mean '--mlir-timing'?
 // PASS: error: unknown option or pass '--canonicalise': did you mean '--canonicalize'?
