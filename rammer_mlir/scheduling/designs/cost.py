@@ -1,9 +1,10 @@
-"""Cost of an assignment on a machine, or a lower bound while some of its loops have no choice.
+"""Predicted time of a loop nest whose loops are mapped to vEUs and lanes, or a lower bound on it.
 
-An assignment runs in waves of rTasks. With a choice for each loop, the cost is the predicted time.
-With fewer choices, the bound is the largest of: compute time with all lanes busy, memory traffic at
-full bandwidth, and the waves and steps that the choices so far imply. So an additional choice never
-lowers the bound.
+An assignment (a loop nest of a fused group) runs as rTasks; a wave is one rTask on each vEU. A
+choice is the mapping of a loop. With a choice for each loop, the cost is the predicted time. With
+choices for some loops only, the bound is the largest of: compute time with all lanes busy, memory
+traffic at full bandwidth, and the time of the waves and sequential iterations that these choices
+imply. So an additional choice never lowers the bound.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ from rammer_mlir.scheduling.designs.problem import Assignment, LoopKind, Problem
 
 
 class Part(NamedTuple):
-    """A lower bound on the cost of one assignment: seconds, and number of waves of rTasks."""
+    """The cost of an assignment (a loop nest of a fused group), or a lower bound on it.
+
+    Attributes:
+        seconds: time of computation and memory traffic, without the time to start rTasks.
+        waves: the number of rTasks divided by the number of vEUs, rounded up.
+    """
 
     seconds: float
     waves: int
@@ -27,12 +33,13 @@ class Part(NamedTuple):
 
 @dataclass
 class _Shape:
-    """Products over the loops with a choice: the number of rTasks, and iterations of one rTask.
+    """The number of rTasks and the iterations of each rTask, as products over the mapped loops.
 
     Attributes:
         blocks: the number of rTasks.
-        row_lanes, row_steps: iterations of parallel loops across lanes, and in sequence.
-        reduced_lanes, reduced_steps: iterations of reduction loops across lanes, and in sequence.
+        row_lanes, row_steps: an rTask's iterations of parallel loops that are mapped to lanes, and
+            of those that run in sequence.
+        reduced_lanes, reduced_steps: the same for reduction loops.
     """
 
     blocks: int = 1
@@ -44,16 +51,22 @@ class _Shape:
 
 @dataclass(frozen=True)
 class AssignmentCost:
-    """The cost of an assignment of a group on a machine."""
+    """The predicted time of an assignment (a loop nest of a fused group) on a machine.
+
+    Attributes:
+        problem: the group of the assignment, which has the extents of the loops.
+        assignment: the loop nest.
+        machine: the number of vEUs and lanes, and the times of their steps.
+    """
 
     problem: Problem
     assignment: Assignment
     machine: Machine
 
     def part(self, chosen: Mapping[int, Choice]) -> Part:
-        """Return the cost of the assignment if all its loops have a choice, else a lower bound.
+        """Return the seconds and waves if all loops are mapped, else lower bounds on both.
 
-        ``chosen`` has the choice of each loop by number.
+        ``chosen`` has the mapping of each loop that is already mapped, by the loop's number.
         """
         shape = self._shape(chosen)
         waves = -(-shape.blocks // self.machine.units)
@@ -74,7 +87,7 @@ class AssignmentCost:
 
     @cached_property
     def _busy_seconds(self) -> float:
-        """The seconds of the computation if all lanes of all units are busy."""
+        """The seconds of the assignment's operations if all lanes of all vEUs are always busy."""
         points = prod(self.problem.loops[loop].extent for loop in self.assignment.loops)
         return points / (self.machine.units * self.machine.lanes) * self._step_seconds
 
@@ -98,7 +111,7 @@ class AssignmentCost:
         return shape
 
     def _meeting_seconds(self, shape: _Shape) -> float:
-        """Return the seconds in which lanes combine their partial reductions, for one rTask."""
+        """Return the seconds that an rTask needs to combine the partial reductions of its lanes."""
         if shape.reduced_lanes == 1:
             return 0.0
         lanes = shape.row_lanes * min(shape.reduced_lanes, self.machine.lanes)
@@ -107,17 +120,17 @@ class AssignmentCost:
     def _task_memory_seconds(self, blocks: int, chosen: Mapping[int, Choice]) -> float:
         """Return the seconds of an rTask's memory traffic if ``blocks`` rTasks share the bandwidth.
 
-        ``chosen`` has the choice of each loop by number.
+        ``chosen`` has the mapping of each loop, by the loop's number.
         """
         each = self.machine.total_bytes_per_second / min(blocks, self.machine.units)
         num_bytes = sum(_box_bytes(traffic, chosen) for traffic in self.assignment.traffic)
         return num_bytes / min(self.machine.bytes_per_second, each)
 
     def _total_bytes(self, chosen: Mapping[int, Choice]) -> float:
-        """Return a lower bound on the bytes that all rTasks together move.
+        """Return a lower bound on the bytes that all rTasks together read and write in memory.
 
         A tensor that a loop does not index is moved again for each tile of that loop. ``chosen``
-        has the choices of some loops by number.
+        has the mappings of some loops, by the loops' numbers.
         """
         total = 0
         for num_bytes, others in self._least_traffic:
@@ -129,7 +142,10 @@ class AssignmentCost:
 
     @cached_property
     def _least_traffic(self) -> list[tuple[int, tuple[int, ...]]]:
-        """For each tensor, the minimum bytes moved, and the loops that do not index it."""
+        """For each tensor in memory, the bytes to move it once, and the loops that do not index it.
+
+        The loops are those of the assignment, by number.
+        """
         return [self._least(traffic) for traffic in self.assignment.traffic]
 
     def _least(self, traffic: Traffic) -> tuple[int, tuple[int, ...]]:
@@ -140,7 +156,7 @@ class AssignmentCost:
     def _elements(self, traffic: Traffic) -> Iterator[int]:
         """Yield a lower bound on the number of touched elements along each dimension of a tensor.
 
-        A loop counts only in the first dimension that it indexes. Steps above 1 skip elements, so
+        A loop counts only in the first dimension that it indexes. Factors above 1 skip elements, so
         only as many elements as iterations are certain.
         """
         counted: set[int] = set()
@@ -151,7 +167,10 @@ class AssignmentCost:
 
 
 def _box_bytes(traffic: Traffic, chosen: Mapping[int, Choice]) -> int:
-    """Return the bytes of a tensor that one rTask moves, with the choices ``chosen`` of loops."""
+    """Return the bytes of a tensor that an rTask reads or writes.
+
+    ``chosen`` has the mapping of each loop, by the loop's number.
+    """
     num_bytes = traffic.element_bytes
     for span in traffic.spans:
         num_bytes *= span.constant + sum(f * (chosen[n].tile - 1) for n, f in span.terms)

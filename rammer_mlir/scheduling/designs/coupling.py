@@ -1,9 +1,10 @@
-"""Loops that may be distributed over vEUs, and loops that share a choice (Dali, section 2.3).
+"""Loops that may be distributed over vEUs, and loops that are mapped alike (Dali, section 2.3).
 
-A loop is not distributed if a reader in the group would need an element that another rTask
-computes: reduction loops, loops of a value that is broadcast or gathered, and loops beneath a
-broadcast. If this holds for a loop at one end of an edge, it holds for the loop at the other end:
-coupled loops share the property.
+A loop is not distributed if a reader in the fused group would need an element that another rTask
+computes: reduction loops, loops of a value that is broadcast or gathered, and loops inside a
+broadcast. Two loops are coupled if they have equal extents and index the same dimension of a value,
+the first loop in its producer, the second in a reader. If the first may not be distributed, the
+second may not either, and vice versa.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from rammer_mlir.scheduling.designs.problem import LoopKind, Problem, Read
 
 @dataclass(frozen=True)
 class LoopClass:
-    """Loops that share a choice.
+    """Loops of a fused group that are all mapped to vEUs and lanes in the same way.
 
     Attributes:
-        loops: the loops' numbers.
+        loops: the loops' numbers in ``Problem.loops``.
         extent: the number of iterations of each loop.
         may_spread: whether the loops may be distributed over vEUs.
     """
@@ -31,7 +32,11 @@ class LoopClass:
 
 
 def couple(problem: Problem) -> tuple[LoopClass, ...]:
-    """Return the classes of loops of equal extent that edges connect, in order of loops."""
+    """Return the classes of coupled loops of a fused group, in order of their first loops.
+
+    Two loops are coupled if they have equal extents and index the same dimension of a value, the
+    first loop in its producer, the second in a reader.
+    """
     parent = {loop: loop for loop in problem.used_loops}
 
     def root(loop: int) -> int:
@@ -51,7 +56,7 @@ def couple(problem: Problem) -> tuple[LoopClass, ...]:
 
 
 def uncoupled(problem: Problem) -> tuple[LoopClass, ...]:
-    """Return a class for each loop alone.
+    """Return a separate class for each loop of a fused group, as if no loops were coupled.
 
     A loop may be distributed over vEUs if its class in ``couple`` may.
     """
@@ -70,9 +75,9 @@ def _class(problem: Problem, loops: list[int], fixed: set[int]) -> LoopClass:
 
 
 def _fixed(problem: Problem) -> Iterator[int]:
-    """Yield the loops that may not be distributed over vEUs, before propagation along edges.
+    """Yield the loops that may not be distributed over vEUs, whatever loops they are coupled with.
 
-    These are reduction loops, loops of gathers, and loops that a read prevents from it.
+    These are reduction loops, loops of gathers, and loops that ``_fixed_by`` yields for a read.
     """
     for loop in problem.used_loops:
         if problem.loops[loop].kind is not LoopKind.ASSIGNMENT:
@@ -82,7 +87,11 @@ def _fixed(problem: Problem) -> Iterator[int]:
 
 
 def _fixed_by(problem: Problem, read: Read) -> Iterator[int]:
-    """Yield the loops that a single read prevents from being distributed over vEUs."""
+    """Yield the loops that ``read`` prevents from being distributed over vEUs.
+
+    These are loops of the value or the reader without an equal loop on the other side, as in a
+    broadcast.
+    """
     for produced, reading in zip(problem.values[read.value].dims, read.dims, strict=True):
         ends = [loop for loop in (produced, reading) if loop is not None]
         extents = {problem.loops[loop].extent for loop in ends}

@@ -1,8 +1,9 @@
-"""A group after deciding for each value whether it is stored, recomputed, or ends a unit.
+"""Rewriting of a fused group for a decision on each value: store it, recompute it, or end a unit.
 
-A recomputed value becomes part of each reader's computation, and its own loops disappear. A value
-that ends a unit goes through memory: its readers belong to a later unit, which shares no loops with
-the earlier one.
+A unit is a part of the group between two barriers. A stored value is read in the unit that computes
+it. A recomputed value becomes part of each reader's computation, and its own loops disappear. A
+value that ends a unit goes through memory: its readers belong to a later unit, whose loops are
+mapped independently.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ Decisions = tuple[Decision, ...]
 
 @dataclass(frozen=True)
 class Decided:
-    """A group after decisions about its values.
+    """A fused group, rewritten for the decisions on its values.
 
     Attributes:
-        decisions: the decisions.
-        problem: the group with the assignments that remain.
-        units: the unit number of each assignment; units run in order.
+        decisions: for each value, whether it is stored, recomputed, or ends a unit.
+        problem: the group in which recomputed values are part of their readers' computations, and
+            values that end a unit are tensors in memory.
+        units: for each assignment, the number of its unit: the part of the group between two
+            barriers. Units run in order of number.
     """
 
     decisions: Decisions
@@ -41,14 +44,15 @@ class Decided:
 
     @property
     def num_units(self) -> int:
-        """The number of units, which run in order."""
+        """The number of units: parts of the group that barriers separate."""
         return max(self.units, default=0) + 1
 
 
 def decide(problem: Problem) -> Iterator[Decided]:
-    """Yield the group under each feasible combination of decisions, preferred combinations first.
+    """Yield the rewritten group for each combination of its values' allowed decisions.
 
-    A combination is infeasible if its units would depend on each other in a cycle.
+    Preferred combinations come first. A combination is left out if its units would depend on each
+    other in a cycle.
     """
     for decisions in product(*(value.decisions for value in problem.values)):
         decided = _decided(problem, decisions)
@@ -85,7 +89,7 @@ def _recompute(problem: Problem, number: int) -> Problem:
 
 @dataclass(frozen=True)
 class _Inlined:
-    """The computation of a value that is inlined into the reader of ``read``."""
+    """The computation of the value of ``read``, inlined into the assignment that reads it."""
 
     problem: Problem
     read: Read
@@ -95,7 +99,10 @@ class _Inlined:
         return self.problem.values[self.read.value].producer
 
     def _loop(self, loop: int | None) -> int | None:
-        """Return the reader's loop that replaces a loop of the producer, None if there is none."""
+        """Return the number of the reader's loop that replaces a loop of the producer.
+
+        Return None if no single loop replaces it.
+        """
         dims = self.problem.values[self.read.value].dims
         return self.read.dims[dims.index(loop)] if loop is not None and loop in dims else None
 
@@ -115,9 +122,9 @@ class _Inlined:
         return replace(traffic, spans=tuple(map(self._span, traffic.spans)))
 
     def _span(self, span: Span) -> Span:
-        """Return a span of the producer over the reader's loops.
+        """Return a span of the producer's traffic, with the reader's loops in place of its own.
 
-        A loop of the producer without a counterpart counts with its full extent.
+        A loop of the producer that no loop of the reader replaces counts with its full extent.
         """
         terms: list[tuple[int, int]] = []
         constant = span.constant
@@ -130,17 +137,17 @@ class _Inlined:
         return Span(tuple(terms), constant)
 
     def reads(self) -> Iterator[Read]:
-        """Yield the producer's reads of values of the group, as reads of the reader."""
+        """Yield a read by the reader for each value of the group that the producer reads."""
         for read in self.problem.reads:
             if read.reader == self._producer:
                 yield Read(read.value, self.read.reader, tuple(map(self._loop, read.dims)))
 
 
 def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
-    """Return the number of the fused unit of each assignment; None if the units form a cycle.
+    """Return the unit number of each assignment; None if the units would form a cycle.
 
-    Values that are stored in memory are read in a later unit. Readers of all other values belong to
-    the unit of the value's producer.
+    A value that ends a unit is read in a later unit. Readers of all other values belong to the unit
+    of the value's producer.
     """
     units = [0] * len(problem.assignments)
     # Without a cycle, the fixpoint is reached after at most one pass per unit.
@@ -158,9 +165,9 @@ def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
 
 
 def _end(problem: Problem, number: int) -> Problem:
-    """Return the problem in which value ``number`` goes through memory.
+    """Return the problem in which value ``number`` is a tensor in memory.
 
-    Its producer writes it, and each reader reads it.
+    The producer's traffic includes its write, and the traffic of each reader its read.
     """
     value = problem.values[number]
     reads = [read for read in problem.reads if read.value == number]
@@ -181,10 +188,10 @@ def _whole_or(loop: int | None, size: int) -> Span:
 
 
 def _without_unused(problem: Problem, decisions: Decisions) -> Problem:
-    """Return the problem with empty assignments in place of those that only compute unused values.
+    """Return the problem with an empty assignment for each whose values are all recomputed.
 
-    A value is unused if it is recomputed in its readers. The assignments stay in place, so that the
-    numbers of all others remain valid.
+    An assignment whose result leaves the group is kept. Empty assignments keep the numbers of all
+    others valid.
     """
     values: dict[int, set[Decision]] = {}
     for value, decision in zip(problem.values, decisions, strict=True):

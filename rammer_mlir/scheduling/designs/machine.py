@@ -1,4 +1,4 @@
-"""Parallel hardware as a design search models it, and the choices for each loop."""
+"""The vEUs and lanes of a design search, and the possible mappings of a loop to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VECTOR_LANES = 16
 """The number of f32 elements in an AVX-512 register."""
 
 BLOCK_LANES = 256
-"""The number of threads of a block, the default of `rtask-map-to-threads`."""
+"""The number of threads of a GPU's block, the default of the pass `rtask-map-to-threads`."""
 
 _VECTOR_MEETING_SECONDS = 5e-9
 """Seconds of a horizontal reduction of a vector: about 15 cycles at 3 GHz."""
@@ -23,10 +23,10 @@ _LANES_MEETING_SECONDS = 1e-7
 
 @dataclass(frozen=True)
 class Choice:
-    """The execution of a loop: each rTask has ``tile`` iterations.
+    """A mapping of a loop, of which each rTask executes ``tile`` iterations.
 
-    They run across lanes if ``by_lanes``, else in sequence. ``name`` is the choice in printed
-    designs.
+    The lanes of a vEU execute them in parallel if ``by_lanes``, else they run in sequence. ``name``
+    is the mapping in printed designs, such as ``rTask``, ``lanes``, ``both`` or ``serial``.
     """
 
     name: str
@@ -36,19 +36,20 @@ class Choice:
 
 @dataclass(frozen=True)
 class Machine:
-    """The hardware that a group is mapped to.
+    """The vEUs and lanes to which the loops of a fused group are mapped.
 
     Attributes:
         units: number of vEUs, which execute rTasks in parallel.
-        lanes: lanes of a unit: threads of a block, or elements of a vector.
-        step_seconds: time of one scalar operation by all lanes of a unit.
-        meeting_seconds: time to combine the partial reductions of a unit's lanes, per result.
-        start_seconds: time to start a group's unit of assignments: a launch, or a barrier.
+        lanes: number of lanes of a vEU: threads of a block, or elements of a vector.
+        step_seconds: time in which each lane of a vEU executes a scalar operation.
+        meeting_seconds: time to combine the partial reductions of a vEU's lanes, per result.
+        start_seconds: time of the barrier or launch before each of the parts that barriers divide
+            the group into (``Decided.units``).
         task_seconds: time to start an rTask.
-        bytes_per_second: memory bandwidth of a unit that has the memory to itself.
-        total_bytes_per_second: memory bandwidth of all units together.
+        bytes_per_second: memory bandwidth of a vEU that has the memory to itself.
+        total_bytes_per_second: memory bandwidth of all vEUs together.
         is_vector: whether lanes are elements of a vector: then only contiguous loops can use them,
-            and no loop uses both units and lanes.
+            and no loop has the mapping ``both``.
     """
 
     units: int
@@ -62,12 +63,12 @@ class Machine:
     is_vector: bool = False
 
     def choices(self, extent: int, *, may_spread: bool, tiles: bool = False) -> tuple[Choice, ...]:
-        """Return the choices of a loop; among choices of equal cost the preferred one comes first.
+        """Return the possible mappings of a loop, in order of preference among equal costs.
 
         Args:
-            extent: iterations of the loop.
+            extent: number of iterations of the loop.
             may_spread: whether its iterations may be distributed over rTasks.
-            tiles: whether rTasks may also take several iterations: halves, quarters and so on.
+            tiles: whether an rTask may also execute a half, a quarter and so on of the iterations.
         """
         lanes = Choice("vector" if self.is_vector else "lanes", extent, by_lanes=True)
         serial = Choice("serial", extent, by_lanes=False)
@@ -92,9 +93,9 @@ def _halves(extent: int) -> Iterator[int]:
 
 
 def machine_of(device: Device) -> Machine:
-    """Return the machine of a device.
+    """Return the vEUs and lanes of a device, with their times, for a design search.
 
-    Its lanes are threads of a block, or elements of a vector if a vEU is one thread.
+    The lanes are threads of a block, or elements of a vector if a vEU is a single thread.
     """
     is_vector = device.max_threads == 1
     lanes = VECTOR_LANES if is_vector else min(BLOCK_LANES, device.max_threads)

@@ -1,4 +1,4 @@
-"""The design search of a group from end to end, and its result as text."""
+"""The complete design search of a fused group, and its result as text."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rammer_mlir.scheduling.designs.space import DesignSpace, default_design
 
 @dataclass(frozen=True)
 class Outcome:
-    """The design of a group.
+    """The result of the design search of a fused group.
 
     Attributes:
-        problem: the group.
-        spaces: the designs under each decision on the group's values.
-        num_uncoupled: number of designs if each loop had its own choice.
-        default: the design without a search.
-        found: the result of the search.
+        problem: the group before any decision on its values.
+        spaces: a set of designs for each combination of decisions on the group's values.
+        num_uncoupled: number of designs if each loop were mapped independently of all others.
+        default: the design that is used without a search.
+        found: the cheapest design found, and the counts of the search.
     """
 
     problem: Problem
@@ -33,17 +33,24 @@ class Outcome:
 
     @property
     def space(self) -> DesignSpace:
-        """The space that contains the design that was found."""
+        """The set of designs, for one combination of decisions, that contains the design found."""
         return self.spaces[self.found.design.space]
 
     @property
     def chosen(self) -> dict[str, Choice]:
-        """The choice of each loop that no recomputation removed, by the loop's name."""
+        """The mapping of each loop in the design found, by the loop's name.
+
+        Loops that recomputation removes are left out.
+        """
         chosen = self.space.chosen(self.found.design.choices)
         return {self.problem.loops[loop].name: choice for loop, choice in chosen.items()}
 
     def summary(self) -> str:
-        """Return a line of counts: loops, designs, variables, and prefixes that the search took."""
+        """Return a line of counts, such as "8 loops, 4,096 designs; 3 variables, 16; 4 taken".
+
+        The counts are those of loops, designs with independent loops, variables, designs with
+        coupled loops, and partial designs that the search extended.
+        """
         choosing = sum(len(value.decisions) > 1 for value in self.problem.values)
         variables = len(self.spaces[0].classes) + choosing
         found = self.found
@@ -57,7 +64,10 @@ class Outcome:
         )
 
     def lines(self) -> Iterator[str]:
-        """Yield lines of the costs, the decided values, and the choice of each loop class."""
+        """Yield lines of text: the costs, the decisions on values, the mapping of each loop class.
+
+        The costs are microseconds of the design found and of the design without a search.
+        """
         cost, default = self.found.design.cost, self.default.cost
         yield f"{cost * 1e6:.3f} us, {default * 1e6:.3f} us without a search"
         decisions = self.space.decided.decisions
@@ -77,12 +87,12 @@ def _counted(number: int, noun: str) -> str:
 
 
 def find_design(problem: Problem, machine: Machine, *, tiles: bool = False) -> Outcome:
-    """Return the cheapest design of a group on a machine, with the counts of the search.
+    """Return the cheapest design that a search finds for a fused group, and the search's counts.
 
     Args:
-        problem: the group.
-        machine: the hardware that it is mapped to.
-        tiles: whether rTasks may also take several iterations of a loop.
+        problem: the group, with its loops, assignments and values.
+        machine: the vEUs and lanes that the loops are mapped to.
+        tiles: whether an rTask may also execute a half, a quarter and so on of a loop's iterations.
     """
     decided = tuple(decide(problem))
     single = [DesignSpace(each, machine, uncoupled(each.problem), tiles) for each in decided]
@@ -93,6 +103,6 @@ def find_design(problem: Problem, machine: Machine, *, tiles: bool = False) -> O
 
 
 def _default(spaces: Sequence[DesignSpace]) -> Design:
-    """Return the design without a search: the preferred decisions and their default choices."""
+    """Return the design without a search: preferred decisions, and default mappings of loops."""
     choices = default_design(spaces[0])
     return Design(0, choices, spaces[0].bound(choices))

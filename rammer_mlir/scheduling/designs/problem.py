@@ -1,7 +1,8 @@
 """A fused group as loops, assignments and the values that flow between them (Dali, section 2.4).
 
-An assignment computes one or several values at all points of its loops. It reads values of earlier
-assignments, and tensors in memory. Loops, assignments and values are referred to by number.
+An assignment (a loop nest, such as a ``linalg.generic``) computes one or several values. It reads
+values of earlier assignments, and tensors in memory. Loops, assignments and values are referred to
+by number: their index in the fields of ``Problem``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,12 @@ class LoopKind(Enum):
 
 
 class Decision(Enum):
-    """The decision on a value that is read in the group; Dali always stores it."""
+    """How the readers inside a fused group get a value that the group computes.
+
+    ``STORED``: it is computed once and read in the same unit, the part of the group between two
+    barriers; Dali always does this. ``RECOMPUTED``: each reader computes it again. ``ENDED``: it is
+    written to memory, the unit ends with a barrier, and a later unit reads it.
+    """
 
     STORED = "stored"
     RECOMPUTED = "recomputed"
@@ -37,8 +43,8 @@ class Decision(Enum):
 class Loop:
     """A loop of an assignment.
 
-    It has ``extent`` iterations, and is ``contiguous`` if it accesses consecutive elements in
-    memory.
+    It has ``extent`` iterations, and is ``contiguous`` if consecutive iterations access consecutive
+    elements in memory.
     """
 
     name: str
@@ -48,10 +54,10 @@ class Loop:
 
 
 class Span(NamedTuple):
-    """The elements of a tile along a dimension of a tensor.
+    """The number of elements that a tile of loops touches along a dimension of a tensor.
 
-    Their number is ``constant`` plus factor * (iterations of the loop in the tile - 1) for each
-    (loop, factor) of ``terms``.
+    It is ``constant`` plus factor * (iterations of the loop in the tile - 1) for each pair (number
+    of a loop, factor) of ``terms``.
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -62,7 +68,7 @@ class Span(NamedTuple):
 class Traffic:
     """A tensor in memory that an assignment reads, or writes if ``is_write``.
 
-    ``spans`` has the elements of a tile along each dimension.
+    ``spans`` has for each dimension the number of elements that a tile of loops touches.
     """
 
     spans: tuple[Span, ...]
@@ -72,9 +78,14 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Assignment:
-    """An assignment: its loops, its scalar operations per point, and its memory traffic.
+    """A loop nest of a fused group.
 
-    ``is_returned`` marks an assignment whose result leaves the group: it is always computed.
+    Attributes:
+        name: its name.
+        loops: numbers of its loops; empty if it computes nothing.
+        operations: scalar operations of an iteration of the innermost loop.
+        traffic: the tensors in memory that it reads and writes.
+        is_returned: whether its result leaves the group, so that it is always computed.
     """
 
     name: str
@@ -90,11 +101,12 @@ class Value:
 
     Attributes:
         name: its name in messages.
-        producer: number of the assignment.
-        dims: for each dimension the producer's loop that alone indexes it; None if there is none.
+        producer: number of the assignment that computes it.
+        dims: for each dimension, the number of the producer's loop that alone indexes it; None if
+            no single loop does.
         shape: size of each dimension.
         element_bytes: bytes of an element.
-        decisions: allowed decisions, the preferred one first.
+        decisions: allowed ways to pass it to its readers, in order of preference.
     """
 
     name: str
@@ -109,8 +121,9 @@ class Value:
 class Read:
     """A read of a value by an assignment.
 
-    ``value`` and ``reader`` are their numbers in the problem. ``dims`` has the reader's loop that
-    alone indexes each dimension of the value; None if there is none.
+    ``value`` is the number of the value, ``reader`` that of the assignment. ``dims`` has for each
+    dimension of the value the number of the reader's loop that alone indexes it; None if no single
+    loop does.
     """
 
     value: int
@@ -120,7 +133,14 @@ class Read:
 
 @dataclass(frozen=True)
 class Problem:
-    """A group whose loops are to be mapped to hardware; assignments are in order of execution."""
+    """A fused group whose loops are to be mapped to vEUs and lanes.
+
+    Attributes:
+        loops: the loops of all assignments.
+        assignments: the loop nests, in order of execution.
+        values: the results of assignments that other assignments of the group read.
+        reads: the reads of these values.
+    """
 
     loops: tuple[Loop, ...]
     assignments: tuple[Assignment, ...]
@@ -150,21 +170,21 @@ class Problem:
 
     @cached_property
     def used_loops(self) -> tuple[int, ...]:
-        """The loops of all assignments, in order."""
+        """The numbers of the loops of all assignments, assignment by assignment."""
         return tuple(chain.from_iterable(a.loops for a in self.assignments))
 
     @cached_property
     def assignment_of(self) -> dict[int, int]:
-        """The number of the assignment of each loop."""
+        """For each loop's number, the number of the assignment that it belongs to."""
         return {loop: n for n, a in enumerate(self.assignments) for loop in a.loops}
 
     @property
     def edges(self) -> Iterator[tuple[int, int]]:
-        """Yield the pairs of a producer's and a reader's loop that index the same dimension."""
+        """Yield (producer's loop, reader's loop) for each dimension of a value that they index."""
         for read in self.reads:
             dims = zip(self.values[read.value].dims, read.dims, strict=True)
             yield from ((a, b) for a, b in dims if a is not None and b is not None)
 
     def points(self, assignment: int) -> int:
-        """Return the number of points of an assignment's loops."""
+        """Return the product of the extents of an assignment's loops."""
         return prod(self.loops[loop].extent for loop in self.assignments[assignment].loops)

@@ -1,9 +1,10 @@
 """Best-first search for the cheapest design, and a beam search where there are too many designs.
 
-A prefix of a design contains the choices of the first variables. A space bounds the cost of all
-designs that begin with a prefix; the bound of a longer prefix is never lower, and that of a
-complete design is its cost. So the first complete design taken from the heap is the cheapest (A*;
-Dali, section 2.1).
+A design has a choice (the mapping to vEUs and lanes) for each variable (a class of loops that are
+mapped alike). A prefix of a design contains the choices of the first variables. A space, a set of
+designs, bounds the cost of all its designs that begin with a prefix; the bound of a longer prefix
+is never lower, and that of a complete design is its cost. So the first complete design taken from
+the heap is the cheapest (A*; Dali, section 2.1).
 """
 
 from __future__ import annotations
@@ -15,21 +16,27 @@ from math import inf, prod
 from typing import NamedTuple, Protocol
 
 Prefix = tuple[int, ...]
-"""The index of the choice of each of the first ``len(prefix)`` variables of a design."""
+"""A partial design: the index of the choice for each of its first ``len(prefix)`` variables.
+
+A variable is a class of loops that are mapped alike; a choice is a possible mapping of them.
+"""
 
 MOST_DESIGNS = 1 << 20
 """Maximum number of designs for an exhaustive search, which proves its result the cheapest."""
 
 BEAM_WIDTH = 4096
-"""The number of prefixes of each length that the beam search keeps."""
+"""The number of partial designs of each length that the beam search keeps."""
 
 
 class Space(Protocol):
-    """The designs of a group under one combination of decisions on its values."""
+    """The designs of a fused group for one combination of decisions on its values.
+
+    A variable of a design is a class of loops that are mapped alike.
+    """
 
     @property
     def num_choices(self) -> tuple[int, ...]:
-        """The number of choices of each variable."""
+        """The number of possible mappings of each variable's loops."""
         ...
 
     def bound(self, prefix: Prefix) -> float:
@@ -41,11 +48,11 @@ class Space(Protocol):
 
 
 class Design(NamedTuple):
-    """A complete design.
+    """A complete design: a mapping of all loops of a fused group.
 
     Attributes:
-        space: the number of its design space.
-        choices: the number of the choice of each variable, in the space's order.
+        space: the index of its ``Space`` among those that are searched.
+        choices: the index of the choice (mapping) of each variable, in the space's order.
         cost: the cost, in the unit of the bounds of its space.
     """
 
@@ -60,8 +67,8 @@ class Found:
 
     Attributes:
         design: the cheapest design found.
-        taken: number of prefixes taken from the heap or the beam.
-        evaluated: number of prefixes whose bound was computed.
+        taken: number of partial designs taken from the heap or the beam.
+        evaluated: number of partial designs whose bound was computed.
         bound: lower bound on the cost of every design.
         beam: width of the beam; 0 if the search was exact.
     """
@@ -93,13 +100,13 @@ def search(
 ) -> Found:
     """Return the cheapest design, or the best that a beam finds if there are more than ``most``.
 
-    Ties are broken by the first space, then by the first choices.
+    Among designs of equal cost the first space wins, then the first choices.
 
     Args:
-        spaces: at least one space, the preferred space first.
+        spaces: at least one set of designs, the preferred set first.
         incumbent: a known design: designs of higher cost are pruned.
         most: largest number of designs to search exactly.
-        width: prefixes of each length that the beam keeps.
+        width: number of partial designs of each length that the beam keeps.
     """
     if num_designs(spaces) > most:
         return _Beam(spaces, incumbent).search(width)
@@ -134,11 +141,14 @@ def best_first(spaces: Sequence[Space], incumbent: Design | None = None) -> Foun
 
 
 _Node = tuple[float, int, Prefix]
-"""The bound of a prefix, the number of its space, and the prefix."""
+"""The bound of a partial design, the index of its space, and the partial design."""
 
 
 class _Beam:
-    """A beam search: it keeps the best prefixes of each length, and the least bound it dropped."""
+    """A beam search, which keeps the best partial designs of each length.
+
+    It records the least bound of the partial designs that it dropped.
+    """
 
     def __init__(self, spaces: Sequence[Space], incumbent: Design | None) -> None:
         self._spaces = spaces
@@ -150,7 +160,7 @@ class _Beam:
     def search(self, width: int) -> Found:
         """Return the best design that a beam of ``width`` finds.
 
-        The result's bound also covers the designs whose prefixes were dropped.
+        The bound in the result also holds for the designs that were dropped.
         """
         level: list[_Node] = [(space.bound(()), n, ()) for n, space in enumerate(self._spaces)]
         while level:

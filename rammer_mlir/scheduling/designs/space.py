@@ -1,7 +1,8 @@
-"""The designs of a group under one combination of decisions, with their costs.
+"""The designs of a fused group for one combination of decisions on its values, with their costs.
 
-A design has a choice for each class of loops. Assignments run in order (``cost``); each unit of
-assignments starts its rTasks in waves. The bound of an assignment never falls as more classes get a
+A design has a choice (a mapping) for each class of loops. The cost of a design is the sum of the
+costs of its assignments (``cost``), and the time to start units (parts of the group between
+barriers) and waves of their rTasks. The bound of an assignment never falls as more classes get a
 choice, so the sum never falls either.
 """
 
@@ -20,9 +21,13 @@ from rammer_mlir.scheduling.designs.search import Prefix
 
 @dataclass(frozen=True)
 class DesignSpace:
-    """The designs of a group; the variables are the loop classes, in the order of their choice.
+    """The designs of a fused group for one combination of decisions on its values.
 
-    With ``tiles``, rTasks may also take several iterations of a loop.
+    Attributes:
+        decided: the group, rewritten for these decisions.
+        machine: the vEUs and lanes that loops are mapped to.
+        classes: the classes of loops that are mapped alike: the variables of a design.
+        tiles: whether an rTask may also execute a half, a quarter and so on of a loop's iterations.
     """
 
     decided: Decided
@@ -37,7 +42,7 @@ class DesignSpace:
 
     @cached_property
     def choices(self) -> tuple[tuple[Choice, ...], ...]:
-        """The choices of each variable."""
+        """The possible mappings of the loops of each variable, in the order of ``variables``."""
         return tuple(
             self.machine.choices(found.extent, may_spread=found.may_spread, tiles=self.tiles)
             for found in self.variables
@@ -45,7 +50,7 @@ class DesignSpace:
 
     @property
     def num_choices(self) -> tuple[int, ...]:
-        """The number of choices of each variable."""
+        """The number of possible mappings of each variable's loops."""
         return self._num_choices
 
     @cached_property
@@ -58,7 +63,7 @@ class DesignSpace:
 
     @cached_property
     def _variables_of(self) -> tuple[tuple[int, ...], ...]:
-        """For each assignment, the variables of its loops, ascending."""
+        """For each assignment, the indices of the variables of its loops, ascending."""
         return tuple(
             tuple(sorted({self._variable_of[loop] for loop in assignment.loops}))
             for assignment in self.decided.problem.assignments
@@ -66,11 +71,11 @@ class DesignSpace:
 
     @cached_property
     def _parts(self) -> dict[tuple[int, Prefix], Part]:
-        """Memoized costs by an assignment and the choices of its own loops."""
+        """A memo of costs, by the assignment's number and the choices of its variables."""
         return {}
 
     def bound(self, prefix: Prefix) -> float:
-        """Return a lower bound in seconds on the cost of all designs that begin with a prefix.
+        """Return a lower bound in seconds on the cost of all designs that begin with ``prefix``.
 
         For the prefix of a complete design, it is the design's exact cost.
         """
@@ -82,7 +87,7 @@ class DesignSpace:
         return start + sum(waves) * self.machine.task_seconds + sum(p.seconds for p in parts)
 
     def chosen(self, prefix: Prefix) -> dict[int, Choice]:
-        """Return the choice of each loop, by number, that a prefix determines."""
+        """Return the mapping of each loop that a prefix determines, by the loop's number."""
         return {
             loop: options[choice]
             for options, choice, found in zip(self.choices, prefix, self.variables, strict=False)
@@ -103,14 +108,17 @@ class DesignSpace:
         return found
 
     def _chosen_of(self, number: int, prefix: Prefix) -> dict[int, Choice]:
-        """Return the choice of each loop of assignment ``number`` that a prefix determines."""
+        """Return the mappings of those loops of assignment ``number`` that a prefix determines.
+
+        The keys are the loops' numbers.
+        """
         loops = self.decided.problem.assignments[number].loops
         variables = ((loop, self._variable_of[loop]) for loop in loops)
         return {loop: self.choices[v][prefix[v]] for loop, v in variables if v < len(prefix)}
 
 
 def default_design(space: DesignSpace) -> Prefix:
-    """Return the design without a search.
+    """Return the design that is used without a search.
 
     Loops are distributed over vEUs where that is allowed; other loops use lanes.
     """

@@ -31,12 +31,12 @@ DEVICES: Registry[DeviceDescription] = Registry("device", {}, _check, "devices")
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return the names of the project's devices."""
+    """Return the names of the devices whose TOML files are in this folder, sorted."""
     return tuple(sorted(path.stem for path in _FOLDER.glob(f"*{_ENDING}")))
 
 
 def all_names() -> tuple[str, ...]:
-    """Return the names of all devices, including registered external devices."""
+    """Return the names of this folder's devices and of registered external devices, sorted."""
     return tuple(sorted({*names(), *DEVICES.names()}))
 
 
@@ -46,7 +46,9 @@ def _known(name: str) -> DeviceDescription:
 
 
 def register_device(device: DeviceDescription | Path) -> None:
-    """Register a device under its name, or under the stem of its file name.
+    """Register a device by its description, or by the path of its TOML file.
+
+    It is found under the name in the description, or under the stem of the file name.
 
     Example::
 
@@ -64,7 +66,7 @@ def register_device(device: DeviceDescription | Path) -> None:
 
 
 def find_device(name: str) -> DeviceDescription:
-    """Return the device named ``name``, or the device that the file ``name`` describes.
+    """Return the device named ``name``, or the device in the TOML file whose path is ``name``.
 
     Raises:
         OptionError: if there is neither, or the file is not a device description.
@@ -83,7 +85,7 @@ def find_device(name: str) -> DeviceDescription:
 
 
 def cpu_device(num_veus: int) -> Device:
-    """Return the project's CPU with ``num_veus`` vEUs, which are threads.
+    """Return the costs and sizes of device ``cpu`` with ``num_veus`` vEUs, each of them a thread.
 
     Raises:
         OptionError: if ``num_veus`` is below 1 or above the device's maximum.
@@ -94,7 +96,7 @@ def cpu_device(num_veus: int) -> Device:
 def device_for(target: str) -> DeviceDescription:
     """Return the default device for which programs of a target are scheduled.
 
-    If no device has the target as a default, return the CPU.
+    It is a device that lists the target among its ``targets``, else the device ``cpu``.
 
     Args:
         target: a target with its chip, such as ``cpu``, ``nvvm:sm_90`` or ``rocdl:gfx90a``.

@@ -39,20 +39,22 @@ class DeviceDescription:
         shared_bytes_per_unit, shared_bytes_per_veu: shared memory of a unit, and the most that a
             vEU gets.
         clock_hertz: maximum clock in cycles per second.
-        flops_per_second: scalar operations per second of the whole device by element type.
-        cache_bytes: the last-level cache that all units share; 0 if there is none.
+        flops_per_second: scalar operations per second of the whole device, by element type such as
+            ``f32``.
+        cache_bytes: size of the last-level cache that all units share; 0 if there is none.
         unit_cache_bytes: bytes that a unit's own cache retains between rTasks; 0 if none.
         bytes_per_second: memory bandwidth of the whole device.
         unit_bytes_per_second: bandwidth of a unit that has the memory to itself.
         launch_seconds: cost of starting an rProgram.
         barrier_seconds: cost of a barrier-rTask whose waits are already satisfied.
         rtask_seconds: fixed cost of starting an rTask.
-        is_bulk_synchronous: units only synchronise all together, and an rTask's data has to be in
-            its unit's memory.
-        sources: the source of each figure, by the figure's name.
-        unit_cache_kept_bytes, unit_cache_lost_bytes: a unit's own cache retains all data that is
-            reused after at most the first number of bytes of other data, and none from the second
-            on; 0 or omitted if not measured: then both equal ``unit_cache_bytes``.
+        is_bulk_synchronous: whether units only synchronise all together, and an rTask's data has to
+            be in its unit's memory.
+        sources: for each figure, by field name, a text that says where it is from.
+        unit_cache_kept_bytes, unit_cache_lost_bytes: a unit's own cache still has all of its data
+            after accesses to ``unit_cache_kept_bytes`` of other data, and none of it after
+            ``unit_cache_lost_bytes``; 0 or omitted if not measured: then both equal
+            ``unit_cache_bytes``.
         single_launch_seconds: cost of starting an rProgram of a single vEU, which starts no other
             vEU; 0 or omitted if equal to ``launch_seconds``.
         queued_launch_seconds: cost of starting an rProgram that was queued while its predecessor
@@ -95,7 +97,7 @@ class DeviceDescription:
         return self.units * self.veus_per_unit
 
     def device(self, num_veus: int | None = None, dtype: str = "f32") -> Device:
-        """Return the device as ``num_veus`` equal vEUs, one per unit if None.
+        """Return the costs and sizes of ``num_veus`` equal vEUs; None stands for a vEU per unit.
 
         vEUs are distributed over units; those of the same unit share its arithmetic and bandwidth.
         ``dtype`` is the element type whose arithmetic rate is used.
@@ -137,11 +139,11 @@ class DeviceDescription:
 
 
 def read_description(path: Path) -> DeviceDescription:
-    """Return the description in a device file.
+    """Return the device description in the TOML file ``path``.
 
     Raises:
-        OptionError: if it cannot be read, is not TOML, or an entry is missing, unknown, of the
-            wrong type, out of range, or without a source.
+        OptionError: if the file cannot be read or is not TOML, or a key is missing, unknown,
+            without a source, or has a value of the wrong type or out of range.
     """
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))

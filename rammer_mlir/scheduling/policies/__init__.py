@@ -1,8 +1,8 @@
 """Scheduling policies: each decides on which vEU and in which order the rTasks run.
 
 A policy is any object with a ``name`` and ``schedule(graph, device) -> Plan``. Policies share the
-mechanism in ``builder`` (append and wait) and ``costs`` (the profiler); ``verifier`` checks every
-plan, whichever policy made it.
+mechanism in ``builder`` (append rTasks and their waits) and ``costs`` (predicted times);
+``verifier`` checks every plan, whichever policy made it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["POLICIES", "Policy", "get_policy", "is_own_policy", "name_of", "regi
 
 
 def _for_auto() -> tuple[Policy, ...]:
-    """Return the loadable external policies whose attribute ``joins_auto`` is true."""
+    """Return the registered external policies that load and have a true ``joins_auto``."""
     policies = (extension.value for extension in POLICIES.extensions())
     return tuple(p for p in policies if p is not None and getattr(p, "joins_auto", False))
 
@@ -50,7 +50,7 @@ _BUILT_IN: tuple[Policy, ...] = (
 )
 
 POLICIES = Registry("policy", {policy.name: policy for policy in _BUILT_IN}, _check, "policies")
-"""The policies by name."""
+"""All policies by name, built in and registered by other packages."""
 
 
 def register_policy(policy: Policy) -> None:
@@ -94,7 +94,7 @@ def get_policy(text: str) -> Policy:
 
 
 def name_of(text: str) -> str:
-    """Return the name in a policy's text, which may have options in braces."""
+    """Return the policy's name in a text with or without options: ``ios{num-groups=4} -> ios``."""
     return text.partition("{")[0]
 
 
@@ -104,6 +104,9 @@ def _is_option(hints: Mapping[str, object], field: dataclasses.Field[Any]) -> bo
 
 
 def is_own_policy(text: str) -> bool:
-    """Whether the policy that ``text`` names, and every policy that it tries, is built in."""
+    """Whether the policy named in ``text`` is built in, and for `auto` all policies that it tries.
+
+    ``text`` may have options in braces, as for ``get_policy``.
+    """
     name = name_of(text)
     return POLICIES.is_built_in(name) and not (name == Auto.name and _for_auto())

@@ -31,7 +31,8 @@ class Auto:
         executor: runs the policies in parallel: threads, processes, or a cluster (Dask's
             ``client.get_executor()``); None runs them sequentially in this thread. Among plans
             with equal times the first policy wins, so the result does not depend on the executor.
-        further: returns additional policies to try after the built-in ones.
+        further: a function without arguments that returns additional policies, which are tried
+            after the built-in policies.
     """
 
     name: ClassVar[str] = "auto"
@@ -79,9 +80,10 @@ def _one_by_one(
 
 
 def _finished(futures: Sequence[Future[Plan]], deadline: float) -> Iterator[Plan]:
-    """Yield the plans that finish before the deadline, a time of the monotonic clock in seconds.
+    """Yield the plans of futures that finish before the deadline, in order of futures.
 
-    Futures that have not started by then are cancelled.
+    The deadline is a time of ``time.monotonic()`` in seconds. Futures that have not started by then
+    are cancelled.
     """
     for future in futures:
         try:

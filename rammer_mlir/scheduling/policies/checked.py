@@ -14,10 +14,11 @@ from rammer_mlir.scheduling.program import Barrier, Plan, RProgram, Run
 
 
 def ask(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
-    """Return the policy's plan for a graph, checked to be well-formed.
+    """Return the policy's plan for a graph, after a check that it is well-formed.
 
-    The verifier checks whether the plan is correct. A graph with exclusive rTasks is cut at them,
-    and the policy schedules each part.
+    The verifier checks later whether the plan is correct. If some rTasks need the whole device for
+    themselves (``RKernel.is_exclusive``), the policy plans the operators between them, and each of
+    these rTasks gets a separate rProgram.
 
     Raises:
         ScheduleError: if the policy fails, or does not return a plan of this graph and device.
@@ -80,7 +81,7 @@ def _wrong_program(program: object, graph: TaskGraph, plan: Plan, device: Device
 
 
 def _wrong_item(item: object, lengths: Sequence[int], graph: TaskGraph, plan: Plan) -> str:
-    """Return a message about a malformed item of a vEU, empty if it is well-formed.
+    """Return a message about a malformed ``Run`` or ``Barrier``, empty if ``item`` is well-formed.
 
     ``lengths`` has the number of rTasks of each vEU of the item's program.
     """

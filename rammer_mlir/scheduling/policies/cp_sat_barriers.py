@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 
 class BarrierModel(PlacementModel):
-    """A model with variables for the barrier before each rTask and the rTasks that it waits for.
+    """A CP-SAT model in which a barrier before an rTask takes time on the rTask's vEU.
 
-    An rTask's interval includes its barrier. If a source runs on another vEU, it has ended when the
-    latest barrier begins that precedes the reader on its vEU: a barrier may wait for additional
-    rTasks at no cost if they have ended by then. A barrier that its own rTask does not need could
-    equally precede a later rTask, so the model has no such barriers.
+    An rTask's interval begins with its barrier, if it has one. If an rTask reads from an rTask on
+    another vEU, a barrier has to begin on the reader's vEU after the other rTask has ended: the
+    reader's barrier or that of an earlier rTask, because a barrier may wait for additional rTasks
+    at no cost if they have ended when it begins. An rTask without sources on other vEUs has no
+    barrier in the model, because its barrier could equally precede a later rTask.
     """
 
     def _end(self, task: int) -> cp.LinearExprT:
@@ -45,19 +46,19 @@ class BarrierModel(PlacementModel):
                 self._add_window(window, veu, taken)
 
     def _taken(self, task: int, veu: int) -> cp.LinearExpr:
-        """Return the time units that an rTask and its barrier take on a vEU.
+        """Return the time that an rTask and its barrier take on a vEU, in the model's time units.
 
-        They are 0 if the rTask runs on another vEU.
+        It is 0 if the rTask runs on another vEU.
         """
         here, both = self._on[task][veu], self._model.new_bool_var("")
         self._model.add_bool_or(both, ~here, ~self._barriers[task])
         return self._durations[task] * here + self._delay * both
 
     def _windows(self) -> list[list[int]]:
-        """Return the windows: sets of rTasks whose time on a vEU is bounded (Carlier).
+        """Return the windows: lists of rTasks whose total time on a vEU is bounded (Carlier, 1982).
 
-        The first set holds all rTasks; each other set holds the rTasks whose head (earliest start)
-        and tail (time from their end to the end of the program) are not below two limits.
+        The first window has all rTasks. Each other window has the rTasks of the rOperators whose
+        least head and least tail are not below two limits.
         """
         found = {tuple(self._tasks): None}
         if self._counts:
@@ -77,12 +78,12 @@ class BarrierModel(PlacementModel):
         return min(times[task] for task in tasks)
 
     def _add_window(self, tasks: list[int], veu: int, taken: list[cp.LinearExpr]) -> None:
-        """Add the constraint that a vEU's rTasks of a window fit between its head and tail.
+        """Add the constraint that the rTasks of a window fit on a vEU between its head and tail.
 
         Args:
             tasks: the rTasks of the window; its head and tail are their least head and tail.
             veu: the vEU.
-            taken: the time units that each rTask takes on the vEU.
+            taken: for each rTask, the time units that it and its barrier take on the vEU.
         """
         model = self._model
         some = model.new_bool_var("")
@@ -109,10 +110,11 @@ class BarrierModel(PlacementModel):
             model.add_bool_or([~barrier, *apart])
 
     def _add_latest_barrier(self, task: int, behind: list[int]) -> None:
-        """Add constraints on the begin of the latest barrier that precedes an rTask on its vEU.
+        """Bound the variable for the begin of the latest barrier before an rTask on its vEU.
 
-        A witness bounds it: the barrier of the rTask, or of an earlier rTask on the same vEU.
-        ``behind`` has for each rTask the mask of the rTasks that depend on it.
+        The solver chooses a barrier, that of the rTask or of an earlier rTask on the same vEU, and
+        the variable is at most the begin of this barrier; -1 if there is no barrier. ``behind`` has
+        for each rTask the bit mask of the rTasks that depend on it.
         """
         model, latest = self._model, self._latest[task]
         none = model.new_bool_var("")
@@ -143,7 +145,7 @@ class BarrierModel(PlacementModel):
 
 
 def _behind(table: TaskTable) -> list[int]:
-    """Return for each rTask the bit mask of the rTasks that depend on it."""
+    """Return for each rTask the bit mask of the rTasks that depend on it, directly or not."""
     masks = [0] * len(table.seconds)
     for task in reversed(range(len(masks))):
         for reader in table.readers[task]:

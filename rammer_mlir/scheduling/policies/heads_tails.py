@@ -12,13 +12,14 @@ from math import inf
 from rammer_mlir.scheduling.policies.packing_bounds import cuts, packing_bound
 
 _MOST_PACKED = 128
-"""Maximum number of rTasks of a graph for bounds by packing transitive sources and readers.
+"""Maximum number of rTasks of a graph for which heads and tails also use bounds by packing.
 
-The packing tightens the bounds; its work grows with the third power of this number.
+These bounds pack onto the vEUs all rTasks on which an rTask depends, or all that depend on it. This
+tightens heads and tails, but the work grows with the third power of the number of rTasks.
 """
 
 _Part = tuple[float, float]
-"""The head (or tail) of a neighbour of an rTask, and the time of the neighbour."""
+"""A neighbour of an rTask: (head, time) of a source, or (tail, time) of a reader."""
 
 
 def heads(
@@ -46,7 +47,7 @@ def heads(
 def tails(
     seconds: Sequence[float], readers: Sequence[Sequence[int]], num_veus: int, barrier: float
 ) -> list[float]:
-    """Return for each rTask its tail: the least time between the end of its work and the makespan.
+    """Return the tail of each rTask: a lower bound on the time from its end to the program's end.
 
     Args:
         seconds: time of each rTask.
@@ -80,9 +81,11 @@ def _distances(
         tasks: all rTasks, each after its neighbours.
         seconds: time of each rTask.
         neighbours: sources or readers of each rTask.
-        join: bound from the neighbours on the rTask's own vEU, and the latest end of the others.
-        pack: bound from the times, the longest first, of the transitive neighbours whose head or
-            tail is not below a limit; only for up to ``_MOST_PACKED`` rTasks.
+        join: returns a bound for given neighbours on the rTask's own vEU (the first argument) and
+            the latest end of its neighbours on other vEUs (the second argument).
+        pack: returns a lower bound on the time from a limit to the rTask; called with the times,
+            the longest first, of all direct and indirect neighbours whose head or tail is not below
+            the limit; only used for up to ``_MOST_PACKED`` rTasks.
 
     Returns:
         For each rTask the larger of both bounds, in the unit of ``seconds``.
@@ -106,11 +109,11 @@ def _distances(
 
 
 def _joined(parts: list[_Part], join: Callable[[Sequence[_Part], float], float]) -> float:
-    """Return the least head or tail of an rTask over all placements of its neighbours.
+    """Return the least head or tail of an rTask over all placements of its neighbours ``parts``.
 
-    ``parts`` are the neighbours, sorted by their ends. Each runs on the rTask's own vEU or
-    elsewhere. If a part runs elsewhere, moving a part of an earlier end to the own vEU gains
-    nothing, so only prefixes need to be tried.
+    Each neighbour runs on the rTask's own vEU or on another vEU. If a neighbour runs on another
+    vEU, moving a neighbour of an earlier end to the own vEU gains nothing, so it suffices to try
+    the neighbours of the latest ends there. ``join`` is the argument of ``_distances``.
     """
     parts.sort(key=lambda part: -(part[0] + part[1]))
     best = inf
@@ -124,7 +127,7 @@ def _joined(parts: list[_Part], join: Callable[[Sequence[_Part], float], float])
 
 
 def _one_machine(parts: Sequence[_Part]) -> float:
-    """Return the time at which one vEU has run all parts, each not before its head."""
+    """Return the time at which a single vEU has run all ``parts``, each not before its head."""
     now = 0.0
     for start, time in sorted(parts):
         now = max(now, start) + time

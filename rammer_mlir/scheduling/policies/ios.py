@@ -31,20 +31,23 @@ Barriers = Literal["tile", "stage"]
 
 @dataclass(frozen=True)
 class Ios:
-    """Cut the graph into blocks, and each block into stages of smallest predicted time.
+    """Cut the graph into blocks, and each block into stages of smallest predicted total time.
 
-    The groups of a stage run concurrently on all vEUs. The paper's alternative for a stage, to
-    merge its operators into a single operator, is decided earlier by ``rtask-merge-operators``
+    The graph is cut into blocks at points where a single value is live. A stage consists of groups
+    that run concurrently on all vEUs; a group is a connected set of units, which are the smallest
+    sets of operators that the search places. The paper's alternative for a stage, to merge its
+    operators into a single operator, is decided earlier by ``rtask-merge-operators``
     (``ios_merging``).
 
     Attributes:
         group_size: most units of a group (the paper's r).
         num_groups: most groups of a stage (the paper's s).
-        units: the units that the search places: ``operators``, each with the operators that fill
-            its padding, or ``chains`` of operators whose results have a single reader. Blocks whose
-            bound on the transitions exceeds ``max_transitions`` always use chains.
-        max_transitions: most transitions of a block; a block that needs more is cut where the
-            fewest values are live.
+        units: ``operators``: a unit is an operator with the operators that write its padding;
+            ``chains``: a unit is a chain of operators whose results have a single reader. Blocks
+            whose bound on the transitions exceeds ``max_transitions`` always use chains.
+        max_transitions: most transitions of the dynamic programming in a block: pairs of a set of
+            units and a last stage of it; a block that needs more is cut where the fewest values
+            are live.
         barriers: ``tile``: stages only order the placement of operators, waits are per tile;
             ``stage``: all rTasks of a stage wait for the whole stage before, as in the paper.
 
@@ -75,7 +78,7 @@ class Ios:
 
     @property
     def pruning(self) -> Pruning:
-        """The limits on groups and stages that prune the search."""
+        """The limits on the size of groups and the number of groups of a stage in the search."""
         return Pruning(self.group_size, self.num_groups)
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
@@ -90,7 +93,10 @@ class Ios:
         return self.search(graph, device)[0]
 
     def search(self, graph: TaskGraph, device: Device) -> tuple[list[Stage], SearchCounts]:
-        """Return the operators of each stage in the order of execution, and the search's counts."""
+        """Return the operators of each stage, in order of execution, and the counts of the search.
+
+        The counts are numbers of blocks, states and transitions.
+        """
         context = _fastest(graph, device)
         kernels = [context.kernel(n) for n in range(len(graph.operators))]
         sources, units = self._units(context)
@@ -114,7 +120,7 @@ class Ios:
         ]
 
     def _units(self, context: Context) -> tuple[Sources, list[list[int]]]:
-        """Return each operator's producers, and the units that are placed as a whole."""
+        """Return each operator's producers, and the units: sets of operators placed as a whole."""
         operators = range(len(context.graph.operators))
         sources = [context.dependencies.producers(n) for n in operators]
         units = fill_units(sources, [n for n in operators if not context.kernel(n).reads])
@@ -130,8 +136,8 @@ def place_stages(
     """Return a plan in which stages are placed in order, each operator with its fastest rKernel.
 
     Args:
-        graph: the graph.
-        device: the device.
+        graph: the rOperators to place.
+        device: the device whose vEUs and costs are used.
         stages: operators of each stage, as ``Ios.stages`` returns them; they may have been computed
             for another device or another batch size of the same network.
         barriers: ``tile``: rTasks wait for the rTasks that they read from; ``stage``: rTasks wait

@@ -1,4 +1,4 @@
-"""Choice of operators to merge: decided per stage of IOS's dynamic programming (IOS, L23-L33).
+"""Choice of operators to merge, for each stage of IOS's dynamic programming (its lines 23-33).
 
 A stage either runs its groups concurrently or, where its operators can be merged, computes them as
 a single operator, whichever is predicted to be faster.
@@ -19,9 +19,10 @@ from rammer_mlir.scheduling.stage_search import StageSearch, Unit
 from rammer_mlir.scheduling.stage_times import ConcurrentTimes, OperatorTimes
 
 Merged = Callable[[Sequence[int]], Sequence[RKernel] | None]
-"""A function of operators that returns the rKernels of the merged operator and its copies.
+"""A function from operators' numbers to the rKernels of the operator that computes all of them.
 
-It returns None if the operators may not be merged.
+The rKernels of copies that merging adds are included. The function returns None if the operators
+may not be merged.
 """
 
 
@@ -34,7 +35,8 @@ class MergeSearch:
         sources: the operators that each operator reads from.
         kinds: for each operator a value that is equal for operators that may be merged, None if it
             cannot be merged; operators of the same kind do not depend on each other.
-        merged: returns the rKernels of several operators of the same kind after merging.
+        merged: called with the numbers of several operators of the same kind; returns the rKernels
+            of the operator that merges them, and of copies; None if they may not be merged.
         device: the device that the stages are scheduled for.
         pruning: limits on the stages that are searched, as for the policy `ios`.
         max_transitions: maximum number of transitions of a block; smaller than for the policy
@@ -50,7 +52,7 @@ class MergeSearch:
     max_transitions: int = 50_000
 
     def groups(self) -> list[list[int]]:
-        """Return the stages whose operators are faster merged, as lists of operators by number."""
+        """Return the operators' numbers of each stage that is faster as a merged operator."""
         # A merged operator's rKernel depends on more than its operators' rKernels: treat all as
         # distinct.
         alike = range(len(self.kernels))
@@ -104,13 +106,14 @@ class MergeSearch:
 
 @dataclass(frozen=True)
 class _MergedTimes:
-    """The times of stages whose operators run concurrently, or merged if that is faster.
+    """The predicted times of stages, whose operators run concurrently, or merged if that is faster.
 
     Attributes:
         concurrent: the times of stages without merging.
         kinds: for each operator a value that is equal for mergeable operators; None if it cannot
             be merged.
-        seconds: returns the time of the merged operators; None if they cannot be merged.
+        seconds: called with operators' numbers; returns the seconds of the operator that merges
+            them; None if they cannot be merged.
     """
 
     concurrent: ConcurrentTimes

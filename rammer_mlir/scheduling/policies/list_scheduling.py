@@ -15,7 +15,7 @@ from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_table
 
 _SHARES = (0.05, 0.2, 0.5)
-"""Maximum relative changes of priorities in a sample, one of which is drawn for each sample."""
+"""Maximum relative changes of priorities; each sampled plan uses a randomly drawn maximum."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class ListScheduling:
 
 
 def sampled_plan(graph: TaskGraph, device: Device, table: TaskTable, samples: int) -> Plan:
-    """Return the fastest of ``samples`` plans of list scheduling with random priorities.
+    """Return the plan of smallest predicted time among ``samples`` plans of list scheduling.
 
-    The priorities are the longest paths, scaled by random factors; the seed is fixed, so that
-    results are repeatable.
+    The priority of an rTask is the length of the longest path from it, scaled by a random factor;
+    the seed is fixed, so that results are repeatable. ``table`` has the rTasks of the graph.
     """
     chance = random.Random(0)
     levels = table.bottom_levels(device.barrier_seconds)
@@ -80,6 +80,7 @@ def place(table: TaskTable, device: Device, priority: Sequence[float]) -> Placem
     """Return a placement of all rTasks by list scheduling.
 
     The ready rTask with the highest ``priority`` is placed next, on the vEU where it ends first.
+    ``priority`` is by the rTask's number in ``table``.
     """
     veus = [_Veu([0] * device.num_veus, []) for _ in range(device.num_veus)]
     where: dict[int, tuple[int, int]] = {}
@@ -122,8 +123,9 @@ def _start(
 ) -> float:
     """Return the earliest start, in seconds, of an rTask on vEU ``number``.
 
-    A barrier precedes it if the vEU does not know that one of the ``sources`` is complete.
-    ``where`` has the vEU and order, ``ends`` the end in seconds, of each placed rTask.
+    ``sources`` are the rTasks that it reads from. A barrier precedes it if any of them is not known
+    to be complete by ``veu``, the state of the vEU. ``where`` has the vEU and order, ``ends`` the
+    end in seconds, of each placed rTask.
     """
     awaited = -1.0
     for source in sources:

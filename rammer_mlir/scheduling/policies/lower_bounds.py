@@ -8,13 +8,13 @@ from rammer_mlir.scheduling.tasks import TaskTable
 
 
 def makespan_bound(table: TaskTable, num_veus: int, barrier: float) -> float:
-    """Return a lower bound on the seconds that all rTasks take, without the launch.
+    """Return a lower bound on the seconds of an rProgram of all rTasks, without the launch.
 
-    A window is a least head and a least tail: the rTasks with at least this head and this tail have
-    to be packed in between. Critical path and total work are special cases.
+    For each pair of a least head and a least tail, the rTasks with at least this head and this tail
+    have to be packed in between. Critical path and total work are special cases.
 
     Args:
-        table: the rTasks.
+        table: the rTasks with their times and dependencies.
         num_veus: number of vEUs.
         barrier: seconds of a barrier.
     """

@@ -20,9 +20,9 @@ from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import plan_of, task_table
 
 _EXACT = 1e-5
-"""Maximum relative gap that counts as zero.
+"""A plan counts as optimal if no other plan can save this share of its predicted time.
 
-The solver searches for plans that are faster by at least half of it.
+The solver searches for plans that are faster by at least half of this share.
 """
 
 _MOST_SAMPLES = 300
@@ -35,11 +35,12 @@ There are at most ``_MOST_SAMPLES`` of these plans.
 
 @dataclass(frozen=True)
 class Proof:
-    """A plan with a lower bound on the time of all plans.
+    """The best plan found, with a lower bound on the time of all plans.
 
     Attributes:
         plan: the best plan found.
-        bound: no plan with the same rKernels in one rProgram takes fewer seconds.
+        bound: lower bound in seconds on the time of all plans that consist of one rProgram with
+            the same rKernels.
     """
 
     plan: Plan
@@ -47,7 +48,7 @@ class Proof:
 
     @property
     def gap(self) -> float:
-        """The largest share of the predicted time that another plan could save; 0 if optimal."""
+        """The largest share of this plan's predicted time that another plan could save."""
         seconds = self.plan.predicted_seconds
         return max(0.0, 1 - self.bound / seconds) if seconds else 0.0
 
@@ -61,11 +62,11 @@ class Optimal:
     of barriers, each of which may wait for the sources of several later rTasks.
 
     Attributes:
-        limit_seconds: the solver stops after this time.
+        limit_seconds: the search, which includes both models, stops after this time.
         workers: threads of the solver; with a single thread, a search that ends in time is
             repeatable.
-        max_clauses: most rTasks and dependencies times vEUs of a model; the solver takes about a
-            kilobyte for each, and finds little on larger models.
+        max_clauses: largest product of (rTasks + dependencies between rTasks) and vEUs; the solver
+            takes about a kilobyte of memory for each, and finds little on larger models.
     """
 
     name: ClassVar[str] = "optimal"
@@ -135,10 +136,10 @@ class Optimal:
 
 
 def _samples(rtasks: int) -> int:
-    """Return the number of plans of ``rtasks`` rTasks to sample.
+    """Return the number of plans of ``rtasks`` rTasks each that list scheduling samples.
 
-    It is at least 1 and at most ``_MOST_SAMPLES``, and all plans have at most ``_SAMPLED_RTASKS``
-    rTasks.
+    It is at most ``_MOST_SAMPLES``, and all plans together have at most ``_SAMPLED_RTASKS`` rTasks,
+    unless a single plan has more.
     """
     return max(1, min(_MOST_SAMPLES, _SAMPLED_RTASKS // rtasks))
 

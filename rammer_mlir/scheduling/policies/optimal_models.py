@@ -1,7 +1,8 @@
 """A CP-SAT model of rTasks on vEUs, for the `optimal` policy.
 
-Times are integers in a unit of the model, durations rounded down, so that a model's bound holds for
-every plan. ``BarrierModel`` extends ``PlacementModel`` by the time that barriers occupy.
+Times are integers in time units of the model, a fixed fraction of the starting plan's length.
+Durations are rounded down, so that a model's bound holds for every plan. ``BarrierModel`` extends
+``PlacementModel`` by the time that barriers occupy.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ _UNITS = 10_000_000
 """The number of integer time units in the length of the starting plan."""
 
 _MOST_LOADS = 5_000
-"""Maximum number of combinations of rTasks on a vEU that a model lists."""
+"""Maximum number of possible loads of a vEU, tuples of rTask counts, that a model lists."""
 
 _MOST_RANKS = 1 << 40
-"""Maximum rank by which vEUs are ordered: the solver's integers have 64 bits."""
+"""Maximum value of ``_rank``, which orders vEUs: the solver's integers have 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,10 @@ class Solution:
     """The result of a solver run.
 
     Attributes:
-        placement: rTasks of each vEU in order; empty if none was found in time.
+        placement: rTasks of each vEU in order; empty if the solver found none in time, or proved
+            that none is faster than the starting plan.
         awaited: for each rTask the rTasks that the barrier before it waits for.
-        bound: no plan takes fewer seconds, launch included.
+        bound: lower bound in seconds on all plans, launch included; 0 if the solver found none.
     """
 
     placement: Placement
@@ -48,9 +50,10 @@ class Solution:
 
 
 class PlacementModel:
-    """A model with integer variables for the vEU, start and end of each rTask.
+    """A CP-SAT model with variables for the begin and the vEU of each rTask.
 
-    Barriers delay rTasks but occupy no vEU.
+    If an rTask reads from an rTask on another vEU, it begins at least the time of a barrier after
+    the other's end; barriers take no time of their vEU.
     """
 
     def __init__(
@@ -65,11 +68,11 @@ class PlacementModel:
         """Build the model.
 
         Args:
-            cp_model: OR-tools' module.
-            table: the rTasks.
-            device: the device that gives the number of vEUs and the costs.
+            cp_model: the module ``ortools.sat.python.cp_model``.
+            table: the rTasks with their times and dependencies.
+            device: the device that gives the number of vEUs and the costs of barrier and launch.
             start: a known plan; the solver searches for faster plans only.
-            bound: known lower bound in seconds, launch included.
+            bound: known lower bound in seconds on all plans, launch included.
             better: least relative improvement over ``start`` to search for.
         """
         self._cp_model, self._table, self._device = cp_model, table, device
@@ -99,9 +102,9 @@ class PlacementModel:
         model.minimize(self._length)
 
     def _end(self, task: int) -> cp.LinearExprT:
-        """Return the end of an rTask's interval in time units.
+        """Return an expression for the end of an rTask in time units.
 
-        The interval begins with the rTask's work, or with its barrier in a ``BarrierModel``.
+        In a ``BarrierModel``, the rTask begins with its barrier.
         """
         return self._begins[task] + self._durations[task]
 
@@ -125,9 +128,10 @@ class PlacementModel:
         model.add(num_veus * self._length >= sum(self._durations))
 
     def _count(self) -> list[list[cp.IntVar]]:
-        """Return variables for the number of each vEU's rTasks of each rOperator.
+        """Return for each vEU a variable per rOperator: the number of its rTasks on the vEU.
 
-        Return an empty list for more than ``_MOST_LOADS`` possible loads or ``_MOST_RANKS`` tuples.
+        If more than ``_MOST_LOADS`` tuples of these numbers fit the time limit, or more than
+        ``_MOST_RANKS`` tuples exist, add no variables and return an empty list.
         """
         groups = [
             Group(
@@ -152,9 +156,9 @@ class PlacementModel:
         return counts
 
     def _add_symmetries(self) -> None:
-        """Add constraints that order the interchangeable vEUs, and equal rTasks by number.
+        """Add constraints that fix the order of vEUs, and of rTasks with equal dependencies.
 
-        They exclude solutions that are equal except for an exchange.
+        They exclude solutions that differ only by an exchange of vEUs or of such rTasks.
         """
         model = self._model
         if self._counts:
@@ -171,9 +175,9 @@ class PlacementModel:
             last[alike] = task
 
     def _rank(self, counts: Sequence[cp.IntVar]) -> cp.LinearExprT:
-        """Return a number by which vEUs are ordered lexicographically by rTasks of each rOperator.
+        """Return an expression that maps ``counts`` to an integer in lexicographic order.
 
-        ``counts`` has the variables for the numbers of a vEU's rTasks.
+        ``counts`` has for each rOperator the variable for the number of its rTasks on a vEU.
         """
         rank: cp.LinearExprT = 0
         for count, tasks in zip(counts, self._groups, strict=True):
@@ -200,9 +204,9 @@ class PlacementModel:
         self._model.add(late).only_enforce_if(apart)
 
     def _hint(self, where: Sequence[int]) -> None:
-        """Give the solver a plan's vEU of each rTask as a hint.
+        """Give the solver the vEU of each rTask in a known plan (``where``) as a hint.
 
-        The vEUs are numbered as ``_add_symmetries`` orders them.
+        The vEUs are renumbered as ``_add_symmetries`` orders them.
         """
         veus = list(dict.fromkeys([*where, *range(self._device.num_veus)]))
         if self._counts:
@@ -213,7 +217,7 @@ class PlacementModel:
                 self._model.add_hint(here, veus[number] == veu)
 
     def solve(self, limit_seconds: float, workers: int) -> Solution:
-        """Return the solution found in ``limit_seconds`` by ``workers`` threads of the solver."""
+        """Return the best solution that ``workers`` threads find within ``limit_seconds``."""
         solver = self._cp_model.CpSolver()
         solver.parameters.max_time_in_seconds = limit_seconds
         solver.parameters.num_workers = workers
@@ -237,7 +241,8 @@ class PlacementModel:
     def _awaited(self, solver: cp.CpSolver, veus: Placement) -> list[list[int]]:
         """Return the rTasks that the barrier before each rTask waits for, in a solution.
 
-        These are its sources, and the sources of later rTasks of its vEU that have ended by then.
+        These are its sources, and the sources of later rTasks of its vEU that have ended when the
+        barrier begins. ``veus`` has the rTasks of each vEU in order.
         """
         awaited: list[list[int]] = [list(sources) for sources in self._table.sources]
         for tasks in veus:
@@ -256,7 +261,7 @@ class PlacementModel:
 
 
 def _groups(table: TaskTable) -> list[list[int]]:
-    """Return the rTasks of each rOperator that has any."""
+    """Return a list of rTasks for each rOperator that has rTasks."""
     found: dict[int, list[int]] = {}
     for task, operator in enumerate(table.operators):
         found.setdefault(operator, []).append(task)
@@ -264,7 +269,7 @@ def _groups(table: TaskTable) -> list[list[int]]:
 
 
 def _where(plan: Plan, table: TaskTable) -> list[int]:
-    """Return the vEU of each rTask of a plan."""
+    """Return the vEU of each rTask of a plan, by the rTask's number in ``table``."""
     where = [0] * len(table.seconds)
     for program in plan.programs:
         for veu, items in enumerate(program.veus):

@@ -1,4 +1,4 @@
-"""Lower bounds for independent rTasks on equal vEUs."""
+"""Lower bounds on the time of independent rTasks on equal vEUs, by packing (bin packing)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 _MOST_CUTS = 32
-"""Maximum number of distinct heads, and of distinct tails, that delimit windows."""
+"""Maximum number of heads, and of tails, that callers try as limits of rTasks to pack."""
 
 
 def packing_bound(seconds: Sequence[float], num_veus: int) -> float:

@@ -19,5 +19,5 @@ class Policy(Protocol):
     """The name by which users choose the policy."""
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return a complete schedule of the graph for the device."""
+        """Return the rPrograms for all rTasks of the graph, and the chosen rKernels."""
         ...

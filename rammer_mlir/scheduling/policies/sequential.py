@@ -20,7 +20,7 @@ class Sequential:
     """Run each operator on the whole device with its fastest rKernel, as a separate launch would.
 
     Every rTask waits for all rTasks of the operator before, as in a two-layered system but without
-    its launches. This is the paper's RammerBase and the baseline of every comparison.
+    its launches. This is RammerBase of the RAMMER paper, and the baseline of all comparisons.
     """
 
     name: ClassVar[str] = "sequential"

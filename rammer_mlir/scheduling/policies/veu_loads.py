@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Group:
-    """The rTasks of an rOperator, with times in the unit of the solver.
+    """The rTasks of an rOperator, with times in the integer time units of the solver.
 
     Attributes:
         duration: the time of each rTask.
@@ -27,7 +27,7 @@ class Group:
 
 
 def possible_loads(groups: Sequence[Group], limit: int, most: int) -> list[tuple[int, ...]] | None:
-    """Return all possible loads of a vEU: tuples of a number of rTasks for each group.
+    """Return all possible loads of a vEU: tuples of the number of rTasks of each group.
 
     Args:
         groups: the rTasks of each rOperator.
@@ -52,7 +52,10 @@ def possible_loads(groups: Sequence[Group], limit: int, most: int) -> list[tuple
 
 
 def _fits(load: Sequence[int], groups: Sequence[Group], limit: int) -> bool:
-    """Whether the lower bounds by heads and tails allow a load within the limit."""
+    """Whether no lower bound on a vEU's time exceeds the limit.
+
+    ``load`` has the number of rTasks of each group on the vEU.
+    """
     used = [(count, group) for count, group in zip(load, groups, strict=True) if count]
     return all(least <= limit for least in _least_times(used))
 

@@ -24,6 +24,9 @@ Wave = Sequence[int]
 class Wavefront:
     """Schedule wave after wave of a breadth-first search, each rTask where it can start first.
 
+    A wave has the operators whose producers all belong to earlier waves; each rTask is placed on
+    the vEU on which it can start first.
+
     A wave joins the current rProgram unless two rProgram launches are predicted to be faster. Where
     a wave reads more shared weights than a vEU's cache holds, placement by cache affinity replaces
     it if that is predicted to be faster.
@@ -73,9 +76,9 @@ class Wavefront:
 def waves(context: Context) -> Sequence[Wave]:
     """Return the waves: operators of equal depth in the graph, each wave in the graph's order.
 
-    An operator without producers (which fills padding, or projects the input of a later time step)
-    could run in the first wave, but would occupy its buffer for long and delay others: it joins the
-    wave before that of its first reader.
+    An operator without producers (which writes padding, or projects the input of a later time step)
+    could run in the first wave, but would occupy its buffer for long and delay others: it belongs
+    to the wave before that of its first reader.
     """
     operators = range(len(context.graph.operators))
     producers = [context.dependencies.producers(number) for number in operators]
@@ -95,7 +98,7 @@ def waves(context: Context) -> Sequence[Wave]:
 
 
 def least_seconds(wave: Wave, context: Context) -> float:
-    """Return a lower bound on the seconds of an rProgram with only this wave, launch included."""
+    """Return a lower bound on the seconds of an rProgram with only ``wave``, launch included."""
     device = context.device
     kernels = [context.graph.operators[number].kernels for number in wave]
     total = sum(min(work(kernel, device) for kernel in candidates) for candidates in kernels)

@@ -1,4 +1,4 @@
-"""Gaps between uses of values, and the sequence of steps after freeing some of them."""
+"""Gaps between uses of values, and recomputation of values that are freed in some of the gaps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 from rammer_mlir.scheduling.recomputation.operator_sequence import Step, Steps
 
 _MOST_LEVELS = 8
-"""Maximum number of levels of producers that are recomputed for a value."""
+"""Maximum depth of recomputation: a value's producer, the producers of its operands, and so on."""
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,10 @@ class Gap:
 
     Attributes:
         value: the value's number.
-        begin: the step of the earlier use.
-        end: the step of the next read, before which the steps ``again`` are executed again.
-        again: steps to recompute, in order; the last step writes the value.
+        begin: number of the step (operator) of the earlier use.
+        end: number of the step of the next use, before which the steps ``again`` are executed
+            again.
+        again: numbers of the steps to recompute, in order; the last step writes the value.
     """
 
     value: int
@@ -30,7 +31,7 @@ class Gap:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The value and the step of its next read; at most one gap of each place is chosen."""
+        """The value and the step of its next use; gaps of equal place differ in ``again`` only."""
         return self.value, self.end
 
     def spans(self, step: int) -> bool:
@@ -55,8 +56,9 @@ def find_gaps(steps: Steps) -> Iterator[Gap]:
 def _closures(steps: Steps, producer: int, end: int) -> list[tuple[int, ...]]:
     """Return sets of steps that recompute the result of step ``producer``, small sets first.
 
-    A set grows by the producers of operands that are dead before the reader, step ``end``, or by
-    all repeatable producers (a checkpoint segment).
+    The first set is the step itself. Each larger set adds the producers of operands, either of
+    those that are dead before the reader, step ``end``, or of all that can be recomputed (a
+    checkpoint segment).
     """
     found: dict[tuple[int, ...], None] = {}
     for with_live in (False, True):
@@ -77,11 +79,12 @@ def _closures(steps: Steps, producer: int, end: int) -> list[tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class Repeated:
-    """A sequence of steps with recomputations.
+    """A sequence of operators (steps) in which some steps are executed again.
 
     Attributes:
-        steps: the sequence; copies of values have new numbers.
-        origins: for each step, the number of the original step that it is or repeats.
+        steps: the sequence; recomputed copies of values have new numbers.
+        origins: for each step, the number of the step in the original sequence that it is or
+            repeats.
         is_again: for each step, whether it repeats an earlier step.
     """
 
@@ -91,9 +94,9 @@ class Repeated:
 
 
 def leave(steps: Steps, gaps: Collection[Gap]) -> Repeated:
-    """Return the sequence in which the chosen gaps are freed.
+    """Return the sequence in which the value of each gap is freed during the gap.
 
-    The value of a gap is recomputed after it, and each reader of a value reads its latest copy.
+    The value is recomputed at the end of the gap, and each reader of a value reads its latest copy.
     """
     again: dict[int, set[int]] = {}
     for gap in gaps:

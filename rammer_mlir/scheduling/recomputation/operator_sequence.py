@@ -1,4 +1,4 @@
-"""Operators in order with reads, writes and costs, and the bytes in use at each."""
+"""A sequence of operators with reads, writes and costs, and the bytes in use at each operator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class Value:
 
     Attributes:
         num_bytes: its size in bytes.
-        is_counted: whether it is an intermediate; inputs, outputs and constants are the caller's.
+        is_counted: whether it is an intermediate, whose bytes count as memory in use; inputs,
+            outputs and constants belong to the caller and do not count.
     """
 
     num_bytes: int
@@ -40,14 +41,17 @@ class Step:
 
 @dataclass(frozen=True)
 class Steps:
-    """A sequence of operators, and the values that they read and write."""
+    """A sequence of operators, and the values that they read and write.
+
+    Steps and values are referred to by their index in ``steps`` and ``values``.
+    """
 
     steps: Sequence[Step]
     values: Sequence[Value]
 
     @cached_property
     def uses(self) -> dict[int, list[int]]:
-        """For each counted value, the steps that touch it, in order, without duplicates."""
+        """For each counted value, the steps that read or write it, in order, without duplicates."""
         found: dict[int, list[int]] = {}
         for number, step in enumerate(self.steps):
             for value in dict.fromkeys((*step.reads, *step.writes)):
@@ -57,7 +61,7 @@ class Steps:
 
     @cached_property
     def producers(self) -> dict[int, int]:
-        """For each value that can be recomputed, the step that writes it."""
+        """For each value that can be recomputed, the number of the only step that writes it."""
         writers: dict[int, list[int]] = {}
         for number, step in enumerate(self.steps):
             for value in step.writes:
@@ -72,7 +76,7 @@ class Steps:
 
     @cached_property
     def live_bytes(self) -> list[int]:
-        """The bytes of counted values in use at each step."""
+        """For each step, the bytes of the counted values between their first and last use."""
         change = [0] * (len(self.steps) + 1)
         for value, steps in self.uses.items():
             change[steps[0]] += self.values[value].num_bytes

@@ -1,4 +1,4 @@
-"""Choice of gaps to free: exhaustive for few gaps, else greedy, with a lower bound on the cost."""
+"""Choice of gaps in which to free values: exhaustive or greedy, with a lower bound on the cost."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ _MOST_WORK = 1 << 17
 """Maximum number of steps that an exhaustive search evaluates in total."""
 
 _MOST_TRIALS = 24
-"""Maximum number of gaps at the peak that are evaluated before one of them is chosen."""
+"""Maximum number of gaps at steps of peak memory that the greedy search evaluates per choice."""
 
 _LENGTHS = (1, 2, 4, 8, 16, 64)
-"""Limits on the number of recomputed steps for a value, each for a separate search."""
+"""Limits on the steps that are recomputed for a value; the greedy search runs with each."""
 
 
 @dataclass(frozen=True)
 class Recomputation:
-    """Result of a search.
+    """A choice of gaps in which values are freed and after which they are recomputed.
 
     Attributes:
         gaps: the chosen gaps.
-        repeated: the sequence with their recomputations.
+        repeated: the sequence of operators with the recomputations.
         cost: total cost of the recomputed steps.
-        least_cost: lower bound on the cost of all choices that fit; infinite if none fits.
-        is_optimal: whether all choices were tried.
+        least_cost: lower bound on the cost of all choices within the memory limit; infinite if
+            there are none.
+        is_optimal: whether no other choice can be better.
     """
 
     gaps: tuple[Gap, ...]
@@ -43,15 +44,15 @@ class Recomputation:
 
     @property
     def peak(self) -> int:
-        """The maximum bytes in use at once in the sequence with recomputations."""
+        """The maximum bytes of counted values in use at a step, with the recomputations."""
         return self.repeated.steps.peak
 
 
 def search(steps: Steps, limit: int, *, most_sets: int = MOST_SETS) -> Recomputation:
-    """Return the cheapest gaps to free so that at most ``limit`` bytes are in use at once.
+    """Return the cheapest choice of gaps so that at most ``limit`` bytes are in use at any step.
 
-    If none is found, return the choice with the lowest peak. If there are more than ``most_sets``
-    sets of gaps, gaps are chosen greedily and need not be the cheapest.
+    If no choice is found, return the gaps with the lowest peak. If there are more than
+    ``most_sets`` sets of gaps, gaps are chosen greedily and need not be the cheapest.
     """
     if steps.peak <= limit:
         return Recomputation((), leave(steps, ()), 0.0, 0.0, is_optimal=True)
@@ -73,8 +74,8 @@ def search(steps: Steps, limit: int, *, most_sets: int = MOST_SETS) -> Recomputa
 def least_cost(steps: Steps, limit: int) -> float:
     """Return a lower bound on the cost of any choice of gaps with at most ``limit`` bytes in use.
 
-    It is infinite if no choice fits. At each step the live but unused values have to free the
-    excess bytes there: the bound of a fractional knapsack.
+    It is infinite if no choice fits. At each step, enough of the live but unused values have to be
+    freed to save the bytes above ``limit``: the bound of a fractional knapsack.
     """
     if steps.least_peak > limit:
         return inf
@@ -114,7 +115,7 @@ class _Trial:
         return self.repeated.steps.peak
 
     def rank(self, limit: int) -> tuple[float, float, float, int]:
-        """Return a sort key: trials within ``limit`` bytes first, by cost; larger ones by peak."""
+        """Return a sort key: trials within ``limit`` bytes first, by cost; then others by peak."""
         fits = self.peak <= limit
         return (not fits, self.cost if fits else self.peak, self.peak, len(self.gaps))
 
@@ -134,9 +135,9 @@ def _sets(places: Sequence[Sequence[Gap]]) -> Iterator[tuple[Gap, ...]]:
 
 
 def _shortened(places: Sequence[Sequence[Gap]], length: int) -> list[list[Gap]]:
-    """Return two gaps for each place: the one of fewest steps, and the longest up to ``length``.
+    """Return at most two gaps for each place: the shortest, and the longest up to ``length``.
 
-    The length of a gap is its number of recomputed steps.
+    The length of a gap is its number of recomputed steps, ``len(gap.again)``.
     """
     return [
         [variants[0], *[gap for gap in variants[1:] if len(gap.again) <= length][-1:]]
@@ -147,7 +148,8 @@ def _shortened(places: Sequence[Sequence[Gap]], length: int) -> list[list[Gap]]:
 def _greedy(steps: Steps, places: Sequence[Sequence[Gap]], limit: int) -> _Trial:
     """Return a trial that fits into ``limit`` bytes, or the last trial if no other gap helps.
 
-    Each iteration frees the gap at the highest peak that saves the most bytes for its cost.
+    Each iteration adds, of the gaps that span a step of peak memory, the gap that saves the most
+    bytes above ``limit`` per cost.
     """
     best = _tried(steps, ())
     while best.peak > limit:
@@ -173,7 +175,10 @@ def _greedy(steps: Steps, places: Sequence[Sequence[Gap]], limit: int) -> _Trial
 
 
 def _excess(trial: _Trial, limit: int) -> int:
-    """Return the bytes above a limit, summed over all original steps, plus those at the peak."""
+    """Return the bytes above a limit, summed over the original steps, plus those at the peak.
+
+    Steps that are recomputations are not summed.
+    """
     repeated = trial.repeated
     return sum(
         max(0, live - limit)
@@ -183,7 +188,10 @@ def _excess(trial: _Trial, limit: int) -> int:
 
 
 def _peak_steps(repeated: Repeated) -> list[int]:
-    """Return the original steps with the most bytes in use at the step or just before it."""
+    """Return the original steps of peak memory, or with peak memory in recomputations before them.
+
+    The steps are numbers in the original sequence.
+    """
     live, peak = repeated.steps.live_bytes, repeated.steps.peak
     found: list[int] = []
     following = len(live)
@@ -202,9 +210,9 @@ def _price(steps: Steps, gap: Gap) -> float:
 
 
 def _dropped(steps: Steps, trial: _Trial, limit: int) -> _Trial:
-    """Return the trial without those gaps that are not needed to stay within the limit.
+    """Return the trial without the gaps that are not needed to stay within ``limit`` bytes.
 
-    The most expensive gaps are dropped first.
+    The gaps of the highest cost per byte are dropped first.
     """
     if trial.peak > limit:
         return trial

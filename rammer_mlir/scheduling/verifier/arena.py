@@ -1,4 +1,4 @@
-"""Check that buffers that share memory are never in use at the same time."""
+"""Check that buffers that share bytes of the arena are never in use at the same time."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ def check_arena(
     graph: TaskGraph, found: History, arena: Mapping[int, int], arena_bytes: int | None
 ) -> None:
     """Check that buffers lie inside the arena, and that uses of shared bytes are ordered.
+
+    ``arena`` has the byte offset of each intermediate buffer, by number, in the arena of
+    ``arena_bytes``; None allows any size. ``found`` is the order of the plan's rTasks.
 
     Buffers are visited in a possible order of execution, and each is compared with the buffers that
     occupied its bytes just before: order is transitive, so earlier buffers need no comparison.
@@ -46,7 +49,8 @@ def check_arena(
 class _Occupied:
     """The buffer that last occupied each byte of the arena.
 
-    Intervals are stored by their first bytes, ascending, each with its buffer.
+    The arena is divided into intervals, stored as an ascending list of their first bytes and a list
+    of their buffers' numbers; -1 for no buffer.
     """
 
     def __init__(self) -> None:
@@ -56,7 +60,7 @@ class _Occupied:
     def replace(self, start: int, end: int, holder: int) -> set[int]:
         """Assign bytes ``start .. end - 1`` to buffer ``holder``.
 
-        Return the buffers that held them.
+        Return the buffers that occupied any of these bytes before.
         """
         if start >= end:
             return set()
@@ -92,7 +96,7 @@ class _Uses:
         return any(len(self._history.tasks(o)) for o in self._operators.get(buffer, ()))
 
     def first_place(self, buffer: int) -> int:
-        """Return the position of the first use in a possible order of execution."""
+        """Return the position of a buffer's first use in a possible order of execution."""
         return int(self._history.place[self._tasks(buffer)].min())
 
     def all_before(self, a: int, b: int) -> bool:

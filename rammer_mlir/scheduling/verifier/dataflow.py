@@ -22,7 +22,10 @@ _AT_ONCE = 1 << 21
 
 @dataclass(frozen=True)
 class _Use:
-    """An access of an operator to a buffer; the argument starts at element ``origin`` of it."""
+    """An access of an operator to a buffer.
+
+    The accessed argument begins at element ``origin`` of the buffer.
+    """
 
     operator: int
     access: Access
@@ -43,14 +46,16 @@ class _Written:
     before: Int64Array
 
     def count_below(self, element: Int64Array) -> Int64Array:
-        """Return for each given element the number of written elements before it."""
+        """Return for each given element how many elements before it in the buffer are written."""
         at = np.searchsorted(self.start, element, side="right") - 1
         inside = np.minimum(element, self.end[at]) - self.start[at]
         return np.where(at < 0, 0, self.before[at] + inside)
 
 
 def check_dataflow(graph: TaskGraph, plan: Plan, found: History) -> None:
-    """Check that every element of a buffer is written once, and before it is read.
+    """Check that every element of every buffer is written once, and before it is read.
+
+    ``found`` is the happens-before order of the plan's rTasks.
 
     Raises:
         ScheduleError: if an element has two writers or no writer, or a read may precede its write.
@@ -127,10 +132,10 @@ class _Checker:
         return _Written(start, end, task, before)
 
     def _check_own_boxes(self, buffer: int, write: _Use, stretches: Stretches) -> None:
-        """Check that no two rTasks of a write have the same non-empty box.
+        """Check that no two rTasks of an operator write the same non-empty box of an argument.
 
         Raises:
-            ScheduleError: if two rTasks have, since they would write the same elements.
+            ScheduleError: naming two rTasks that do.
         """
         box = stretches.box_of_rtask
         rtasks = np.flatnonzero(np.isin(box, stretches.box))
@@ -192,7 +197,8 @@ class _Checker:
         """Return, for each box and vEU, the last rTask on that vEU that writes a part of the box.
 
         The three arrays have the box, the vEU and the order of this rTask, in ascending order of
-        boxes. Interval i of box ``box[i]`` has the elements ``start[i] .. end[i] - 1``.
+        boxes. Interval i has the elements ``start[i] .. end[i] - 1`` and belongs to box ``box[i]``
+        of ``num_boxes``.
         """
         num_veus = self._history.clocks.shape[1]
         latest = np.full(num_boxes * num_veus, -1, dtype=np.int64)

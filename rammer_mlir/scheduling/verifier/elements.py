@@ -1,7 +1,7 @@
 """The elements that rTasks touch, listed as intervals of consecutive elements.
 
-No relation between strides is assumed: dimensions are expanded in turn until every interval is
-explicit. Boxes of the same size are expanded together.
+Strides may have any values. A box is expanded dimension by dimension into all of its intervals;
+boxes of the same size are expanded together.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _KEPT = 1 << 20
 
 @dataclass(frozen=True)
 class Stretches:
-    """Intervals of elements: ``start[i] .. end[i] - 1`` belong to box ``box[i]``.
+    """The elements of an argument that rTasks touch, as intervals of consecutive elements.
 
-    Elements are counted from the argument's start. ``box_of_rtask`` is the box of each rTask;
-    rTasks that touch the same elements share a box.
+    Elements ``start[i] .. end[i] - 1`` belong to box ``box[i]``; they are counted from the start of
+    the argument. ``box_of_rtask`` has the box of each rTask; rTasks with equal boxes share a box.
     """
 
     start: Int64Array
@@ -35,7 +35,7 @@ class Stretches:
 
 
 class Elements:
-    """The memo of the intervals of accesses.
+    """A memo of the intervals of elements that each access touches.
 
     Equal rKernels are the same object, so hits are frequent.
     """
@@ -45,7 +45,7 @@ class Elements:
         self._known: dict[Access, Stretches] = {}
 
     def of(self, access: Access) -> Stretches:
-        """Return the intervals that the rTasks of an access touch."""
+        """Return the intervals of elements that the rTasks of an access touch."""
         known = self._known.get(access)
         if known is None:
             known = _stretches(access.boxes)
@@ -55,7 +55,7 @@ class Elements:
 
 
 def _stretches(boxes: Boxes) -> Stretches:
-    """Return the intervals of elements that boxes contain, box by box."""
+    """Return the intervals of elements that the boxes of rTasks contain, each distinct box once."""
     rows: dict[tuple[int, ...], int] = {}
     keys = zip(boxes.offsets.tolist(), *boxes.sizes.T.tolist(), strict=True)
     box_of_rtask = np.array([rows.setdefault(key, len(rows)) for key in keys], dtype=np.int64)
@@ -78,9 +78,9 @@ def _stretches(boxes: Boxes) -> Stretches:
 
 
 def _expand(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[Int64Array, int]:
-    """Return the starts of a box's intervals and their common length.
+    """Return the starts of a box's intervals, relative to the box, and their common length.
 
-    A dimension that continues the interval extends it; any other dimension repeats the starts.
+    A dimension whose stride is the length so far lengthens the interval; any other repeats it.
     """
     if 0 in sizes:
         return np.zeros(0, dtype=np.int64), 0

@@ -1,4 +1,4 @@
-"""Check that no rTask runs at the same time as an exclusive rTask."""
+"""Check that no rTask runs at the same time as an rTask that uses the whole device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from rammer_mlir.scheduling.verifier.history import History
 
 
 def check_exclusive(graph: TaskGraph, plan: Plan, found: History) -> None:
-    """Check that every rTask ends before an exclusive rTask starts, or starts after it ends.
+    """Check that no rTask may run at the same time as an exclusive rTask.
+
+    An exclusive rTask uses the whole device (``RKernel.is_exclusive``). ``found`` is the
+    happens-before order of the plan's rTasks.
 
     Raises:
         ScheduleError: naming an rTask that may run at the same time as an exclusive rTask.

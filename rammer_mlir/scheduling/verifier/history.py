@@ -21,18 +21,19 @@ from rammer_mlir.scheduling.verifier.stepper import Stepper
 
 @dataclass(frozen=True)
 class History:
-    """The happens-before order of a plan.
+    """The happens-before order of a plan's rTasks.
 
     rTasks are numbered consecutively over all operators: rTask ``r`` of operator ``o`` is ``base[o]
-    + r``. The four arrays after ``clocks`` have an entry per rTask.
+    + r``. ``veu``, ``order``, ``clock`` and ``place`` have an element for each rTask.
 
     Attributes:
+        graph: the rOperators, whose names are used in messages.
         base: [num_operators + 1]: number of each operator's first rTask.
-        clocks: [number of distinct clocks, num_veus]: rTasks of each vEU known to be complete.
-        veu: vEU of each rTask.
-        order: its order on that vEU, counted over all programs.
-        clock: row of ``clocks`` at its start.
-        place: its position in a possible order of execution.
+        clocks: [number of vector clocks, num_veus]: how many rTasks of each vEU are complete.
+        veu: the vEU of the rTask.
+        order: its position among the rTasks of that vEU in all programs.
+        clock: the row of ``clocks`` that holds at its start.
+        place: its position among all rTasks in a possible order of execution.
         program_starts: for each program, how many rTasks each vEU had run before it.
     """
 
@@ -50,15 +51,16 @@ class History:
         return np.arange(self.base[operator], self.base[operator + 1])
 
     def completes(self, veu: Int64Array, order: Int64Array, task: Int64Array) -> NDArray[np.bool_]:
-        """Return for each i whether an rTask ends before rTask number ``task[i]`` starts.
+        """Return for each i whether rTask ``order[i]`` of vEU ``veu[i]`` ends before ``task[i]``.
 
-        It is the rTask of order ``order[i]`` on ``veu[i]``.
+        ``order[i]`` counts the vEU's rTasks in all programs; ``task[i]`` is the number of an rTask,
+        before whose start the other rTask has to end.
         """
         known = self.clocks[self.clock[task], veu]
         return order < np.where(self.veu[task] == veu, self.order[task], known)
 
     def precedes(self, first: Int64Array, second: Int64Array) -> NDArray[np.bool_]:
-        """Return for each i whether rTask ``first[i]`` ends before ``second[i]`` starts."""
+        """Return for each i whether rTask ``first[i]`` ends before rTask ``second[i]`` starts."""
         return self.completes(self.veu[first], self.order[first], second)
 
     def describe(self, task: int) -> str:
@@ -71,7 +73,7 @@ class History:
 
 
 def history(graph: TaskGraph, plan: Plan) -> History:
-    """Return the happens-before order of a plan, from a simulation of its barriers.
+    """Return the happens-before order of a plan's rTasks, found by executing its barriers.
 
     Raises:
         ScheduleError: if an rTask is unknown, runs twice or never, a wait names a vEU or order that

@@ -17,7 +17,7 @@ class Stepper:
     """
 
     def __init__(self, graph: TaskGraph, program: RProgram) -> None:
-        """Begin at each vEU's first item; the graph gives the names in messages."""
+        """Begin at the first item of each vEU; ``graph`` has the operators' names for messages."""
         self._graph = graph
         self._program = program
         self._next = [0] * program.num_veus
@@ -56,7 +56,7 @@ class Stepper:
         return next((wait for wait in barrier.waits if self._steps[wait[0]] <= wait[1]), None)
 
     def _deadlock(self, veu: int) -> str:
-        """Return a message with the cycle of waits that a blocked vEU leads to."""
+        """Return an error message with the cycle of waits that blocks vEU ``veu``."""
         path: list[int] = []
         waits: dict[int, tuple[int, int]] = {}
         while veu not in waits:

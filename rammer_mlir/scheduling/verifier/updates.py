@@ -24,15 +24,15 @@ _AT_ONCE = 1 << 21
 _FAR = np.iinfo(np.int64).max
 
 Intervals = tuple[Int64Array, Int64Array]
-"""The first elements, and the ends (exclusive), of intervals."""
+"""Intervals of a buffer's elements: an array of first elements, and an array of exclusive ends."""
 
 
 @dataclass(frozen=True)
 class _Touch:
     """The uses of a buffer by an operator: rTask ``task[i]`` touches ``start[i] .. end[i] - 1``.
 
-    It writes them if ``writes``, else reads them. Intervals are in ascending order of ``start``;
-    ``reach[i]`` is the largest end up to the i-th.
+    It writes these elements if ``writes``, else reads them. Intervals are in ascending order of
+    ``start``; ``reach[i]`` is the largest end of intervals 0 to i.
     """
 
     operator: int
@@ -51,10 +51,10 @@ class _Touch:
 
 @dataclass(frozen=True)
 class _Group:
-    """The uses of a buffer by an operator.
+    """All uses of a buffer by an operator.
 
-    All are within the elements ``low .. high - 1``; ``written`` has the disjoint intervals that the
-    operator may write.
+    They are within the elements ``low .. high - 1``; ``written`` has the disjoint intervals of
+    elements that the operator may write.
     """
 
     uses: Sequence[_Touch]
@@ -71,7 +71,7 @@ class _Group:
         return _Group(uses, low, high, written)
 
     def held(self, use: _Touch) -> NDArray[np.bool_]:
-        """Return, for each interval of a use, whether the operator writes the whole interval."""
+        """Return for each interval of ``use`` whether this group's operator may write all of it."""
         start, end = self.written
         if not len(start):
             return np.zeros(len(use.start), dtype=bool)
@@ -80,7 +80,9 @@ class _Group:
 
 
 def check_updates(graph: TaskGraph, plan: Plan, found: History) -> set[int]:
-    """Check the buffers that some operator updates and all ``inout`` buffers; return their numbers.
+    """Check all ``inout`` buffers and those that operators update in place; return their numbers.
+
+    ``found`` is the happens-before order of the plan's rTasks.
 
     Raises:
         ScheduleError: if a conflict is not ordered, elements do not exist, an input or constant is
@@ -154,7 +156,7 @@ def _check_buffer(graph: TaskGraph, found: History, buffer: int, uses: Sequence[
 def _check_against(
     graph: TaskGraph, found: History, buffer: int, use: _Touch, earlier: Iterable[_Group]
 ) -> None:
-    """Check that a use of a buffer is ordered after conflicting uses by earlier operators.
+    """Check that ``use`` of a buffer is ordered after conflicting uses by earlier operators.
 
     The latest operators are compared first. A write is ordered after all earlier uses of the same
     elements, as checked when the writer was the later operator. So an interval that an operator
@@ -213,7 +215,7 @@ def _check_order(
 
 
 def _check_written(graph: TaskGraph, found: History, buffer: int, groups: Sequence[_Group]) -> None:
-    """Check that each read box has elements that its own operator or an earlier one may write.
+    """Check that each read box has an element that its own or an earlier operator may write.
 
     Boxes are upper bounds on the touched elements, so the other elements need not be read at all.
 

@@ -1,4 +1,4 @@
-"""Check all rules of a correct schedule in order."""
+"""Check that a plan fulfils all rules of a correct schedule."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def verify(
         arena_bytes: size of the arena, in which all buffers must lie; None to allow any size.
 
     Raises:
-        ScheduleError: naming the rTasks of the first broken rule.
+        ScheduleError: naming the rTasks that break the first broken rule.
     """
     found = history(graph, plan)
     check_exclusive(graph, plan, found)
