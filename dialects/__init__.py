@@ -1,4 +1,4 @@
-"""The `rtask` dialect: registering it in a context, and its readable form."""
+"""The `rtask` dialect: registration in a context, printing and parsing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accesses of rKernels: the box of an argument that rTask ``d0`` reads or writes."""
+"""Accesses of rKernels: the box of an argument that each rTask reads or writes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ _KEYS = "argument, offsets and sizes"
 
 @dataclass(frozen=True)
 class Access:
-    """The box ``offsets(rTask) .. offsets(rTask) + sizes`` of an argument, clipped to its shape.
+    """The box of an rKernel's argument that each rTask reads or writes.
 
-    ``argument`` is the argument's number, counted from 0 after the rTask's id. Offsets and sizes
-    are per dimension, in elements.
+    The box of rTask ``i`` is ``offsets(i) .. offsets(i) + sizes``, clipped to the argument's shape.
+
+    Attributes:
+        argument: the argument's number, counted from 0 after the rTask's id.
+        offsets: an affine map from the rTask's id to the box's first element in each dimension.
+        sizes: the number of elements in each dimension, before the box is clipped.
     """
 
     argument: int
@@ -29,9 +33,9 @@ class Access:
     def boxes(
         self, num_rtasks: int, shape: Sequence[int]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the start and the exclusive end of every rTask's box, both (num_rtasks, rank).
+        """Return the first element and the exclusive end of every rTask's box.
 
-        Both are int64 and clipped to the shape.
+        Both are int64 arrays (num_rtasks, rank), clipped to ``shape``, the argument's shape.
         """
         ids = np.arange(num_rtasks, dtype=np.int64)
         columns = [evaluate(expr, ids) for expr in self.offsets.results]
@@ -72,7 +76,7 @@ def read_accesses(op: ir.Operation, key: str) -> list[Access]:
     """Return the accesses in the array attribute ``key`` of the ``rtask.kernel`` ``op``.
 
     Raises:
-        Broken: if the attribute is missing, or an entry has another form.
+        Broken: if the attribute is missing, or an entry is no dictionary of an access.
     """
     return [_read(op, key, entry) for entry in attribute(op, key, ir.ArrayAttr)]
 

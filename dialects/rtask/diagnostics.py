@@ -26,9 +26,9 @@ class Broken(Exception):
 
 
 def verified(check: Callable[[], None]) -> bool:
-    """Run a check of a verifier; return whether the operation obeys all rules.
+    """Call ``check``, which raises ``Broken`` for a broken rule; return whether it did not raise.
 
-    A broken rule becomes a diagnostic of MLIR at the operation.
+    ``Broken`` becomes a diagnostic of MLIR at the operation.
     """
     try:
         check()
@@ -87,10 +87,11 @@ def symbols(op: ir.Operation, key: str) -> list[str]:
 
 
 def holds_only(op: ir.Operation, names: tuple[str, ...]) -> list[ir.Operation]:
-    """Return the operations of the only block of an operation.
+    """Return the operations in the body of ``op``, which has one block.
 
     Raises:
-        Broken: if there is no single block, or an operation has a name that is not in ``names``.
+        Broken: if ``op`` has not exactly one region with one block, or an operation inside it has a
+            name that is not in ``names``.
     """
     expected = " and ".join(f"'{name}'" for name in names)
     if len(op.regions) != 1:

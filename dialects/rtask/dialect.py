@@ -1,4 +1,4 @@
-"""The dialect, to which each operation's file attaches its class."""
+"""The class of the `rtask` dialect, from which each operation's file derives its class."""
 
 from rammer_mlir.bindings import ext
 

@@ -19,9 +19,9 @@ rOperators, because each writes its own part of the buffer.
 class BufferEffects(ir.MemoryEffectsOpInterface):
     """The memory effects of rOperators and runs: they read and write all operands on memrefs.
 
-    On tensors there are no effects, until results are placed in buffers. The descriptions of the
-    rKernels tell which operands are written. The effects do not depend on them, because each query
-    would search the module.
+    On tensors there are no effects, unless the function has the attribute ``rtask.placed``. All
+    memref operands count as written, although each ``rtask.kernel`` lists the written ones, because
+    looking it up at each query would search the module.
     """
 
     @staticmethod

@@ -9,10 +9,10 @@ from rammer_mlir.dialects.rtask.diagnostics import Broken
 
 
 def find_function(op: ir.Operation, table: ir.SymbolTable, name: str) -> ir.Operation:
-    """Return the ``func.func`` with a name in a symbol table.
+    """Return the ``func.func`` called ``name`` in a symbol table.
 
     Raises:
-        Broken: at ``op``, if the symbol is missing or another operation.
+        Broken: at ``op``, if the table has no such symbol, or it is another operation.
     """
     found = table[name].operation if name in table else None
     if found is None or found.name != "func.func":

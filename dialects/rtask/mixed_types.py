@@ -37,9 +37,9 @@ class MixedTypesOp(RTask.Operation):
 
 
 def verified_with_segments(op: ir.Operation, check: Callable[[ir.Operation], None]) -> bool:
-    """Run a check of an operation, and then add the segment sizes for IRDL's verifier.
+    """Run ``check`` on an operation, add the segment sizes for IRDL's verifier, and return True.
 
-    Return False, without segment sizes, after the diagnostic of a broken rule.
+    If ``check`` raises ``Broken``, emit its diagnostic, add no sizes and return False.
     """
 
     def checks() -> None:
@@ -55,7 +55,7 @@ def verified_with_segments(op: ir.Operation, check: Callable[[ir.Operation], Non
 
 
 def write_segments(op: ir.Operation) -> None:
-    """Set the segment sizes that IRDL's verifier requires."""
+    """Set the segment sizes that IRDL's verifier requires: a segment for each value of ``op``."""
     for key, values in zip(_SEGMENTS, (op.operands, op.results), strict=True):
         sizes = [1] * len(values) + [0] * (MOST_VALUES - len(values))
         op.attributes[key] = ir.DenseI32ArrayAttr.get(sizes, op.context)

@@ -1,4 +1,4 @@
-"""``rtask.module``: foreign code."""
+"""``rtask.module``: foreign code, which is linked with ours or which an engine runs."""
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.diagnostics import Broken, attribute, inside, verified
@@ -11,9 +11,9 @@ These are C source, LLVM IR as text, a relocatable object, PTX, and CUDA source.
 """
 
 FORMS = (*LINKED, "graph", "binary")
-"""All formats: those that are linked, and those that an engine runs.
+"""All formats of an ``rtask.module``: those that are linked, and those that an engine runs.
 
-An engine runs a graph in JSON or opaque bytes.
+An engine runs a ``graph``, which is JSON, or a ``binary``, which is opaque bytes.
 """
 
 ENGINE, NEEDS = "engine", "needs"
@@ -21,10 +21,10 @@ ENGINE, NEEDS = "engine", "needs"
 _NEED = ("package", "version", "library", "extra")
 
 OBJECTS = "objects"
-"""Optional attribute: the relocatable objects that the code calls."""
+"""Key of an optional attribute: the relocatable objects that the code calls."""
 
 OPTIONS = "options"
-"""Optional attribute: the values of the engine's options, as users set them."""
+"""Key of an optional attribute: the values of the engine's options, as users set them."""
 
 
 class ModuleOp(RTask.Operation, name="module"):
@@ -45,7 +45,10 @@ class ModuleOp(RTask.Operation, name="module"):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Whether there is code in a known form; emit a diagnostic if not."""
+        """Whether the form, the code and the optional attributes are valid.
+
+        A broken rule becomes a diagnostic.
+        """
         return verified(lambda: _check(op.operation))
 
 

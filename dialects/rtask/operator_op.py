@@ -22,7 +22,7 @@ class OperatorOp(MixedTypesOp, name="operator", traits=[BufferEffects]):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Whether the form is valid, and the rKernels exist and have the operation's types.
+        """Whether all values are tensors or all memrefs, and all rKernels exist with these types.
 
         A broken rule becomes a diagnostic.
         """

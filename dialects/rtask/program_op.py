@@ -19,7 +19,7 @@ class ProgramOp(RTask.Operation, name="program", traits=[ir.NoTerminatorTrait]):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Whether the number of vEUs is valid; emit a diagnostic if not."""
+        """Whether attributes are valid and the region has only vEUs; emit a diagnostic if not."""
         return verified(lambda: _check(op.operation))
 
     @staticmethod

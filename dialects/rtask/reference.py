@@ -31,7 +31,10 @@ _EXAMPLE_HEAD = re.compile(r"// (?P<names>rtask\.[a-z]+(?: rtask\.[a-z]+)*): (?P
 
 
 def examples() -> list[str]:
-    """Return the examples of the reference: texts of modules that begin with a comment."""
+    """Return the examples of the reference, as texts of modules.
+
+    Each begins with the comment ``// OPERATION...: TITLE``.
+    """
     text = Path(__file__).with_name("examples.mlir").read_text(encoding="utf-8")
     return text.split(_SEPARATOR)
 

@@ -12,7 +12,11 @@ from rammer_mlir.errors import ArtifactError, RammerError
 
 @dataclass(frozen=True)
 class Proven:
-    """Counts over a file's proven programs (vEUs: their maximum), and the seconds of the proof."""
+    """Counts over all programs of a file, and the seconds that the proof took.
+
+    ``veus`` is the maximum over the programs, the other counts are sums. ``waits`` counts the pairs
+    (vEU, step) in barriers, ``values`` the inputs, outputs, constants and intermediates.
+    """
 
     seconds: float
     programs: int

@@ -1,4 +1,4 @@
-"""An artifact as flat arrays; every number of the file is untrusted."""
+"""Reads an artifact into flat arrays; every number in the file is untrusted, and checked."""
 
 import json
 import zipfile
@@ -19,7 +19,7 @@ BASE = dict(zip(BASES, BASES, strict=True)) | {"intermediate": "arena", "inout":
 """The kind of buffer that holds a value, by the kind of value."""
 
 LARGEST, MOST = 1 << 48, 1 << 23
-"""Limits of a number and of a list's entries, so that sums stay far below 2**63."""
+"""The largest number in a file, and the most entries of a list: sums stay far below 2**63."""
 
 
 def refuse(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
@@ -32,18 +32,18 @@ def refuse(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
 
 
 def limit(found: float, what: str, most: int = MOST) -> None:
-    """Raise ScheduleError if there are more than ``most`` of ``what``.
+    """Raise ScheduleError if the count ``found`` exceeds ``most``: the proof would take too long.
 
-    The proof would take too long.
+    ``what`` names the counted things in the message.
     """
     if found > most:
         raise ScheduleError(f"{what}: expected at most {most}, found {found:.0f}")
 
 
 def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0) -> Array:
-    """Return values as an array of integers from ``low`` to ``end - 1``.
+    """Return ``values`` as an int64 array if all are integers from ``low`` to ``end - 1``.
 
-    Raises ArtifactError, which names them ``what``, for other values.
+    Otherwise raise ArtifactError, whose message names the values ``what``.
     """
     found = list(values)
     if set(map(type, found)) - {int} or (found and not low <= min(found) <= max(found) < end):
@@ -52,14 +52,17 @@ def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0)
 
 
 def starts(counts: Array | list[int]) -> Array:
-    """Return the offset of each consecutive list of these lengths, then the end of the last."""
+    """Return the offsets of concatenated lists of lengths ``counts``, and the total length.
+
+    For example, ``[2, 3]`` gives ``[0, 2, 5]``.
+    """
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
 
 
 def entries(counts: Array) -> tuple[Array, Array]:
-    """Return the list's number, and the index in the list, of each entry of consecutive lists.
+    """Return, for each entry of concatenated lists, the list's number and the index in the list.
 
-    ``counts`` has the lengths of the lists.
+    ``counts`` has the lengths of the lists: ``[2, 1]`` gives ``[0, 0, 1]`` and ``[0, 1, 0]``.
     """
     limit(float(counts.sum(dtype=float)), "entries of a list")
     owner = np.repeat(np.arange(len(counts)), counts)
@@ -80,7 +83,11 @@ def _num_bytes(tensor: dict[str, Any]) -> int:
 
 
 class Boxes:
-    """The bytes that each rTask of an access touches; empty boxes are dropped."""
+    """The bytes of the box that each rTask of an rKernel touches; empty boxes are dropped.
+
+    ``row`` has the bytes of an element, the index in ``words`` of the first rTask's offset, and the
+    index of its first size. Offsets and ``strides`` are in bytes, sizes in elements.
+    """
 
     def __init__(self, tasks: int, row: Sequence[int], strides: Sequence[int], words: Array):
         self._width, first, second = row
@@ -111,7 +118,10 @@ class Boxes:
 
 
 class Artifact:
-    """The contents of an artifact's members, which must agree on rKernels, buffers and pointers."""
+    """A program, its task tables and its proof, read from the members of an artifact.
+
+    The members must agree on rKernels, buffers and pointers.
+    """
 
     def __init__(self, file: zipfile.ZipFile, manifest: dict[str, Any]):
         self._read = partial(_read, file, manifest["folder"])
@@ -142,7 +152,7 @@ class Artifact:
         return np.stack((starts(self._buffers)[found[:, 0]] + found[:, 1], found[:, 2]), axis=1)
 
     def _read_values(self, values: Sequence[Any]) -> None:
-        """Read values; check that each is within a buffer of its kind.
+        """Read the values of ``proof.json``; check that each is within a buffer of its kind.
 
         An input, output or updated input must fill its buffer.
         """
@@ -208,7 +218,11 @@ class Artifact:
                     limit(len(self.boxes), "accesses of rKernels", 1 << 16)
 
     def _read_tables(self, launches: list[list[Any]]) -> None:
-        """Read launches: for each, the words, arguments, starts and totals of its vEUs."""
+        """Read the task tables: for each launch, four lists of numbers.
+
+        These are the words of the records, the arguments, and for each vEU the index of its first
+        word and its number of rTasks.
+        """
         self.launches, veus = launches, len(launches[0])
         limit(veus, "vEUs", 1 << 12)
         if self.is_cpu:

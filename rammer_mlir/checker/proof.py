@@ -1,4 +1,4 @@
-"""The rules of ``docs/program.md``: execute the records symbolically, then compare bytes."""
+"""Checks the rules of ``docs/program.md``: executes records symbolically, then compares bytes."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -18,13 +18,14 @@ def _expect(words: list[int], at: int, wanted: list[int]) -> None:
 
 
 class Schedule:
-    """The check of rules 1, 2 and 6, and the resulting order of rTasks.
+    """The check of rules 1, 2 and 6 of ``docs/program.md``, and the resulting order of rTasks.
 
     rTask ``t`` of rOperator ``o`` has number ``base[o] + t``. An rTask has ``veu``, ``step`` (from
-    1, over all launches) and ``clock``, a row of ``clocks``: for each vEU, the steps known to be
-    complete when it starts (for its own vEU possibly fewer). For rOperators, ``known`` has the
-    steps that are complete when any rTask starts, and ``reached`` the steps at the end of all
-    rTasks.
+    1, over all launches) and ``clock``, a row of ``clocks``: for each vEU, the number of steps
+    known to be complete when it starts (for its own vEU possibly fewer). For each rOperator and
+    vEU, ``known`` is the number of the vEU's steps that are complete before any rTask of the
+    rOperator starts, and ``reached`` the last step of the vEU that runs one of these rTasks, 0 if
+    none does.
     """
 
     def __init__(self, artifact: Artifact):
@@ -143,9 +144,9 @@ class Schedule:
 
 
 class Memory:
-    """The check of rules 3 to 5 for each access of each rOperator.
+    """The check of rules 3 to 5 of ``docs/program.md`` for each access of each rOperator.
 
-    ``shift`` is the offset in bytes of an access's pointer in its value.
+    ``_shift`` is the offset in bytes, within its value, of the pointer that an access uses.
     """
 
     def __init__(self, artifact: Artifact, schedule: Schedule):
@@ -173,7 +174,7 @@ class Memory:
         self._check_sharing()
 
     def _check_bytes(self) -> None:
-        """Check rules 3 and 4 on runs of consecutive bytes of all values in one address space."""
+        """Check rules 3 and 4 on ranges of bytes, with all values laid out one after the other."""
         artifact, schedule = self._artifact, self._schedule
         use, task, begin, end = self._runs()
         reads, value, operator = self._reads[use], self._value[use], self._operator[use]
@@ -248,7 +249,7 @@ class Memory:
 
 
 def check_exclusive(artifact: Artifact, schedule: Schedule) -> None:
-    """Check rule 7: an exclusive rTask overlaps no other rTask in time."""
+    """Check rule 7: no other rTask may run at the same time as an exclusive rTask."""
     exclusive = np.flatnonzero(np.repeat(artifact.is_exclusive, np.diff(schedule.base)))
     limit(len(exclusive) * len(schedule.veu), "exclusive rTasks, times rTasks", 1 << 26)
     for task in exclusive.tolist():

@@ -22,15 +22,15 @@ from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_table
 
 _TURN = 2
-"""Maximum time that a vEU idles before it loads other constants, in barrier times."""
+"""Maximum time that a vEU idles before it loads other constants, in units of a barrier's time."""
 
 _GAP = 16
-"""Maximum time of an rTask of a short rKernel, in barrier times."""
+"""Maximum time of an rTask for its rKernel to count as short, in units of a barrier's time."""
 
 _Head = tuple[float, int]
-"""A ready rTask: the end of its last source in seconds, and its number.
+"""A ready rTask: the time when its inputs are complete, in seconds, and the rTask's number.
 
-All sources of the rTask are placed.
+All rTasks that it depends on are placed.
 """
 
 
@@ -41,7 +41,8 @@ def plans_by_affinity(
 
     The choices are the given rKernels (an index per operator), the fastest, those whose constants
     stay in a vEU's cache, and short rKernels, whose rTasks fill the gaps in which a vEU would
-    otherwise wait. Equal choices are tried once.
+    otherwise wait. Equal choices are tried once. ``shared`` has the time of each rTask with its
+    constants in the vEU's cache, and without.
     """
     fast = tuple(fastest(operator, device) for operator in graph.operators)
     cached = tuple(shared.best_kept(number) for number in range(len(graph.operators)))
@@ -54,9 +55,10 @@ def plans_by_affinity(
 
 
 def _short(operator: ROperator, device: Device) -> int:
-    """Return the index of an operator's rKernel with the longest rTask up to ``_GAP`` barriers.
+    """Return the index of an operator's rKernel with the longest rTask that still counts as short.
 
-    If all rTasks are longer, return the index of the rKernel with the shortest rTask.
+    An rTask is short if it takes at most ``_GAP`` times the time of a barrier. If none is short,
+    return the index of the rKernel with the shortest rTask.
     """
     seconds = {k: rtask_seconds(operator.kernels[k], device) for k in candidates(operator, device)}
     short = [k for k in seconds if seconds[k] <= _GAP * device.barrier_seconds]
@@ -70,7 +72,8 @@ def place_by_affinity(
 
     The rTask that can start earliest is placed next, on the vEU where it does. A vEU idles up to
     ``turn`` seconds for rTasks that read the constants in its cache, before it runs rTasks that
-    read other constants.
+    read other constants. ``shared`` has the time of each rTask with its constants in the vEU's
+    cache, and without.
     """
     return _Placing(table, device, shared, turn).placement()
 
@@ -129,9 +132,9 @@ class _Placing:
         return [veu.tasks for veu in self._veus]
 
     def _offer(self, task: int) -> None:
-        """Add an rTask with placed sources to the heap of ready rTasks of equal cost.
+        """Add an rTask, whose sources are all placed, to the heap of ready rTasks of equal cost.
 
-        The heap is ordered by the end of the last source.
+        The sources are the rTasks that it depends on; the heap is ordered by the end of the last.
         """
         latest = max((self._ends[source] for source in self._table.sources[task]), default=0.0)
         heapq.heappush(self._ready.setdefault(self._costs[task], []), (latest, task))
@@ -139,8 +142,9 @@ class _Placing:
     def _place_next(self) -> int:
         """Place the rTask of earliest start and return its number.
 
-        Among equal starts prefer the rTask and vEU with the smallest distance of the constants in
-        the vEU's cache, then the rTask of smallest number, then the vEU with the least busy time.
+        Among equal starts, prefer the vEU whose cache has the rTask's constants at the smallest
+        distance (the most recently used), then the rTask of smallest number, then the vEU with the
+        least busy time.
         """
         best: tuple[float, int, int, float, int] | None = None
         for cost, heads in self._ready.items():
@@ -161,7 +165,8 @@ class _Placing:
     def _start(self, task: int, number: int) -> float:
         """Return the time in seconds at which an rTask can start on vEU ``number``.
 
-        A barrier precedes it if the vEU does not know that a source on another vEU is complete.
+        The time of a barrier is included if the rTask depends on an rTask of another vEU that is
+        not known to be complete.
         """
         veu, awaited = self._veus[number], -1.0
         for source in self._table.sources[task]:

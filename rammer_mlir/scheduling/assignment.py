@@ -11,9 +11,9 @@ from rammer_mlir.scheduling.graph import Int64Array
 
 
 def spread_evenly(num_rtasks: int, num_veus: int) -> Int64Array:
-    """Return the vEU of each rTask: consecutive ids for each vEU, in equal numbers.
+    """Return the vEU of each rTask: each vEU gets rTasks with consecutive ids, equally many.
 
-    The numbers of two vEUs differ by at most one.
+    The numbers of rTasks of two vEUs differ by at most one.
     """
     return np.arange(num_rtasks, dtype=np.int64) * num_veus // max(num_rtasks, num_veus)
 
@@ -29,8 +29,8 @@ def earliest(
 
     Args:
         needs: the rTasks that each rTask waits for.
-        available: the seconds at which each vEU is free.
-        seconds: the time of an rTask.
+        available: the time at which each vEU is free, in seconds from the launch.
+        seconds: the time of each rTask of the operator.
         barrier_seconds: the time of a barrier.
     """
     num_rtasks, num_veus = needs.steps.shape

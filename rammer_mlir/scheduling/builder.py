@@ -41,7 +41,7 @@ class Needs:
     """The rTasks that each rTask of an operator waits for, as numbers of rTasks of each vEU."""
 
     steps: Int64Array
-    """[num_rtasks, num_veus]: rTasks of each vEU that must be complete."""
+    """[num_rtasks, num_veus]: number of rTasks of each vEU that must be complete."""
 
     ready: FloatArray
     """[num_rtasks, num_veus]: end of each vEU's last required rTask, in seconds; 0 for none."""
@@ -52,11 +52,11 @@ class Mark:
     """A saved state of a builder, which ``reset`` restores.
 
     Attributes:
-        items: the number of items of each vEU.
+        items: the number of runs and barriers of each vEU.
         available: the time in seconds at which each vEU is free.
         clocks: the state of the clocks.
         appended: the number of calls of ``append``.
-        requested: the number of requested waits.
+        requested: the number of waits that ``append`` was asked for, implied waits included.
     """
 
     items: list[int]
@@ -114,8 +114,8 @@ class _Work:
     Attributes:
         operator: the operator's number.
         ids: ids of the rTasks, ascending.
-        steps: [rows, num_veus]: rTasks of each vEU that must be complete before.
-        ready: [rows, num_veus]: end of the last of these rTasks, in seconds.
+        steps: [rows, num_veus]: number of rTasks of each vEU that must be complete before.
+        ready: [rows]: end of the last of these rTasks, in seconds from the launch.
         seconds: time of each rTask.
     """
 
@@ -320,7 +320,7 @@ def _growing(steps: Int64Array, known: Clock, veu: int) -> list[int]:
 def finish_plan(builders: Sequence[ProgramBuilder]) -> tuple[tuple[RProgram, ...], float, int]:
     """Return the finished programs, their predicted seconds, and the number of requested waits.
 
-    Seconds and waits are sums over all programs.
+    Seconds and waits are sums over all programs; waits include those that others imply.
     """
     return (
         tuple(builder.finish() for builder in builders),

@@ -17,18 +17,20 @@ from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel, TaskGraph
 
 NOTHING = -1
-"""The working set of an rTask that reads no constant shared with other operators."""
+"""Number of the working set of an rTask that reads no constant that other operators read."""
 
 Part = tuple[int, int, tuple[int, ...], tuple[int, ...]]
-"""A box of a buffer: buffer, first element, sizes and strides."""
+"""A box of a buffer: the buffer's number, and the box's offset, sizes and strides in elements."""
 
 
 @dataclass(frozen=True)
 class TaskCost:
-    """The cost of an rTask.
+    """The cost of an rTask, which depends on whether its shared constants are cached.
 
-    It has the rTask's working set of shared constants, and its seconds if this is cached (hot) or
-    not (cold).
+    Attributes:
+        working_set: the number of the set of boxes of shared constants that the rTask reads.
+        hot: its time in seconds if they are in the vEU's cache.
+        cold: its time in seconds if they are not.
     """
 
     working_set: int
@@ -37,7 +39,10 @@ class TaskCost:
 
 
 class SharedConstants:
-    """The constants that several operators read, divided into working sets of rTasks."""
+    """The constants that several operators read, divided into working sets of rTasks.
+
+    The working set of an rTask is the set of boxes of these constants that it reads.
+    """
 
     def __init__(self, graph: TaskGraph, device: Device) -> None:
         """Find the shared constants; their working sets are numbered in the order of first use."""
@@ -57,7 +62,7 @@ class SharedConstants:
 
     @property
     def matter(self) -> bool:
-        """Whether the order of rTasks affects the number of shared constants that stay cached.
+        """Whether the order of rTasks affects which shared constants stay in the vEUs' caches.
 
         It does if vEUs have caches that cannot hold all shared constants.
         """
@@ -78,8 +83,8 @@ class SharedConstants:
     def best_kept(self, number: int) -> int:
         """Return the index of the rKernel of operator ``number`` with the least total time.
 
-        rTasks with the same working set are assumed to run consecutively. A working set that is
-        larger than a vEU's cache is loaded for each of them even then.
+        rTasks with the same working set are assumed to run consecutively, so that only the first
+        loads it; if it is larger than a vEU's cache, each of them loads it.
         """
         operator, cache = self._graph.operators[number], Cache(self, self._device.cache_bytes)
 
@@ -128,7 +133,10 @@ def _reads(graph: TaskGraph, number: int) -> set[int]:
 
 
 _SURE = 0.5
-"""Share of a cache that surely holds modelled data; the rest holds other data."""
+"""Share of a cache in which the shared constants used last surely stay.
+
+Other data may evict constants from the rest.
+"""
 
 
 class Cache:
@@ -156,9 +164,9 @@ class Cache:
         return min(max(part, 0.0), 1.0) * (cost.cold - cost.hot)
 
     def distance(self, cost: TaskCost) -> int:
-        """Return the distance, in bytes, of an rTask's working set.
+        """Return the bytes of working sets used since the last use of an rTask's working set.
 
-        The distance of an evicted working set is the capacity.
+        Its own bytes are included. For an evicted working set, return the cache's capacity.
         """
         return 0 if cost.working_set < 0 else self._distances.get(cost.working_set, self._capacity)
 
@@ -169,7 +177,7 @@ class Cache:
     def use(self, cost: TaskCost) -> None:
         """Record a use of an rTask's working set; evict the least recently used working sets.
 
-        A working set larger than the cache evicts everything, itself included.
+        A working set larger than the cache evicts all, itself included.
         """
         number = cost.working_set
         if number == NOTHING:

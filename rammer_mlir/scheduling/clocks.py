@@ -53,7 +53,7 @@ class Clocks:
         return self._known[veu][-1]
 
     def after(self, veu: int, order: int) -> Clock:
-        """Return the clock of a vEU that has waited for rTask ``order`` of the vEU ``veu``."""
+        """Return the clock of a vEU that has waited only for rTask ``order`` of the vEU ``veu``."""
         index = bisect_right(self._since[veu], order) - 1
         clock = self._known[veu][index].copy()
         clock[veu] = order + 1

@@ -25,8 +25,8 @@ def with_barriers(graph: TaskGraph, plan: Plan, device: Device, mode: BarrierMod
     """Return a plan of one rProgram with the same rTasks on each vEU and coarser waits.
 
     Args:
-        graph: the graph.
-        plan: gives the vEU, order and rKernel of each rTask; several rPrograms are joined into one.
+        graph: the task graph of the plan.
+        plan: gives the vEU, order and rKernel of each rTask; several rPrograms become a single one.
         device: the device for which the time is predicted.
         mode: ``wave``: every rTask waits for all rTasks of earlier waves, which all vEUs execute in
             order; ``operator``: for all rTasks of the operators that it reads from; ``tile``: for

@@ -1,4 +1,4 @@
-"""The profiler's three queries, answered by measurements or a model (RAMMER section 3.3).
+"""Times and resources of rTasks, measured or modelled: the profiler's queries in RAMMER 3.3.
 
 The time of an rTask is ``rtask_seconds``, its resource use is ``resources``. The time of an
 rProgram is ``simulator.simulate`` when finished, ``ProgramBuilder.seconds`` while under
@@ -31,12 +31,12 @@ class Resources:
 
 
 def rtask_seconds(kernel: RKernel, device: Device) -> float:
-    """Return the seconds of one rTask on a vEU, as measured, or without a measurement by a model.
+    """Return the seconds of one rTask on a vEU: measured, or modelled if there is no measurement.
 
     The model is the larger of arithmetic time and memory traffic time. An operator's rTasks run
-    concurrently, so the vEUs that they fill share the memory bandwidth; this also applies to rTasks
+    concurrently, so the vEUs that run them share the memory bandwidth; this also applies to rTasks
     that were measured alone. Data that the vEU's cache still holds causes no traffic. An exclusive
-    rTask computes at the rate of all vEUs together.
+    rTask, which runs alone on the device, computes at the rate of all vEUs together.
     """
     active = max(1, min(kernel.num_rtasks, device.num_veus))
     shared = device.total_bytes_per_second / active
@@ -99,10 +99,10 @@ def _seconds_at(distance: int, measured: MeasuredSeconds, device: Device) -> flo
 
 
 def far_part(distance: float | NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the weight of the time with far memory at a reuse distance in bytes, from 0 to 1.
+    """Return the weight of ``MeasuredSeconds.far`` at a reuse distance in bytes, from 0 to 1.
 
-    The other part of the time is that with cold memory. In between, a cache that other programs
-    share loses data linearly with the distance.
+    The rest of the weight is that of ``MeasuredSeconds.cold``. The weight rises linearly from
+    ``COLD_BYTES`` to ``FAR_BYTES``, because a cache that other programs share loses data gradually.
     """
     return np.clip((distance - COLD_BYTES) / (FAR_BYTES - COLD_BYTES), 0.0, 1.0)
 
@@ -119,7 +119,7 @@ def fits(kernel: RKernel, device: Device) -> bool:
 
 
 def runtime(kernel: RKernel, device: Device) -> float:
-    """Return the seconds of a whole rOperator that has the device to itself."""
+    """Return the seconds of a whole rOperator if no other rOperator runs on the device."""
     rounds = -(-kernel.num_rtasks // device.num_veus)
     return rounds * rtask_seconds(kernel, device)
 
@@ -136,7 +136,7 @@ def fastest(operator: ROperator, device: Device) -> int:
 
 
 def most_efficient(operator: ROperator, device: Device) -> int:
-    """Return the index of the rKernel that fits with the least product of runtime and rTasks."""
+    """Return the index of the rKernel that fits on a vEU and has the least sum of rTask times."""
     kernels = operator.kernels
     return min(candidates(operator, device), key=lambda i: work(kernels[i], device))
 

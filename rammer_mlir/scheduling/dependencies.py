@@ -19,12 +19,15 @@ from rammer_mlir.scheduling.overlap import TaskPairs, overlap, radix_basis, span
 from rammer_mlir.scheduling.updated_buffers import Interval, UpdatedBuffer, filled
 
 _KEPT_INDICES = 1 << 24
-"""Maximum number of memoized pattern entries before the memo is cleared (128 MiB)."""
+"""Number of rTask ids in the memoized dependencies above which all are dropped (128 MiB)."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """The dependencies of an operator's rTasks on the rTasks of operator ``producer``."""
+    """The dependencies of an operator's rTasks on the rTasks of operator number ``producer``.
+
+    ``pairs`` has, for each rTask of the dependent operator, the producer's rTasks it waits for.
+    """
 
     producer: int
     pairs: TaskPairs
@@ -51,13 +54,13 @@ _NOBODY = _Writers((), (), ())
 
 
 class Dependencies:
-    """The dependencies between rTasks of a graph for chosen rKernels.
+    """The dependencies between the rTasks of a graph, for any choice of rKernels.
 
-    Equal patterns of dependencies are computed once.
+    Dependencies are memoized: operators with equal boxes share the computation.
     """
 
     def __init__(self, graph: TaskGraph) -> None:
-        """Read the operators that write each buffer of a graph."""
+        """Index the operators of a graph by the buffers that they write."""
         self._graph = graph
         self._hulls: dict[Access, tuple[int, int]] = {}
         self._pairs: dict[tuple[Access, Access, int, int], TaskPairs] = {}
@@ -204,10 +207,10 @@ class Dependencies:
         *,
         after_reads: bool,
     ) -> Iterator[tuple[int, int]]:
-        """Yield the operator and the argument of each earlier use of a part of a buffer.
+        """Yield the operator and the argument, by number, of each earlier use of a buffer's part.
 
-        ``part`` has the first and the last element; a use may also touch only elements beside it.
-        Uses are writes, and reads with ``after_reads``.
+        ``part`` is the first and the last element of the part. Uses that touch only elements beside
+        the part may also be yielded. Uses are writes, and reads with ``after_reads``.
         """
         if buffer in self._updated:
             yield from self._uses[buffer].latest(

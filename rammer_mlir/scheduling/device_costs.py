@@ -13,7 +13,7 @@ class Device:
     """A set of identical virtual execution units.
 
     Attributes:
-        name: the target's name.
+        name: the name of the device description.
         num_veus: number of vEUs.
         flops_per_second: scalar operations per second of a vEU.
         bytes_per_second: bytes per second of a vEU that has the memory to itself.
@@ -50,10 +50,11 @@ class Device:
     queued_launch_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check that all figures are possible.
+        """Check the number of vEUs, the rates and the costs.
 
         Raises:
-            OptionError: if a rate is not positive and finite, or a cost negative or not finite.
+            OptionError: if there is no vEU, a rate is not positive and finite, or a cost is
+                negative or not finite.
         """
         if self.num_veus < 1:
             raise OptionError(f"number of vEUs: expected at least 1, found {self.num_veus}")

@@ -24,14 +24,17 @@ Schedule = Callable[[TaskGraph], Plan]
 
 @dataclass(frozen=True)
 class Segment:
-    """The numbers of operators planned ``together``, and of ``exclusive`` operators after them."""
+    """The numbers of operators that run ``together``, and of ``exclusive`` operators after them.
+
+    The rTask of an exclusive operator runs alone on the device.
+    """
 
     together: tuple[int, ...]
     exclusive: tuple[int, ...]
 
 
 def has_exclusive(graph: TaskGraph) -> bool:
-    """Whether any operator has an exclusive candidate rKernel."""
+    """Whether any operator has an exclusive candidate rKernel, whose rTask runs alone."""
     return any(kernel.is_exclusive for o in graph.operators for kernel in o.kernels)
 
 
@@ -39,8 +42,8 @@ def schedule_around(graph: TaskGraph, device: Device, schedule: Schedule) -> Pla
     """Return a plan in which each exclusive rTask is alone in an rProgram.
 
     Args:
-        graph: the graph; if an operator has candidates of both kinds, only those of the faster kind
-            are considered.
+        graph: the graph; if an operator has exclusive candidates and others, only those of the
+            faster kind are considered.
         device: the device that the plan is for.
         schedule: plans the operators between two exclusive operators.
 
@@ -87,9 +90,9 @@ def segments(graph: TaskGraph) -> list[Segment]:
 
 
 def _decided(operator: ROperator, device: Device) -> ROperator:
-    """Return the operator with its exclusive candidates or with its other candidates only.
+    """Return the operator with one exclusive candidate rKernel, or without exclusive candidates.
 
-    If the fastest candidate is exclusive, it is the only one left, else all that are not exclusive.
+    If the fastest candidate is exclusive, all others are removed; else all exclusive ones are.
     """
     exclusive = [kernel for kernel in operator.kernels if kernel.is_exclusive]
     others = tuple(kernel for kernel in operator.kernels if not kernel.is_exclusive)

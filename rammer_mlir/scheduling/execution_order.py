@@ -1,4 +1,4 @@
-"""A possible execution order of a program's items."""
+"""A possible execution order of the runs and barriers of an rProgram."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rammer_mlir.scheduling.program import Barrier, Item, RProgram
 
 
 def execution_order(program: RProgram) -> Iterator[tuple[int, Item]]:
-    """Yield (vEU, item) in an order in which every barrier follows all rTasks that it waits for.
+    """Yield (vEU, run or barrier) in an order in which barriers follow the rTasks they wait for.
 
-    Runs are yielded whole. Step counters only grow, so executing any unblocked item next reaches
-    the end exactly if no wait can block forever.
+    Runs are not split. Step counters only grow, so executing any run or barrier that is not blocked
+    reaches the end exactly if no wait can block forever.
 
     Raises:
         ScheduleError: if some waits block each other, naming them.

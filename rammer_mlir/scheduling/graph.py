@@ -33,7 +33,7 @@ class Boxes:
 class Access:
     """An argument of an rKernel, and the boxes of it that rTasks touch.
 
-    ``argument`` is its number; 0 is the first buffer.
+    ``argument`` is its number; 0 is the first buffer, after the rTask's id.
     """
 
     argument: int

@@ -16,14 +16,15 @@ Sources = Sequence[Sequence[int]]
 """For each operator, in a topological order, the operators whose results it reads."""
 
 Block = tuple[int, int]
-"""The number of the first unit of a block, and of the last unit plus one."""
+"""A range of units: the number of the first unit, and the number of the last unit plus one."""
 
 
 def fill_units(sources: Sources, fills: Collection[int]) -> list[list[int]]:
-    """Return a unit for each operator, joined with the operators that only fill its padding.
+    """Return a unit for each operator, except that fills of padding join another operator's unit.
 
-    A padding fill joins an operator that has the same readers, or else its only reader: in neither
-    case does the unit depend on more operators than the joined operator does.
+    A fill joins the latest other operator that all of the fill's readers read, or else its only
+    reader: in neither case does the unit depend on more operators than the joined operator does.
+    Without such an operator, the fill is a unit alone.
 
     Args:
         sources: for each operator, the operators that it reads from.
@@ -44,7 +45,7 @@ def fill_units(sources: Sources, fills: Collection[int]) -> list[list[int]]:
 
 
 def chain_units(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return the units with each chain of units joined to one unit.
+    """Return the units, with each chain of units merged into a single unit.
 
     In a chain, each unit is the only reader of its predecessor and reads no other unit.
     """
@@ -70,8 +71,8 @@ def unit_sources(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[
 def crossing_values(sources: Sources) -> list[int]:
     """Return for each boundary between consecutive operators the number of values live across it.
 
-    Results with the same readers after the boundary, such as parts of a concatenation, are one
-    value.
+    Results with the same readers after the boundary, such as parts of a concatenation, count as a
+    single value.
     """
     # Random 64-bit names: xors of different sets of readers are different, almost surely.
     names = [random.Random(number).getrandbits(64) for number in range(len(sources))]
@@ -96,10 +97,10 @@ def crossing_values(sources: Sources) -> list[int]:
 
 
 def cut_at_single_values(sources: Sources) -> list[Block]:
-    """Return the blocks between all places at which a single value is live.
+    """Return the blocks of units, cut at all boundaries across which a single value is live.
 
-    The value has to be the result of the unit just before: an older value has readers on both sides
-    of the place, which may run concurrently.
+    The value has to be the result of the unit just before the boundary: an older value has readers
+    on both sides of the boundary, which may run concurrently.
     """
     crossing = crossing_values(sources)
     read = {source for found in sources for source in found}
@@ -161,7 +162,11 @@ def width(sources: Sources) -> int:
 
 
 def most_transitions(sources: Sources) -> float:
-    """Return IOS's upper bound on the number of transitions of a block (IOS section 4.2)."""
+    """Return IOS's upper bound on the number of transitions of a block (IOS section 4.2).
+
+    A transition is a pair of a set of units and an ending of it, a subset that can be the last
+    stage of the set.
+    """
     wide = width(sources)
     length = len(sources) / wide + 2
     return (length * (length - 1) / 2) ** wide

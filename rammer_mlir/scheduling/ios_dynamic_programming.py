@@ -35,7 +35,9 @@ class SearchLimitError(Exception):
 class Pruning:
     """The limits of IOS section 4.3 on a stage.
 
-    These are the maximum number of units of a group (r) and of groups of a stage (s).
+    Attributes:
+        group_size: maximum number of units of a group (IOS's r).
+        num_groups: maximum number of groups of a stage (IOS's s).
     """
 
     group_size: int = 3
@@ -43,7 +45,7 @@ class Pruning:
 
 
 class StageTimes(Protocol):
-    """The interface of the times of stages, in seconds; all times are non-negative."""
+    """The interface of a prediction of the times of stages; all times are non-negative seconds."""
 
     def group(self, units: Mask) -> tuple[float, float]:
         """Return the seconds of a group's critical path, and its work divided by the vEUs.
@@ -57,18 +59,18 @@ class StageTimes(Protocol):
         """Return a lower bound in seconds on a stage's time.
 
         Args:
-            units: the stage.
+            units: the mask of the stage's units.
             longest: the longest critical path of the stage's groups, in seconds.
             work: the sum of the groups' work divided by the vEUs, in seconds.
         """
         ...
 
     def stage(self, units: Mask) -> float:
-        """Return the time in seconds of the stage of these ``units``."""
+        """Return the time in seconds of a stage; ``units`` is the mask of its units."""
         ...
 
     def least(self, unit: int) -> float:
-        """Return a lower bound on the seconds that a unit adds to the sum over all stages."""
+        """Return a lower bound on the seconds that a unit adds to the time of any schedule."""
         ...
 
 
@@ -95,7 +97,7 @@ class EndingSearch:
     _best: dict[Mask, tuple[float, Mask]] = field(default_factory=dict[Mask, tuple[float, Mask]])
 
     def solve(self) -> tuple[float, Stages]:
-        """Return the seconds of the best schedule, and its stages in the order of execution.
+        """Return the seconds of the best schedule, and the masks of its stages in execution order.
 
         Raises:
             SearchLimitError: if more transitions are needed than allowed.
@@ -258,7 +260,7 @@ def rooted_endings(readers: Sequence[Mask], rest: Mask) -> list[Mask]:
 
 
 def count(readers: Sequence[Mask]) -> tuple[int, int]:
-    """Return the numbers of transitions and of schedules without pruning (IOS Table 1).
+    """Return the numbers of transitions and of schedules of a graph without pruning (IOS Table 1).
 
     A transition is a pair of a set that can remain and a rooted ending of it; a schedule is a path
     of transitions from all operators to the empty set.

@@ -26,8 +26,8 @@ class Lifetimes:
     Attributes:
         start: [num_buffers, num_veus]: rTasks of each vEU that are complete, in any execution, when
             the first rTask that touches the buffer starts.
-        end: [num_buffers, num_veus]: rTasks of each vEU that must be complete when the buffer is no
-            longer needed; 0 where the vEU does not touch it.
+        end: [num_buffers, num_veus]: rTasks of each vEU after which it no longer needs the buffer;
+            0 where the vEU does not touch it.
         horizon: [num_buffers]: position of the first run that may still execute when a use starts.
         last: [num_buffers]: position of the last run that touches the buffer.
     """

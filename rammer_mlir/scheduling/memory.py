@@ -16,12 +16,13 @@ from rammer_mlir.support.aligned import ALIGNMENT
 
 @dataclass(frozen=True)
 class MemorySizes:
-    """Sizes of the memory of intermediates.
+    """Sizes of the memory of intermediates, in bytes.
 
     Attributes:
         arena_bytes: size of the arena.
-        sum_bytes: total size of the intermediates without sharing.
-        live_bytes: the largest set alive at once if operators ran sequentially in graph order.
+        sum_bytes: sum of the sizes of all intermediates.
+        live_bytes: size of the largest set of intermediates that would be alive at once if
+            operators ran sequentially in graph order.
     """
 
     arena_bytes: int
@@ -33,7 +34,7 @@ class MemorySizes:
 class MemoryPlan:
     """The positions of intermediates in the arena.
 
-    ``offsets`` has the byte offset of each by the buffer's number; ``sizes`` are total sizes.
+    ``offsets`` has the byte offset of each intermediate by the buffer's number.
     """
 
     offsets: dict[int, int]
@@ -49,9 +50,10 @@ def plan_memory(
     the first ends before any rTask that touches the second starts.
 
     Args:
-        graph: the graph.
-        plan: a schedule of it.
-        proposed: byte offsets by buffer number, used if the arena is smaller with them.
+        graph: the graph of the intermediates.
+        plan: a schedule of the graph.
+        proposed: byte offsets by buffer number; they are returned if they are valid and make the
+            arena smaller.
 
     Raises:
         ScheduleError: if the plan's waits block each other.

@@ -21,7 +21,7 @@ class MemoryLimitError(ScheduleError):
     """An error that intermediates exceed the memory limit; ``needed`` bytes are enough."""
 
     def __init__(self, limit: int, needed: int) -> None:
-        """Make the message from the limit and the needed bytes."""
+        """Make the message from the limit and the needed memory, both in bytes."""
         self.needed = needed
         super().__init__(
             f"memory: expected intermediates that fit into {limit} bytes, found {needed} in the "
@@ -102,7 +102,8 @@ def _next_fit(
 ) -> dict[int, int] | None:
     """Return byte offsets by buffer, assigned by next fit in graph order.
 
-    None if a buffer does not fit into ``limit`` bytes. ``sizes`` has the bytes of each buffer.
+    Return None if a buffer does not fit into ``limit`` bytes. ``sizes`` has the bytes of each
+    buffer.
     """
     offsets: dict[int, int] = {}
     position = 0

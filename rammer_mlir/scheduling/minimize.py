@@ -47,7 +47,7 @@ def _minimize(program: RProgram) -> RProgram:
 
 
 def append_run(items: list[Item], run: Run) -> None:
-    """Append a run to a vEU's items; a run that continues the last run extends it."""
+    """Append a run to a vEU's items, or extend the last item if it is a run that it continues."""
     last = items[-1] if items else None
     if (
         isinstance(last, Run)

@@ -99,7 +99,7 @@ def span(boxes: Boxes) -> Int64Array:
 
 
 def _distinct(boxes: Boxes) -> tuple[Boxes, Int64Array]:
-    """Return the distinct boxes, and for each original box its index among them."""
+    """Return the distinct boxes among ``boxes``, and for each box its index among these."""
     if len(np.unique(boxes.offsets)) == len(boxes.offsets):
         return boxes, np.arange(len(boxes.offsets))
     table = np.column_stack((boxes.offsets, boxes.sizes))
@@ -140,7 +140,8 @@ def _digits(boxes: Boxes, origin: int, basis: Sequence[int]) -> Intervals:
 def _windows(reads: Intervals, writes: Intervals) -> Iterator[tuple[Int64Array, Int64Array]]:
     """Yield batches of candidate pairs: indices of read boxes, and indices of write boxes.
 
-    Every pair is included whose intervals of digits may overlap.
+    ``reads`` and ``writes`` have the first and the last element of each box. Every pair of boxes
+    whose ranges of elements overlap is included.
     """
     order = np.argsort(writes[0], kind="stable")
     highest = np.maximum.accumulate(writes[1][order]) if len(order) else writes[1]

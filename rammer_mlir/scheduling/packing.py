@@ -71,8 +71,9 @@ class _Placement:
 def _climb(start: _Placement, attempts: int, least: int) -> _Placement:
     """Return the best placement found by hill climbing over the order of blocks.
 
-    Each of ``attempts`` moves takes a block at the top of memory ahead of a conflicting block, and
-    is kept if the memory does not grow. Memory of at most ``least`` bytes ends the search.
+    Each of ``attempts`` moves puts a block that ends at the top of memory before a conflicting
+    block in the order, and is kept if the memory does not grow. Memory of at most ``least`` bytes
+    ends the search.
     """
     # A fixed seed makes offsets repeatable.
     best, chance = start, random.Random(0)

@@ -13,7 +13,8 @@ from rammer_mlir.scheduling.simulator import simulate
 def one_by_one(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
     """Return a plan with an rProgram for each operator, in the graph's order.
 
-    rKernels and the vEUs of rTasks are unchanged; a launch waits for all earlier launches.
+    The rKernels, and the vEU of each rTask, are those of ``plan``; a launch waits for all earlier
+    launches.
     """
     num_veus = max((program.num_veus for program in plan.programs), default=0)
     of_operator: list[list[list[Run]]] = [[[] for _ in range(num_veus)] for _ in graph.operators]

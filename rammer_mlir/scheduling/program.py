@@ -29,7 +29,7 @@ Item = Run | Barrier
 
 @dataclass(frozen=True)
 class RProgram:
-    """The items that each vEU executes in one launch."""
+    """The runs and barriers that each vEU executes, in order, in one launch."""
 
     num_veus: int
     veus: tuple[tuple[Item, ...], ...]

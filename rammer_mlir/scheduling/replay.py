@@ -36,9 +36,10 @@ _MOST_BLOCKS = 1 << 16
 
 @dataclass(frozen=True)
 class _Part:
-    """The blocks ``begin .. end - 1`` of memory that an operand touches.
+    """The blocks ``begin .. end - 1`` of memory that rTasks touch through an operand.
 
-    It has the mean bytes touched in each block, and whether the operand is written.
+    ``density`` is the mean number of bytes touched in each block, ``is_written`` tells whether the
+    operand is written.
     """
 
     begin: int
@@ -49,17 +50,20 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Missing:
-    """The bytes that a vEU's cache lacks, and ``far``: their sum weighted by ``far_part``."""
+    """The bytes of a run's operands that a vEU's cache lacks.
+
+    ``far`` is their sum weighted by ``costs.far_part`` of their reuse distance.
+    """
 
     num_bytes: float
     far: float
 
 
 class ReplayedCosts:
-    """The times of a plan's items in a run that follows earlier runs, for ``simulate``."""
+    """The times of a plan's rTasks when the plan was executed before, for ``simulate``."""
 
     def __init__(self, graph: TaskGraph, plan: Plan, device: Device) -> None:
-        """Fill the caches by simulating a first run.
+        """Fill the caches by simulating a first execution of the plan.
 
         Raises:
             ScheduleError: if a wait blocks forever.
@@ -87,7 +91,7 @@ class ReplayedCosts:
     def of(self, veu: int, run: Run) -> float:
         """Return the mean seconds of a run's rTasks on a vEU, by the contents of the vEU's cache.
 
-        The caches change: query each item once, in a possible order of execution.
+        The call changes the caches: query each run once, in a possible order of execution.
         """
         kernel, missing = self._kernels[run.operator], self._touch(veu, run)
         device = self._device
@@ -163,7 +167,10 @@ class _Memory:
         self._ranges: dict[tuple[RKernel, int, int], list[tuple[int, int, int, int, bool]]] = {}
 
     def parts(self, operator: int, kernel: RKernel, first: int, count: int) -> list[_Part]:
-        """Return the memory that rTasks ``first .. first + count - 1`` of an operator touch."""
+        """Return the blocks that rTasks ``first .. first + count - 1`` of an operator touch.
+
+        ``kernel`` is the operator's rKernel. There is a part for each operand.
+        """
         key = kernel, first, count
         if key not in self._ranges:
             self._ranges[key] = _ranges(kernel, first, count)
@@ -201,9 +208,10 @@ def _ranges(kernel: RKernel, first: int, count: int) -> list[tuple[int, int, int
 
 
 def _extent(access: Access, rtasks: slice) -> tuple[int, int, int] | None:
-    """Return the first element that some rTasks touch, the last plus one, and a number of elements.
+    """Return the first element that rTasks touch, the last plus one, and the number of elements.
 
-    The number is that of all elements touched. None if they touch no element.
+    The number is summed over ``rtasks``, so elements of several rTasks count repeatedly. Return
+    None if they touch no element.
     """
     sizes: Int64Array = access.boxes.sizes[rtasks]
     reach = span(access.boxes)[rtasks]
@@ -218,7 +226,8 @@ def _extent(access: Access, rtasks: slice) -> tuple[int, int, int] | None:
 class _VeuCache:
     """A vEU's cache: the moment of the last touch of each block, and the bytes touched since.
 
-    Moments count the vEU's own items; ``_time`` gives their positions in the whole run.
+    Moments count the vEU's own runs of rTasks; ``_time`` has their positions among the runs of all
+    vEUs in execution order.
     """
 
     def __init__(self, num_blocks: int, num_moments: int, device: Device) -> None:
@@ -235,7 +244,8 @@ class _VeuCache:
 
         Args:
             part: the blocks.
-            written: position in the run of the last write to each block, by any vEU.
+            written: the time of the last write to each block by any vEU, as a position among the
+                runs of all vEUs; -1 if there was none.
         """
         last = self._last[part.begin : part.end]
         moments, where = np.unique(last, return_inverse=True)
@@ -260,6 +270,6 @@ class _VeuCache:
         self._bytes_at[self._now] += part.density * (part.end - part.begin)
 
     def next(self, time: int) -> None:
-        """Begin the next moment; the ended item has the position ``time`` in the whole run."""
+        """Begin the next moment; the run that ended has position ``time`` among all vEUs' runs."""
         self._time[self._now] = time
         self._now += 1

@@ -1,4 +1,4 @@
-"""A plan as text."""
+"""A plan's counts, predicted time and memory as text."""
 
 from __future__ import annotations
 

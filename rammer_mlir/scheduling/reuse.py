@@ -2,7 +2,7 @@
 
 Data that is used again before a cache's size of other data was used is still in that cache (the
 stack distances of Mattson et al., 1970, on whole buffers). A program runs repeatedly, so the use
-before an operator's first may lie in the previous run.
+that precedes the first use of a buffer in a run is in the previous run.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def _elements(kernel: RKernel) -> list[tuple[int, int]]:
 def _num_elements(access: Access) -> int:
     """Return an estimate of the number of elements that an access touches.
 
-    It is the minimum of the sum of the boxes' sizes and the span of their addresses.
+    It is the minimum of the sum of the boxes' sizes and the length of the range that contains all
+    boxes.
     """
     boxes = access.boxes
     if not len(boxes.offsets):
@@ -101,9 +102,9 @@ def _num_elements(access: Access) -> int:
 
 
 def _distances(footprints: Sequence[dict[int, int]]) -> Iterator[tuple[int, dict[int, int]]]:
-    """Yield each operator of a second run by number, and its reuse distances in bytes by buffer.
+    """Yield each operator's number, and its reuse distances in bytes by buffer, in a second run.
 
-    ``footprints`` has for each operator the bytes that it touches, by buffer.
+    ``footprints`` has for each operator the number of bytes that it touches, by buffer.
     """
     uses = _Uses(2 * sum(map(len, footprints)) + 1)
     for run in range(2):

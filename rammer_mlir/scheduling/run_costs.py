@@ -1,4 +1,4 @@
-"""Costs of a schedule's items: constant per operator, or dependent on cache contents."""
+"""Times of a plan's rTasks: constant for each operator, or dependent on the contents of caches."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rammer_mlir.scheduling.program import Plan, Run
 
 
 class RunCosts(Protocol):
-    """The interface of the times of a plan's items.
+    """The interface of objects that predict the times of a plan's rTasks.
 
-    Each item is queried once, in a possible order of execution.
+    The simulator calls ``of`` once for each run, in a possible order of execution.
     """
 
     def of(self, veu: int, run: Run) -> float:
@@ -38,7 +38,7 @@ class ModelCosts:
 
 
 class SharedConstantCosts:
-    """Costs that depend on the shared constants in each vEU's cache."""
+    """Costs that depend on which constants, read by several operators, are in each vEU's cache."""
 
     def __init__(self, plan: Plan, device: Device, shared: SharedConstants) -> None:
         """Begin with empty caches."""

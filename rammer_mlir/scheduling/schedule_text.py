@@ -1,4 +1,4 @@
-"""A schedule as a table in plain text: the items of each vEU in order, with their times."""
+"""A plan as a table in plain text: the runs and barriers of each vEU in order, with their times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HEAD = ("vEU", "order", "start us", "end us", "what", "rTasks", "rKernel")
 
 
 def schedule_table(graph: TaskGraph, plan: Plan, device: Device) -> str:
-    """Return a text with a table for each rProgram of a plan, with predicted times.
+    """Return a text with a table for each rProgram of a plan, with predicted times in microseconds.
 
     The column ``order`` numbers a vEU's rTasks, as barriers refer to them; a barrier has no order.
 

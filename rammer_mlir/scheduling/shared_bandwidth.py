@@ -1,8 +1,9 @@
 """Simulation of a plan on a device whose running rTasks share the memory bandwidth.
 
 ``simulator.simulate`` fixes an rTask's share of the bandwidth by its own rOperator, whatever runs
-at the same time, and so can process items in any order. This is an event simulation: rTasks that
-load at the same time get equal shares of the bandwidth, and at most the bandwidth of a single vEU.
+at the same time, and so need not process rTasks in order of time. This is an event simulation:
+rTasks that load at the same time get equal shares of the bandwidth, and at most the bandwidth of a
+single vEU.
 """
 
 from __future__ import annotations
@@ -62,9 +63,10 @@ def simulate_sharing(graph: TaskGraph, plan: Plan, device: Device) -> Simulation
 
 
 Happening = Literal["load", "computed", "next"]
-"""The types of events: an rTask begins, an rTask has computed, or its vEU continues.
+"""The types of events: ``load``, ``computed`` and ``next``.
 
-An rTask loads and computes at the same time.
+At ``load``, an rTask begins to load bytes and to compute at the same time; at ``computed``, it has
+computed, but may still load; at ``next``, a barrier ends and its vEU continues.
 """
 
 
@@ -73,11 +75,11 @@ class _Veu:
     """The state of a vEU in the simulation.
 
     Attributes:
-        item: index of the current item.
-        of_item: rTasks of this item that have ended.
-        begin: start of this item in seconds.
-        done: rTasks of the vEU that have ended.
-        missing: waits of the current barrier that are not satisfied.
+        item: index of the current run or barrier in the vEU's list.
+        of_item: number of rTasks of the current run that have ended.
+        begin: start of the current run or barrier in seconds.
+        done: number of rTasks of the vEU that have ended.
+        missing: number of waits of the current barrier that are not satisfied.
         is_loading: whether the current rTask still loads bytes.
         computed: the time in seconds at which the current rTask has computed.
     """
@@ -98,9 +100,9 @@ class _Execution:
     Attributes:
         works: the work of an rTask of each operator.
         now: current time in seconds.
-        queue: heap of (time in seconds, vEU, event).
+        queue: heap of (time in seconds, vEU, type of event).
         sleepers: for each (vEU, order) the vEUs whose barriers wait for that rTask.
-        events: the items that have ended.
+        events: the runs and barriers that have ended.
     """
 
     number: int
@@ -109,7 +111,7 @@ class _Execution:
     device: Device
     now: float
     each: float = 0.0
-    """Bytes that an rTask would have loaded so far if it had loaded since the start."""
+    """Bytes that an rTask would have loaded by ``now`` if it loaded since the rProgram's start."""
     queue: list[tuple[float, int, Happening]] = field(default_factory=list[Any])
     loading: list[tuple[float, int]] = field(default_factory=list[Any])
     """For each loading rTask, the value of ``each`` at which its load ends, and its vEU."""
@@ -167,7 +169,7 @@ class _Execution:
         return self.works[item.operator]
 
     def _begin(self, veu: int) -> None:
-        """Begin the next item of a vEU, or the next rTask of its current run."""
+        """Begin the next run or barrier of a vEU, or the next rTask of its current run."""
         state, items = self.veus[veu], self.program.veus[veu]
         if state.item == len(items):
             return

@@ -12,7 +12,7 @@ from rammer_mlir.scheduling.supersteps import supersteps
 
 
 def executed_plan(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
-    """Return a policy's plan without redundant waits, in supersteps where the device needs them.
+    """Return a policy's plan without redundant waits; in supersteps on a bulk-synchronous device.
 
     Raises:
         ScheduleError: if the policy fails, or does not return a plan of this graph and device.

@@ -1,6 +1,6 @@
-"""Deterministic simulation of a plan on a device: the start and end of each item.
+"""Deterministic simulation of a plan on a device: the start and end of each run and barrier.
 
-Answers the third of the profiler's queries: the time of an rProgram.
+It answers the third query to the profiler in RAMMER section 3.3: the time of an rProgram.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from rammer_mlir.scheduling.run_costs import ModelCosts, RunCosts, SharedConstan
 
 @dataclass(frozen=True)
 class Event:
-    """An executed item of a vEU's list: start and end in seconds from the first launch."""
+    """The execution of a run or barrier, ``item``, by a vEU in rProgram number ``program``.
+
+    ``start`` and ``end`` are in seconds from the begin of the first launch.
+    """
 
     program: int
     veu: int
@@ -29,7 +32,10 @@ class Event:
 
 @dataclass(frozen=True)
 class Simulation:
-    """A simulated run: each vEU's events in order, and the end of the last event in seconds."""
+    """A simulated run of a plan: the events, and the end of the last event in seconds.
+
+    The events are in a possible order of execution, so the events of each vEU are in order.
+    """
 
     events: tuple[Event, ...]
     seconds: float
@@ -72,13 +78,13 @@ class _Timeline:
 def simulate(
     graph: TaskGraph, plan: Plan, device: Device, costs: RunCosts | None = None
 ) -> Simulation:
-    """Return the start and end of each item of a plan on a device.
+    """Return the start and end of each run and barrier of a plan on a device.
 
     Args:
         graph: the graph.
-        plan: a plan for it.
-        device: the device that it runs on.
-        costs: times of the plan's items; by default those of ``ModelCosts``.
+        plan: a plan for the graph.
+        device: the device that the plan runs on.
+        costs: predicts the time of the rTasks of each run; ``ModelCosts`` by default.
 
     Raises:
         ScheduleError: if a wait blocks forever.
@@ -100,7 +106,10 @@ def simulate(
 
 
 def with_prediction(graph: TaskGraph, plan: Plan, device: Device, shared: SharedConstants) -> Plan:
-    """Return the plan with seconds predicted for caches that hold shared constants."""
+    """Return the plan with ``predicted_seconds`` that account for shared constants in caches.
+
+    If the order of rTasks does not affect the caches, the plan is returned unchanged.
+    """
     if not shared.matter:
         return plan
     costs = SharedConstantCosts(plan, device, shared)

@@ -18,8 +18,8 @@ def with_stage_barriers(
     Within a stage, an rTask waits for the rTasks that it reads from.
 
     Args:
-        graph: the graph.
-        plan: gives the vEU and rKernel of each rTask; several rPrograms are joined into one.
+        graph: the task graph of the plan.
+        plan: gives the vEU and rKernel of each rTask; several rPrograms become a single one.
         device: the device for which the time is predicted.
         stages: the operators of each stage; all vEUs execute the stages in order.
     """
@@ -52,8 +52,8 @@ def _awaited(
 ) -> list[Collection[int]]:
     """Return the rTasks that each rTask waits for.
 
-    These are the last rTask of earlier stages on each vEU, and the sources in the same stage.
-    ``stage_of`` has the stage of each operator.
+    These are the last rTask of earlier stages on each vEU, and the rTasks of the same stage that it
+    reads from. ``stage_of`` has the stage of each operator.
     """
     needed: list[Collection[int]] = [()] * len(table.operators)
     num_stages = max(stage_of) + 1

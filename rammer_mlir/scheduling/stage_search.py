@@ -25,7 +25,7 @@ Unit = tuple[int, ...]
 """The operators of a unit, which is placed as a whole, in order."""
 
 TimesOf = Callable[[Sequence[Unit]], StageTimes]
-"""A function that returns the times of stages of some units."""
+"""A function that is called with units, and returns the times of stages of these units."""
 
 LONGEST = 40
 """Maximum number of units of a block that is searched as a whole."""
@@ -73,13 +73,15 @@ class StageSearch:
     Attributes:
         sources: for each operator, in a topological order, the operators that it reads from.
         alike: for each operator a value that is equal for operators of equal times.
-        times: gives the times of stages for a sequence of units.
+        times: called with units; returns the times of stages of these units.
         pruning: limits on the stages that are searched.
-        max_transitions: maximum number of transitions of a block. If the bound is higher, or a
-            segment has more than LONGEST units, chains of operators become units if
-            ``joins_chains``; a block that still needs more is cut into parts.
-        joins_chains: whether an operator may be joined with the only reader of its result.
-        is_worth: whether a block of units is searched; otherwise each unit is a stage.
+        max_transitions: maximum number of transitions of a block. If the bound on the transitions
+            is higher, or more than LONGEST units are between two boundaries with a single live
+            value, chains of operators become units if ``joins_chains``; a block that still needs
+            more is cut into parts.
+        joins_chains: whether an operator and the only reader of its result may be in one unit.
+        is_worth: called with the units of a block; returns whether the block is searched. If not,
+            each unit is a stage.
         counts: counts of the search so far.
     """
 

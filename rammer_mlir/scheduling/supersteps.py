@@ -21,8 +21,8 @@ from rammer_mlir.scheduling.tasks import TaskTable, task_table
 def supersteps(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
     """Return a plan with the same rKernels, vEUs and orders, in the fewest supersteps.
 
-    Each rTask is in the first superstep that its vEU has reached and in which all its sources on
-    other vEUs are complete. An exclusive rTask is alone in its superstep.
+    Each rTask is in the first superstep that its vEU has reached and before which all rTasks of
+    other vEUs that it reads from are complete. An exclusive rTask is alone in its superstep.
     """
     table = task_table(graph, device, plan.kernels)
     veu_of = [-1] * len(table.operators)
@@ -56,7 +56,7 @@ def supersteps(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
 def _ready(
     sources: Sequence[int], veu: int, veu_of: Sequence[int], step_of: Sequence[int]
 ) -> list[int]:
-    """Return for each source rTask the first superstep in which ``veu`` may read its result.
+    """Return, for each rTask in ``sources``, the first superstep in which ``veu`` may read from it.
 
     ``veu_of`` and ``step_of`` are the vEU and the superstep of each rTask.
     """
@@ -76,7 +76,7 @@ def _crossings(table: TaskTable, veu_of: Sequence[int]) -> int:
 
 
 def fold(plan: Plan, num_veus: int) -> Plan:
-    """Return the plan on ``num_veus`` vEUs, each of which runs the items of several vEUs in turn.
+    """Return the plan on ``num_veus`` vEUs, each of which does the work of several vEUs in turn.
 
     Raises:
         ScheduleError: if vEUs wait for each other within an rProgram: executed in sequence, they

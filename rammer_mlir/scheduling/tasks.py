@@ -87,11 +87,12 @@ def plan_of(
     Its ``predicted_seconds`` are simulated.
 
     Args:
-        graph: the graph.
+        graph: the graph of the plan.
         device: the device that the plan is for.
         table: the graph's rTasks.
         placement: the rTasks of each vEU.
-        awaited: for each rTask the rTasks that a barrier before it waits for; its sources if None.
+        awaited: for each rTask the rTasks that a barrier before it waits for; if None, those that
+            it reads from.
 
     Raises:
         ScheduleError: if the orders of the vEUs contradict the dependencies (a wait would block).

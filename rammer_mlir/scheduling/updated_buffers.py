@@ -18,7 +18,7 @@ from rammer_mlir.scheduling.overlap import span
 
 _MOST_ELEMENTS = 1 << 24
 _BUCKETS = 256
-"""Approximate maximum number of the smallest buckets of a buffer."""
+"""Approximate number of buckets of the smallest size that cover a large buffer."""
 
 Interval = tuple[int, int]
 """The first and the last element of a range, both included."""
@@ -27,7 +27,8 @@ Interval = tuple[int, int]
 class _Places:
     """An index of the uses of a buffer by element, in buckets whose sizes are powers of two.
 
-    A use is in one or two buckets of the smallest size that is larger than its hull.
+    The hull of a use is the range from its first to its last element. A use is in one or two
+    buckets, of the smallest size that is larger than its hull.
     """
 
     def __init__(self, num_elements: int) -> None:
@@ -107,8 +108,8 @@ class UpdatedBuffer:
         Args:
             consumer: number of the operator; only uses by operators of smaller number count.
             part: the range that the consumer touches.
-            written: returns the intervals that an operator writes completely: earlier uses of these
-                are skipped.
+            written: called with an operator's number; returns the intervals that the operator
+                writes completely: uses of these before the operator are skipped.
             reads: whether to include uses that only read.
         """
         missing = [part]
@@ -136,9 +137,10 @@ def _without(parts: Sequence[Interval], interval: Interval) -> list[Interval]:
 
 
 def filled(boxes: Boxes) -> Interval | None:
-    """Return the interval of elements that boxes cover completely, else None.
+    """Return the first and the last element of boxes that cover all elements in between.
 
-    None also if there are more than ``_MOST_ELEMENTS`` elements, or all boxes are empty.
+    Return None if they do not cover all, there are more than ``_MOST_ELEMENTS`` elements, or all
+    boxes are empty.
     """
     kept = (boxes.sizes > 0).all(axis=1)
     if not kept.any():

@@ -46,12 +46,12 @@ def measured_timeline(
 
 @dataclass(frozen=True)
 class _Named:
-    """A program, from which spans are named.
+    """The names of rOperators and rKernels for the spans of a timeline.
 
     Attributes:
-        program: the program.
+        program: the program that has these names.
         modules: the name of the foreign module by rKernel number.
-        exclusive: the numbers of exclusive rKernels.
+        exclusive: the numbers of rKernels whose rTasks use the whole device.
     """
 
     program: Program

@@ -1,4 +1,4 @@
-"""A run as data: the spans of each vEU."""
+"""A run as data: the activities of each vEU, called spans, with their start and end."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ class Span:
         veu: the vEU.
         start, end: seconds from the beginning of the run.
         kind: ``rtask`` for rTasks, ``barrier`` for a wait, ``launch`` for the launch.
-        name: name of the rOperator in the model.
-        kernel: the rKernel.
-        first, count: rTasks ``first .. first + count - 1`` of the rOperator; none if it waits.
+        name: name of the rOperator in the model; the kind if it is a wait or a launch.
+        kernel: the name of the rKernel; empty if the vEU waits.
+        first, count: rTasks ``first .. first + count - 1`` of the rOperator; ``count`` is 0 if the
+            vEU waits.
         waits: pairs of a vEU and the number of rTasks that this vEU must have completed, counted
             over all rPrograms of the run.
         module: the foreign module that implements the rKernel; empty for the compiler's own code.
@@ -47,7 +48,13 @@ class Span:
 
 @dataclass(frozen=True)
 class Shares:
-    """The seconds of each kind of activity, summed over vEUs, during a whole run."""
+    """The seconds of a run, summed over vEUs, by the activity of the vEU.
+
+    Attributes:
+        working: seconds in which vEUs run rTasks.
+        waiting: seconds in barriers and launches.
+        idle: all other seconds, for example after a vEU's last rTask.
+    """
 
     working: float
     waiting: float

@@ -1,4 +1,4 @@
-"""The readable form of the dialect: the custom assembly format of the `rtask` operations.
+"""The readable form of a module: its text with the `rtask` operations in a custom assembly format.
 
 MLIR gives operations that are defined from Python no custom assembly format. A printer therefore
 rewrites the text that MLIR prints, and a parser translates text, line for line, into the generic
@@ -21,8 +21,8 @@ _GENERIC_MODULE = re.compile(r'^"builtin\.module"\(', re.MULTILINE)
 def parse(text: str | bytes, context: ir.Context | None = None) -> ir.Module:
     """Parse a module in the readable or the generic form, or bytecode, and return it.
 
-    Without a context, the current context is used. The dialect must be registered in the context.
-    Locations have the lines of the text.
+    Without a context, the current context is used. The `rtask` dialect must be registered in the
+    context. The locations of operations are their lines in ``text``.
 
     Raises:
         AssemblyError: at the line where text is not in the readable form, or nested too deeply.

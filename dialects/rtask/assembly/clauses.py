@@ -1,4 +1,4 @@
-"""Clauses of the readable form that several operations share."""
+"""Parsers of the clauses that several operations share in the readable form."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rammer_mlir.dialects.rtask.assembly.cursor import INTEGER, VALUE, Cursor
 
 
 def integer(cursor: Cursor, expected: str = "an integer") -> str:
-    """Parse an integer and return its text.
+    """Parse an integer at the cursor and return its text.
 
     Raises:
         AssemblyError: if other text comes next; the message describes an integer as ``expected``.
@@ -23,7 +23,7 @@ def in_parentheses(cursor: Cursor) -> str:
 
 
 def values(cursor: Cursor) -> list[str]:
-    """Parse ``(%a, %b, ...)`` and return the names of the values, with ``%``."""
+    """Parse ``(%a, %b, ...)`` at the cursor and return the names of the values, with ``%``."""
     found: list[str] = []
     cursor.expect("(")
     if cursor.accept(")"):
@@ -36,9 +36,10 @@ def values(cursor: Cursor) -> list[str]:
 
 
 def further_attributes(cursor: Cursor, keyword: str = "") -> str:
-    """Parse ``{...}`` after an optional keyword.
+    """Parse attributes ``{...}``, or ``KEYWORD {...}`` if a keyword is given, if they come next.
 
-    Return the entries with a comma before them, to append to a dictionary; empty without ``{...}``.
+    Return the text between the braces with a comma before it, to append to the text of another
+    dictionary. Return an empty string if no attributes come next.
     """
     if keyword:
         found = cursor.balanced("{") if cursor.accept(keyword) else ""
@@ -50,8 +51,8 @@ def further_attributes(cursor: Cursor, keyword: str = "") -> str:
 def location(cursor: Cursor, name: str | None = None, place: str = "") -> str:
     """Parse ``loc(...)`` if it comes next; return it, or an empty string.
 
-    With a ``name``, return a location of this name around the parsed location; around ``place`` if
-    there is none.
+    With a ``name``, a string literal, return `` loc(NAME(PARSED))``, or `` loc(NAME(PLACE))`` if no
+    ``loc(...)`` comes next.
     """
     given = cursor.balanced("(") if cursor.accept("loc") else ""
     if name is None:
@@ -60,5 +61,5 @@ def location(cursor: Cursor, name: str | None = None, place: str = "") -> str:
 
 
 def place(cursor: Cursor) -> str:
-    """Return the cursor's position as the location that MLIR gives to an operation there."""
+    """Return the cursor's position as the text of an MLIR location, ``"-":LINE:COLUMN``."""
     return f'"-":{cursor.line()}:{cursor.column()}'

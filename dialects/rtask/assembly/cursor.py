@@ -1,4 +1,4 @@
-"""A cursor over the readable form: takes tokens in order and reports the expected token."""
+"""A cursor over assembly text: takes tokens in order, and reports which token was expected."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Cursor:
         self.take(_literal(literal), f"'{literal}'")
 
     def find(self, pattern: re.Pattern[str]) -> str | None:
-        """Take a token of a pattern and return its text.
+        """Take the next token if it matches ``pattern``, and return its text.
 
         If another token comes next, return None and do not move.
         """
@@ -83,7 +83,7 @@ class Cursor:
         return match[1]
 
     def take(self, pattern: re.Pattern[str], expected: str) -> str:
-        """Take a token of a pattern and return its text.
+        """Take the next token, which must match ``pattern``, and return its text.
 
         Raises:
             AssemblyError: if another token comes next; the message describes the token as
@@ -96,7 +96,7 @@ class Cursor:
         return match[1]
 
     def error(self, expected: str) -> AssemblyError:
-        """Return an error at the next token, which is not the expected text."""
+        """Return the error that the next token is found where ``expected`` has to be."""
         match = _ANY.match(self.text, self.position)
         found = match[1] if match is not None else ""
         begin = self.position if match is None else match.start(1)

@@ -26,7 +26,11 @@ class Irregular(Exception):
 class GenericOp:
     """The parts of an operation in the generic form, each as the text that MLIR prints.
 
-    ``type`` is the signature `` : (T, T) -> T``; ``location`` is empty without a location.
+    Attributes:
+        operands: the operands' names, separated by commas.
+        attributes: the value of each attribute by key; an empty string for a unit attribute.
+        type: the signature `` : (T, T) -> T``.
+        location: `` loc(...)``, or an empty string.
     """
 
     operands: str
@@ -40,7 +44,7 @@ class GenericOp:
         Without a group, return the whole attribute.
 
         Raises:
-            Irregular: if the attribute does not match.
+            Irregular: if the attribute is missing or does not match.
         """
         match = pattern.fullmatch(self.attributes.get(key, ""))
         if match is None:
@@ -91,7 +95,9 @@ def read_op(text: str) -> GenericOp:
 
 
 def read_dictionary(text: str) -> Mapping[str, str]:
-    """Return the attributes by name in a dictionary's text; a unit attribute has an empty string.
+    """Return the attributes in a dictionary's text, without its braces: value by key.
+
+    The value of a unit attribute is an empty string.
 
     Raises:
         Irregular: if brackets do not match, or an equals sign has no value.

@@ -7,16 +7,20 @@ import re
 from rammer_mlir.bindings import ir
 
 NAMED = re.compile(r' *(?:%[^=]*= )?"rtask\.(?:operator|run)"\(')
-"""The begin of a line with an operation that is printed with the name of its node."""
+"""Matches the begin of MLIR's line for an ``rtask.operator`` or ``rtask.run``.
+
+These operations are printed with the name of the model's node.
+"""
 
 _OPERATIONS = ("rtask.operator", "rtask.run")
 _NAME = re.compile(r'loc\(("(?:[^"\\]|\\.)*")[()]')
 
 
 def names_of(root: ir.Operation) -> list[str]:
-    """Return the node's name of each rOperator and run in pre-order, as string literals.
+    """Return the model's node of each ``rtask.operator`` and ``rtask.run``, in pre-order.
 
-    A name is empty if the location has none.
+    A node is given by its name as a string literal, or by an empty string if the operation's
+    location has no name.
     """
     found: list[str] = []
 

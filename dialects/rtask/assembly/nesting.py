@@ -10,7 +10,7 @@ MAX_NESTING = 1000
 """Maximum number of open brackets. MLIR overflows a stack of 8 MiB at about 4,000."""
 
 _CHUNK = 1 << 20
-"""Bytes that are counted at a time, which bounds the memory for texts of many megabytes."""
+"""Bytes of text whose brackets are counted at a time, to bound the memory for long texts."""
 
 _STEPS = np.zeros(256, np.int32)
 _STEPS[list(b"{([")] = 1

@@ -1,21 +1,21 @@
-"""Generic text under construction, with each operation on its line of the source."""
+"""The generic form under construction, with each operation on its line of the parsed text."""
 
 from __future__ import annotations
 
 
 class Output:
-    """Text under construction, which keeps the line numbers of the source.
+    """Generic form under construction, which keeps the line numbers of the parsed text.
 
-    MLIR's diagnostics then name these lines.
+    The diagnostics of MLIR, which parses the generic form, then name lines of the parsed text.
     """
 
     def __init__(self) -> None:
-        """Begin at line 1."""
+        """Begin with an empty text, at line 1."""
         self._pieces: list[str] = []
         self._line = 1
 
     def copy(self, text: str) -> None:
-        """Append text of the source, with its line breaks, unchanged."""
+        """Append a part of the parsed text, with its line breaks, unchanged."""
         self._pieces.append(text)
         self._line += text.count("\n")
 

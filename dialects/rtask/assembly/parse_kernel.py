@@ -1,4 +1,4 @@
-"""The readable form of ``rtask.kernel``."""
+"""Parses the readable form of ``rtask.kernel``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rammer_mlir.dialects.rtask.assembly.output import Output
 from rammer_mlir.errors import AssemblyError
 
 DEFAULTS = {"threads": "1", "shared_memory": "0", "barriers": "0"}
-"""Costs of an rKernel that may be omitted, with their default values."""
+"""Default values of the costs of an rKernel that may be omitted in the text."""
 
 COSTS = (*DEFAULTS, "operations", "bytes")
 ACCESSES = ("reads", "writes", "updates")

@@ -1,4 +1,4 @@
-"""The readable form of ``rtask.operator``."""
+"""Parses the readable form of ``rtask.operator``."""
 
 from __future__ import annotations
 

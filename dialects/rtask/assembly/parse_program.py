@@ -1,4 +1,4 @@
-"""The readable form of ``rtask.program`` and of the operations inside it."""
+"""Parses the readable form of ``rtask.program`` and of the operations inside it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _buffers(cursor: Cursor) -> dict[str, str]:
 
 
 class _Records:
-    """The parser of the vEUs of an rProgram; runs take operand types from the list of buffers."""
+    """The parser of an rProgram's vEUs, with the types of its buffers by name for the runs."""
 
     def __init__(self, cursor: Cursor, output: Output, buffers: dict[str, str]) -> None:
         self._cursor = cursor

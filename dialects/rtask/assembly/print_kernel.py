@@ -1,4 +1,4 @@
-"""Printing ``rtask.kernel``."""
+"""Prints ``rtask.kernel`` in the readable form."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def print_kernel(indent: str, text: str, maps: Mapping[str, str]) -> str:
     Args:
         indent: the indent of its first line.
         text: the generic form after the operation's name.
-        maps: affine maps by the aliases in the text.
+        maps: the affine map for each alias in ``text``, such as ``#map``.
 
     Raises:
         Irregular: if it has no readable form.
@@ -58,14 +58,14 @@ def _costs(op: GenericOp) -> Iterator[str]:
 
 
 def _printed_accesses(op: GenericOp) -> list[str]:
-    """Return the keys of the attributes with boxes to print, except for empty ``updates``."""
+    """Return the keys ``reads``, ``writes`` and, unless it is missing or empty, ``updates``."""
     return [key for key in ACCESSES if key != "updates" or op.attributes.get(key, "[]") != "[]"]
 
 
 def _access(text: str, maps: Mapping[str, str]) -> str:
     """Return the readable form ``ARGUMENT[OFFSET +: SIZE, ...]`` of an access in generic form.
 
-    ``maps`` has affine maps by alias. Raise Irregular if ``text`` is no such access.
+    ``maps`` has affine maps by alias. Raise Irregular if ``text`` is not an access.
     """
     match = _ACCESS.fullmatch(text)
     if match is None:

@@ -1,4 +1,4 @@
-"""Printing ``rtask.operator``."""
+"""Prints ``rtask.operator`` in the readable form."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def print_operator(begin: str, text: str, name: str) -> str:
     Args:
         begin: the text before the operation's name: indent and results.
         text: the generic form after the operation's name.
-        name: the node's name as a string literal, or an empty string.
+        name: the name of the model's node as a string literal, or an empty string.
 
     Raises:
         Irregular: if it has no readable form.

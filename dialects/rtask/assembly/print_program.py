@@ -1,4 +1,4 @@
-"""Printing ``rtask.program`` and the operations inside it."""
+"""Prints ``rtask.program`` and the operations inside it in the readable form."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _WAITS = re.compile(r"array<i64(?:: (\d+, \d+(?:, \d+, \d+)*+))?>")
 def print_program(lines: Sequence[str], begin: int, names: Mapping[int, str]) -> tuple[int, str]:
     """Return the number of lines of the rProgram at line ``begin``, and its readable form.
 
-    ``names`` has the name of a run's node by line.
+    ``lines`` is the module in the generic form. ``names`` has the name of the model's node for each
+    ``rtask.run``, by line.
 
     Raises:
         Irregular: if any operation inside has no readable form; then the whole rProgram stays
@@ -100,9 +101,9 @@ class _ProgramPrinter:
         return self._lines[self.number]
 
     def _begin(self, name: str) -> str:
-        """Move beyond the first line of operation ``name``, and of an empty block.
+        """Move beyond the first line of operation ``name``, and beyond the label of an empty block.
 
-        Return the indent.
+        Return the indent of the first line.
 
         Raises:
             Irregular: if the lines have another form.
@@ -140,7 +141,7 @@ def _wait(op: GenericOp) -> str:
 
 
 def _with_rest(text: str, op: GenericOp, known: Sequence[str]) -> str:
-    """Return the text of a record with its location and its attributes without a keyword.
+    """Append to ``text``, a run or a wait, its other attributes and its location; return it.
 
     ``known`` has the keys of the attributes that ``text`` already contains.
     """

@@ -1,4 +1,4 @@
-"""Tokens of MLIR's text that printer and parser share, and splitting of lists."""
+"""Tokens of MLIR's text, for the printer and the parser, and splitting of lists at commas."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def flat(text: str) -> str:
 def split_list(text: str) -> list[str] | None:
     """Return the parts of ``text`` between commas outside of brackets and strings.
 
-    None if brackets do not match.
+    Return None if brackets do not match.
     """
     if not text:
         return []
