@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rammer_mlir.bindings import ir, linalg, tensor
+from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.constant_pad import (
     ConstantPad,
@@ -15,6 +15,7 @@ from rammer_mlir.passes.ir.constant_pad import (
     surrounded,
 )
 from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.ir.generics import splat
 from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_operator
 
 
@@ -60,10 +61,7 @@ def _fill_border(
     def body(_: Sequence[ir.Value]) -> list[ir.Value]:
         mapping: dict[ir.Value, ir.Value] = {}
         clone_constants(scalar, mapping, ir.InsertionPoint.current)
-        return [
-            linalg.fill(mapping[scalar], outs=[tensor.EmptyOp(shape, element).result])
-            for shape in shapes
-        ]
+        return [splat(mapping[scalar], shape) for shape in shapes]
 
     kernel = outliner.function("border", [], body)
     kinds = [ir.RankedTensorType.get(shape, element) for shape in shapes]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rammer_mlir.bindings import arith, ir, linalg, tensor
+from rammer_mlir.bindings import arith, ir, tensor
 from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.contractions.zero_points import (
     ByteDifferences,
@@ -27,7 +27,7 @@ from rammer_mlir.passes.ir.elementwise import (
     whole,
 )
 from rammer_mlir.passes.ir.entry import entry_block
-from rammer_mlir.passes.ir.generics import generic
+from rammer_mlir.passes.ir.generics import generic, splat
 from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, shape_of
 from rammer_mlir.passes.quantization.elements import viewed
 from rammer_mlir.passes.weights.derived import DerivedWeights
@@ -184,8 +184,7 @@ class _Rewriter:
             second = _extended(elements[1], is_unsigned=not is_unsigned)
             return arith.addi(elements[2], arith.muli(first, second))
 
-        empty = tensor.EmptyOp(shape_of(op.op.operation.results[0]), i32).result
-        start = linalg.fill(arith.constant(i32, 0), outs=[empty])
+        start = splat(arith.constant(i32, 0), shape_of(op.op.operation.results[0]))
         return filled(generic(operands, start, op.maps, op.parallel), body)
 
     def _corrected(self, total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:

@@ -12,10 +12,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.regions.quotient import Quotient, merge_regions
-from rammer_mlir.passes.regions.region_graph import RegionGraph
-
-_MOST_OPERANDS = 96
-"""Maximum number of inputs and results of a region, which the dialect's operations impose."""
+from rammer_mlir.passes.regions.region_graph import MOST_REGION_VALUES, RegionGraph
 
 
 @dataclass(frozen=True)
@@ -31,14 +28,14 @@ class MergeRegions(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
     only_marks: ClassVar[bool] = True
 
-    operands: int = _MOST_OPERANDS
+    operands: int = MOST_REGION_VALUES
     siblings: bool = False
 
     def check_options(self) -> None:
-        """Raise an OptionError if ``operands`` is not between 2 and ``_MOST_OPERANDS``."""
-        if not 2 <= self.operands <= _MOST_OPERANDS:
+        """Raise an OptionError if ``operands`` is not between 2 and ``MOST_REGION_VALUES``."""
+        if not 2 <= self.operands <= MOST_REGION_VALUES:
             raise OptionError(
-                f"'{self.name}': operands: expected 2 to {_MOST_OPERANDS}, found {self.operands}"
+                f"'{self.name}': operands: expected 2 to {MOST_REGION_VALUES}, found {self.operands}"
             )
 
     def run(self, module: ir.Module) -> None:

@@ -14,7 +14,7 @@ from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.regions.codegen import CODEGENS, Codegen, RegionFacts, answer, ask, of_type
 from rammer_mlir.passes.regions.interval_partition import Limits, cut
 from rammer_mlir.passes.regions.intervals import interval_sizes
-from rammer_mlir.passes.regions.region_graph import RegionGraph
+from rammer_mlir.passes.regions.region_graph import MOST_REGION_VALUES, RegionGraph
 from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import CPU, find_device
 
@@ -24,6 +24,8 @@ class SplitRegions(Pass):
     """Cut regions that exceed a limit, and return regions that gain too little to the host.
 
     The code generator's limits apply, and ``operations``, ``bytes`` and ``values``, 0 for no limit.
+    A region has at most 95 inputs and results: the dialect allows 96 operands of an operation, and
+    the scratch memory of the region's code is one of them.
     Of all cuts along the order of operations, the cut with the least time for launches and
     transfers on ``device``, a name or a file, with ``num-veus`` vEUs is taken. Regions with fewer
     than ``min-macs`` multiply-accumulates (the code generator's own ``min_macs``, if it has one)
@@ -103,7 +105,7 @@ class SplitRegions(Pass):
         return Limits(
             lower(given.operations, self.operations),
             lower(given.bytes, self.bytes),
-            lower(given.values, self.values),
+            lower(lower(given.values, self.values), MOST_REGION_VALUES),
         )
 
 

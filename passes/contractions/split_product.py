@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rammer_mlir.bindings import arith, ir, linalg, tensor
+from rammer_mlir.bindings import arith, ir, tensor
 from rammer_mlir.passes.contractions.product import Product
 from rammer_mlir.passes.contractions.row_readers import RowReaders
+from rammer_mlir.passes.ir.generics import splat
 from rammer_mlir.passes.ir.structured import Structured, shape_of
 
 
@@ -57,7 +58,7 @@ def _part(product: Product, readers: RowReaders, begin: int, steps: int) -> ir.V
 def _zeros(product: Product, rows: int) -> ir.Value:
     element = ir.RankedTensorType(product.op.operation.results[0].type).element_type
     zero = arith.ConstantOp(element, ir.FloatAttr.get(element, 0.0)).result
-    return linalg.fill(zero, outs=[tensor.EmptyOp([rows, product.columns], element).result])
+    return splat(zero, [rows, product.columns])
 
 
 def _clone(op: ir.OpView, source: ir.Value, part: ir.Value, start: ir.Value) -> ir.Value:

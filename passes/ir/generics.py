@@ -35,6 +35,12 @@ def generic(
     )
 
 
+def splat(scalar: ir.Value, shape: Sequence[int]) -> ir.Value:
+    """Emit a tensor of a static shape whose elements all equal ``scalar``, and return it."""
+    empty = tensor.EmptyOp(list(shape), scalar.type).result
+    return linalg.fill(scalar, outs=[empty])
+
+
 def sum_of_products(
     factors: Sequence[ir.Value],
     maps: Sequence[ir.AffineMap],
@@ -52,8 +58,7 @@ def sum_of_products(
         shape: the shape of the result.
     """
     element = ir.RankedTensorType(factors[0].type).element_type
-    zero = arith.constant(element, 0.0)
-    start = linalg.fill(zero, outs=[tensor.EmptyOp(list(shape), element).result])
+    start = splat(arith.constant(element, 0.0), shape)
     op = generic(factors, start, maps, parallel)
     body = op.regions[0].blocks.append(*[element] * len(maps))
     with ir.InsertionPoint(body):

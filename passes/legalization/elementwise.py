@@ -34,10 +34,7 @@ def per_element(
     kinds = [ir.RankedTensorType(value.type).element_type for value, _ in inputs]
     block = op.regions[0].blocks.append(*kinds, element)
     with ir.InsertionPoint(block):
-        indices = [
-            linalg.IndexOp(ir.IntegerAttr.get(ir.IntegerType.get_signless(64), n)).result
-            for n in range(rank)
-        ]
+        indices = [linalg.IndexOp(n).result for n in range(rank)]
         linalg.YieldOp([body(list(block.arguments)[:-1], indices)])
     return op.results[0]
 

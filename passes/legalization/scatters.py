@@ -177,8 +177,8 @@ class _Element:
 
         The update is arbitrary if it does not hit the element.
         """
-        own = [_loop_index(n) for n in range(self.rank)]
-        scatter = [_loop_index(self.rank + n) for n in range(len(self.scatter_dims))]
+        own = [linalg.IndexOp(n).result for n in range(self.rank)]
+        scatter = [linalg.IndexOp(self.rank + n).result for n in range(len(self.scatter_dims))]
         starts = self._starts(scatter)
         windows = self._windows()
         shape = list(ir.RankedTensorType(self.updates.type).shape)
@@ -225,10 +225,6 @@ class _Element:
         without = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
         kept = [n for n in range(self.rank) if n not in without]
         return dict(zip(kept, numbers.update_window_dims, strict=True))
-
-
-def _loop_index(number: int) -> ir.Value:
-    return linalg.IndexOp(ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)).result
 
 
 def _true() -> ir.Value:

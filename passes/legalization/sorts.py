@@ -134,7 +134,8 @@ class _Sort:
         with ir.InsertionPoint(block):
             is_before, is_after, count = block.arguments
             equal = arith.cmpi(arith.CmpIPredicate.eq, is_before, is_after)
-            earlier = arith.cmpi(arith.CmpIPredicate.ult, _loop(self._rank), _loop(self._dimension))
+            there, here = (linalg.IndexOp(n).result for n in (self._rank, self._dimension))
+            earlier = arith.cmpi(arith.CmpIPredicate.ult, there, here)
             # Ties are broken by position, which makes the sort stable.
             counts = arith.select(equal, earlier, is_after)
             linalg.YieldOp([arith.select(counts, arith.addi(count, index(1)), count)])
@@ -151,13 +152,10 @@ class _Sort:
         block = loop.regions[0].blocks.append(element, ir.IndexType.get(), element)
         with ir.InsertionPoint(block):
             found, place, current = block.arguments
-            here = arith.cmpi(arith.CmpIPredicate.eq, place, _loop(self._dimension))
+            own = linalg.IndexOp(self._dimension).result
+            here = arith.cmpi(arith.CmpIPredicate.eq, place, own)
             linalg.YieldOp([arith.select(here, found, current)])
         return loop.results[0]
 
     def _parallel(self) -> list[bool]:
         return [True] * self._rank + [False]
-
-
-def _loop(number: int) -> ir.Value:
-    return linalg.IndexOp(ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)).result

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import arith, ir, linalg, scf, stablehlo, tensor
-from rammer_mlir.passes.ir.generics import generic
+from rammer_mlir.passes.ir.generics import generic, splat
 from rammer_mlir.passes.ir.traversal import operations_named, replace
 from rammer_mlir.passes.legalization.elementwise import index, per_element
 
@@ -90,8 +90,7 @@ class _System:
     def solution(self) -> ir.Value:
         """Emit the loop over the unknowns, and return the solution."""
         zero = arith.constant(self.element, 0.0)
-        shape = list(ir.RankedTensorType(self.sides.type).shape)
-        start = linalg.fill(zero, outs=[tensor.EmptyOp(shape, self.element).result])
+        start = splat(zero, ir.RankedTensorType(self.sides.type).shape)
         loop = scf.ForOp(index(0), index(self.unknowns), index(1), [start])
         with ir.InsertionPoint(loop.body):
             (known,) = loop.inner_iter_args
@@ -115,14 +114,12 @@ class _System:
             ir.AffineMap.get(rank + 2, 0, results)
             for results in ([*batch, unknown], [*batch, *place], [*batch, column])
         ]
-        zero = arith.constant(self.element, 0.0)
-        empty = tensor.EmptyOp([*self.batch, self.columns], self.element).result
-        start = linalg.fill(zero, outs=[empty])
+        start = splat(arith.constant(self.element, 0.0), [*self.batch, self.columns])
         op = generic([self._coefficients(at), known], start, maps, [True] * (rank + 1) + [False])
         block = op.regions[0].blocks.append(*[self.element] * 3)
         with ir.InsertionPoint(block):
             coefficient, value, total = block.arguments
-            number = linalg.IndexOp(ir.IntegerAttr.get(ir.IntegerType.get_signless(64), rank + 1))
+            number = linalg.IndexOp(rank + 1)
             before = arith.CmpIPredicate.slt if self.is_lower else arith.CmpIPredicate.sgt
             # The other triangle is not read by definition: it may contain anything.
             is_known = arith.cmpi(before, number.result, at)

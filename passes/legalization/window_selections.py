@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from rammer_mlir.bindings import arith, ir, linalg, stablehlo, tensor
-from rammer_mlir.passes.ir.generics import generic, indexing_maps, iterator_types
+from rammer_mlir.passes.ir.generics import generic, indexing_maps, iterator_types, splat
 from rammer_mlir.passes.ir.traversal import operations_named, replace
 from rammer_mlir.passes.legalization.elementwise import all_of, index
 
@@ -135,10 +135,7 @@ def _selected(op: ir.Operation, windows: _Windows, keeps: _Compare) -> ir.Value:
     operand, rank = op.operands[0], windows.rank
     element = ir.RankedTensorType(operand.type).element_type
     zero = arith.constant(element, 0.0 if isinstance(element, ir.FloatType) else 0)
-    starts = [
-        linalg.fill(start, outs=[tensor.EmptyOp(list(windows.counts), start.type).result])
-        for start in (zero, arith.constant(_i32(), -1))
-    ]
+    starts = [splat(start, windows.counts) for start in (zero, arith.constant(_i32(), -1))]
     outer, inner = ([ir.AffineDimExpr.get(first + n) for n in range(rank)] for first in (0, rank))
     positions = [o * s + i for o, s, i in zip(outer, windows.strides, inner, strict=True)]
     maps = [ir.AffineMap.get(2 * rank, 0, each) for each in (positions, inner, outer, outer)]
@@ -150,7 +147,7 @@ def _selected(op: ir.Operation, windows: _Windows, keeps: _Compare) -> ir.Value:
     block = loop.regions[0].blocks.append(element, _i32(), element, _i32())
     with ir.InsertionPoint(block):
         current, _, best, number = block.arguments
-        counters = [_counter(n) for n in range(2 * rank)]
+        counters = [linalg.IndexOp(n).result for n in range(2 * rank)]
         offsets = counters[rank:]
         places = [
             arith.addi(arith.muli(at, index(stride)), offset)
@@ -191,13 +188,13 @@ def _scattered(op: ir.Operation, windows: _Windows, selected: ir.Value) -> ir.Va
     source, rank = op.operands[1], windows.rank
     kind = ir.RankedTensorType(op.results[0].type)
     initial = tensor.extract(op.operands[2], [])
-    start = linalg.fill(initial, outs=[tensor.EmptyOp(list(kind.shape), kind.element_type).result])
+    start = splat(initial, kind.shape)
     outer, inner = ([ir.AffineDimExpr.get(first + n) for n in range(rank)] for first in (0, rank))
     maps = [ir.AffineMap.get(2 * rank, 0, each) for each in (inner, outer)]
     loop = generic([windows.shape()], start, maps, [True] * rank + [False] * rank)
     block = loop.regions[0].blocks.append(_i32(), kind.element_type)
     with ir.InsertionPoint(block):
-        counters = [_counter(n) for n in range(2 * rank)]
+        counters = [linalg.IndexOp(n).result for n in range(2 * rank)]
         offsets = counters[rank:]
         conditions: list[ir.Value] = []
         places: list[ir.Value] = []
@@ -225,7 +222,3 @@ def _within(value: ir.Value, begin: int, end: int) -> ir.Value:
     """Emit whether an index is at least ``begin`` and less than ``end``."""
     low = arith.cmpi(arith.CmpIPredicate.sge, value, index(begin))
     return arith.andi(low, arith.cmpi(arith.CmpIPredicate.slt, value, index(end)))
-
-
-def _counter(dim: int) -> ir.Value:
-    return linalg.IndexOp(ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim)).result

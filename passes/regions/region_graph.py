@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.mixed_types import MOST_VALUES
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.regions.annotations import REGION, Mark, remove_mark, set_mark
@@ -18,6 +19,12 @@ from rammer_mlir.passes.regions.codegen import RegionFacts
 from rammer_mlir.passes.regions.quotient import Quotient, merge_regions
 from rammer_mlir.passes.regions.units import Unit, is_used_outside, units_of
 from rammer_mlir.passes.regions.weights import weights_of
+
+MOST_REGION_VALUES = MOST_VALUES - 1
+"""Maximum number of inputs and results of a region together.
+
+On buffers, both are operands of the region's rOperator, and so is the scratch memory of its code.
+"""
 
 
 @dataclass(frozen=True)

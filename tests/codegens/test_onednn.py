@@ -342,3 +342,15 @@ def test_the_host_computes_what_is_left(name: str, taken: list[list[str]]) -> No
 def test_measured_times_choose(layer: Any) -> None:
     exe = compiled(layer, costs="measured", offload_choice="cost", num_veus=2)
     check(exe, layer)
+
+
+def test_weights_and_scratch_share_the_operands_of_an_operation(taken: list[list[str]]) -> None:
+    """47 layers with their input, result and scratch would be 97 operands."""
+    count = 60
+    values = ["x", *(f"v{n}" for n in range(1, count)), "y"]
+    steps = [f"{values[n + 1]} = Conv({values[n]}, w{n}, b{n})" for n in range(count)]
+    filters: Any = {f"w{n}": (4, 4, 1, 1) for n in range(count)}
+    biases: Any = {f"b{n}": (4,) for n in range(count)}
+    model = model_of(" ".join(steps), "float[1,4,3,3] x", **filters, **biases)
+    check(compiled(model), model)
+    assert len(taken) == 2 and sum(map(len, taken)) == count

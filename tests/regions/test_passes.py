@@ -202,6 +202,33 @@ def test_a_region_of_thousands_of_units_is_cut_in_seconds(toy: Toy) -> None:
     assert len(set(regions(module))) > 100
 
 
+def sums(count: int) -> str:
+    """Return a program that adds ``count`` arguments."""
+    kind = "tensor<4xf32>"
+    arguments = ", ".join(f"%a{n}: {kind}" for n in range(count))
+    lines = [f"func.func @main({arguments}) -> {kind} {{", f"%e = tensor.empty() : {kind}"]
+    total = "%a0"
+    for n in range(1, count):
+        operands = f"ins({total}, %a{n} : {kind}, {kind}) outs(%e : {kind})"
+        lines.append(f"%s{n} = linalg.add {operands} -> {kind}")
+        total = f"%s{n}"
+    return "\n".join([*lines, f"return {total} : {kind}", "}"])
+
+
+@pytest.mark.parametrize(("count", "is_taken"), [(94, True), (95, False)])
+def test_a_composite_with_too_many_values_stays_on_the_host(
+    toy: Toy, count: int, is_taken: bool
+) -> None:
+    """A region's inputs, results and scratch memory are operands of one operation."""
+    pattern = wildcard()
+    for _ in range(count - 1):
+        pattern = op("add", pattern, wildcard())
+    toy.kinds, toy.table = ("nothing",), [CompositePattern("toy.sum", pattern)]
+    marking = ("rtask-match-composites{table=toy}", ANNOTATE, MERGE)
+    found = regions(run(sums(count), *marking, "rtask-split-regions{min-macs=0}"))
+    assert found == [0 if is_taken else None]
+
+
 def test_merged_regions_keep_to_the_limit_of_operands(toy: Toy) -> None:
     rng = random.Random(4)
     toy.kinds = ("add",)
@@ -276,7 +303,7 @@ OPTIONS = {
     "rtask-match-composites": r"expected table=CODEGEN,\.\.\. or script=FILE, found neither",
     "rtask-match-composites{table=absent}": "unknown code generator 'absent'",
     "rtask-match-composites{script=/absent.mlir}": "expected a file of MLIR, found '/absent",
-    "rtask-merge-regions{operands=97}": "operands: expected 2 to 96, found 97",
+    "rtask-merge-regions{operands=96}": "operands: expected 2 to 95, found 96",
     "rtask-split-regions{min-macs=-1}": "min-macs: expected at least 0, found -1",
     "rtask-split-regions{device=absent}": "unknown device 'absent'",
 }
