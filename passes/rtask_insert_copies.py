@@ -22,9 +22,10 @@ class InsertCopies(Pass):
     """Copy tensors that views, concatenations or results cannot use in place.
 
     Afterwards, strides can express every view, and every concatenated or returned tensor is
-    computed directly in its final buffer. External rKernels that need aligned operands get copies
-    of operands that are strided or not aligned. The entry function's attribute ``rtask.placed``
-    prevents passes from merging equal rOperators whose results have different places.
+    computed directly in its final buffer. Generated rKernels of regions take dense operands only:
+    operands that are strided, or not aligned as they need, are copied. The entry function's
+    attribute ``rtask.placed`` prevents passes from merging equal rOperators whose results have
+    different places.
     """
 
     name: ClassVar[str] = "rtask-insert-copies"
@@ -56,14 +57,18 @@ class InsertCopies(Pass):
 
 
 def _with_alignment(module: ir.Module) -> list[tuple[ir.OpView, int]]:
-    """Return the rOperators with external rKernels that need an alignment, and the bytes of it."""
-    alignments = {symbol_name(f): generated_alignment(f) for f in functions(module)}
+    """Return the rOperators with generated rKernels, and the alignment that these need in bytes."""
+    all_alignments = ((symbol_name(f), generated_alignment(f)) for f in functions(module))
+    alignments = {name: alignment for name, alignment in all_alignments if alignment is not None}
     found: list[tuple[ir.OpView, int]] = []
     for op in entry_block(module).operations:
         if op.operation.name == "rtask.operator":
-            names = ir.ArrayAttr(op.operation.attributes["kernels"])
-            found.append((op, max(alignments.get(ir.FlatSymbolRefAttr(n).value, 1) for n in names)))
-    return [(op, alignment) for op, alignment in found if alignment > 1]
+            references = ir.ArrayAttr(op.operation.attributes["kernels"])
+            names = [ir.FlatSymbolRefAttr(each).value for each in references]
+            needed = [alignments[name] for name in names if name in alignments]
+            if needed:
+                found.append((op, max(needed)))
+    return found
 
 
 def _align(op: ir.OpView, alignment: int, placement: Placement, outliner: Outliner) -> None:

@@ -91,3 +91,27 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<4x8xf32> {rtask.constant = "w"})
   %b = rtask.operator @foreign(%a, %w) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %b : tensor<4x8xf32>
 }
+
+// -----
+
+// The code of a region takes dense operands: its result is copied into the concatenation.
+// CHECK: func.func @main(%[[X:.*]]: tensor<4x8xf32>, %[[W:.*]]: tensor<4x8xf32> {rtask.constant = "w"})
+// CHECK-NEXT: %[[A:.*]] = rtask.operator @foreign(%[[X]], %[[W]])
+// CHECK-NEXT: %[[COPY:.*]] = rtask.operator @copy_0(%[[A]])
+// CHECK-NEXT: %[[B:.*]] = rtask.operator @own(%[[X]])
+// CHECK-NEXT: %[[Y:.*]] = tensor.concat dim(1) %[[COPY]], %[[B]]
+// CHECK-NEXT: return %[[Y]]
+"rtask.module"() {sym_name = "code", form = "c", code = "int f();"} : () -> ()
+func.func private @foreign(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8xf32> attributes {
+    rtask.generated = {external = {module = @code, symbol = "f"}}} {
+  return %a : tensor<4x8xf32>
+}
+func.func private @own(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  return %a : tensor<4x8xf32>
+}
+func.func @main(%x: tensor<4x8xf32>, %w: tensor<4x8xf32> {rtask.constant = "w"}) -> tensor<4x16xf32> {
+  %a = rtask.operator @foreign(%x, %w) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %b = rtask.operator @own(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %c = tensor.concat dim(1) %a, %b : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x16xf32>
+  return %c : tensor<4x16xf32>
+}

@@ -68,11 +68,11 @@ class Placement:
     def is_aligned(self, value: ir.Value, alignment: int) -> bool:
         """Whether a tensor is known to begin at an address that is a multiple of ``alignment``.
 
-        That is never known of an array of the program's caller. ``alignment`` is in bytes, and at
-        most ``ALIGNMENT``, that of all other buffers.
+        Of an array of the program's caller, that is known of an ``alignment`` of 1 only.
+        ``alignment`` is in bytes, and at most ``ALIGNMENT``, that of all other buffers.
         """
         start = self.storage[value].layout.offset * element_bytes(value.type)
-        return start % alignment == 0 and not self.is_callers(value)
+        return alignment == 1 or (start % alignment == 0 and not self.is_callers(value))
 
 
 def place(block: ir.Block) -> Placement:

@@ -18,14 +18,14 @@ The attribute is a dictionary; its key ``scratch`` has the bytes of scratch memo
 """
 
 
-def generated_alignment(function: ir.OpView) -> int:
+def generated_alignment(function: ir.OpView) -> int | None:
     """Return the alignment in bytes that a region's generated rKernel requires.
 
-    Return 1 if there is no generated rKernel.
+    Return None if there is no generated rKernel.
     """
     found = generated_entries(function)
     if not found:
-        return 1
+        return None
     return external_of(function.operation, ir.DictAttr(found[EXTERNAL])).alignment
 
 

@@ -32,6 +32,10 @@ MODELS = {
         t = Mul(d, s)  y = Add(t, r) }""",
     "dilation": """(float[1,3,13,17] x) => (float[1,5,9,10] y) {
         y = Conv<dilations=[2,3],pads=[0,1,0,1]>(x, w5334) }""",
+    "flat kernels": """(float[1,4,9,11] x) => (float[1,5,9,11] y) {
+        a = Conv<pads=[0,3,0,3]>(x, w4417)  b = Conv<group=2,pads=[1,0,1,0]>(a, w4231)
+        c = Conv<group=4,pads=[0,1,0,1]>(b, w4113)  d = Conv(c, w4411)
+        y = Conv<pads=[2,0,2,0]>(d, w5451) }""",
     "weights of 8 bits": """(float[1,3,7,8] x) => (float[1,160,5,6] y) {
         w = DequantizeLinear<axis=0>(quantized, scales, zeros)  y = Conv(x, w) }""",
     "one dimension": """(float[1,3,17] x) => (float[1,5,15] y) { y = Conv(x, w533, b5) }""",
@@ -207,3 +211,10 @@ def test_json_and_back() -> None:
     graph = Graph.from_json(module.content)
     assert Graph.from_json(graph.to_json()) == graph
     assert [node.op for node in graph.nodes].count("Conv") == 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_convolutions_with_flat_kernels_are_in_one_graph(name: str) -> None:
+    """Inception v3 has such kernels; their weights have no axis of extent 1."""
+    (module,) = offloaded(model_of("flat kernels"), name).image.modules
+    assert [node.op for node in Graph.from_json(module.content).nodes].count("Conv") == 5

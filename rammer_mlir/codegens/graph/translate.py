@@ -117,8 +117,12 @@ def _write_convolution(
     given: Mapping[str, Any] = reading.attributes
     image, weight = reading.inputs
     space = spatial_letters(reading)
-    kernel = given["weight_layout"].removesuffix(space)
-    if kernel not in ("FC", "GFC", "GF", "G") or not has_known_windows(reading):
+    letters = given["weight_layout"]
+    kernel = letters.rstrip(space)
+    # Weights have no axis where the kernel's extent is 1.
+    taps = "".join(letter for letter in space if letter in letters)
+    is_known = kernel in ("FC", "GFC", "GF", "G") and letters == kernel + taps
+    if not is_known or not has_known_windows(reading):
         raise NotExpressibleError("a layout or the windows of a convolution")
     extents = image.shape[-len(space) :]
     channels = weight.shape[kernel.index("C")] if "C" in kernel else 1
